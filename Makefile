@@ -1,0 +1,87 @@
+# Daily commands. Each makes or refreshes .venv by itself: all it needs is Python 3.11 or newer.
+#
+# A stamp in .venv carries the checksum of what was installed, so a ready .venv costs nothing and needs no
+# network. Packages come from the hash-locked files in requirements/; uv installs them when it is on PATH,
+# pip otherwise. On Windows, or without make: see CONTRIBUTING.md.
+
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null)
+# Looked for only when .venv has to be made.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v "$$p"; break; }; done)
+
+sum = $(shell cat $(1) pyproject.toml | cksum | tr ' ' -)
+BASE := $(VENV)/.base-$(call sum,requirements/base.txt)
+DEV := $(VENV)/.dev-$(call sum,requirements/dev.txt)
+
+ifneq ($(UV),)
+PIP_INSTALL = $(UV) pip install --quiet --python $(BIN)/python
+MAKE_VENV = $(UV) venv --quiet --python "$(PYTHON)" $(VENV)
+else
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+MAKE_VENV = "$(PYTHON)" -m venv $(VENV)
+endif
+LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url --no-config pyproject.toml --group build
+
+.PHONY: help install up test check sim bench soak lock clean
+
+help: ## list these targets
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile
+
+install: $(DEV) ## make .venv with everything development needs
+
+up: $(BASE) ## run Holdfast here (ARGS="--port 7421" and the like)
+	$(BIN)/holdfast up $(ARGS)
+
+test: $(DEV) ## lint, types and every test except the soak (ARGS="-k fence")
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	@echo "Separate, because it takes long: make soak"
+	$(BIN)/pytest -n 2 --durations=10 $(ARGS)
+
+check: $(DEV) ## lint, types and the tidy tests: seconds, before every commit
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q tests/test_tidy.py
+
+sim: $(DEV) ## simulate 2000 random histories (ARGS="--seed 7")
+	$(BIN)/holdfast sim --histories 2000 $(ARGS)
+
+bench: $(DEV) ## measure side by side with peers
+	$(BIN)/python -m bench $(ARGS)
+
+soak: $(DEV) ## the long run: 50000 histories and the tests marked soak
+	$(BIN)/holdfast sim --histories 50000 $(ARGS)
+	$(BIN)/pytest -m soak
+
+lock: ## choose the newest versions and write requirements/*.txt (needs uv)
+	@command -v uv >/dev/null || { echo "make lock needs uv on PATH: pip install uv"; exit 1; }
+	$(LOCK) --upgrade --group dev --extra postgres --output-file requirements/dev.txt
+	$(LOCK) --upgrade --constraint requirements/dev.txt --output-file requirements/base.txt
+
+clean: ## remove .venv, caches and built files
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Holdfast needs Python 3.11 or newer; none was found."; exit 1; }
+	$(MAKE_VENV)
+
+# The package goes in last, without dependencies of its own choosing and without a download.
+define install_locked
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || test -n "$(UV)" || $(BIN)/python -m ensurepip >/dev/null
+	$(PIP_INSTALL) --require-hashes -r $(1)
+	$(PIP_INSTALL) --no-build-isolation --no-deps -e .
+endef
+
+$(BASE): | $(BIN)/python
+	$(call install_locked,requirements/base.txt)
+	@rm -f $(VENV)/.base-* && touch $@
+
+$(DEV): | $(BIN)/python
+	$(call install_locked,requirements/dev.txt)
+	@rm -f $(VENV)/.base-* $(VENV)/.dev-* && touch $(BASE) $@

@@ -1,0 +1,178 @@
+"""Context: what the model is sent. Summary, then every later entry, then recall; never anything else.
+
+Rule 1: between two compressions the rendered prefix only grows at its end, byte for byte, so that vendors' prompt
+        caches keep hitting.
+Rule 2: recall is rendered inside its own turn only.
+Rule 3: when summarising fails and the window is full, the oldest entries are left out, whole turns at a time, and
+        a sentence says so. The journal keeps them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from holdfast.core.compress import Summary, Thresholds, snapshot_name
+from holdfast.core.ids import AgentName, SessionId
+from holdfast.core.journal import (
+    AssistantSaid,
+    Entry,
+    Noticed,
+    Observed,
+    Recalled,
+    ToolCall,
+    ToolReturned,
+    UserSaid,
+    estimate_tokens,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelMessage:
+    role: str  # system, user, assistant, tool
+    content: str
+    calls: tuple[ToolCall, ...] = ()
+    call: str = ""  # the call that a tool message answers
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a session is at one instant: its newest valid summary and everything after it that still counts."""
+
+    session: SessionId
+    agent: AgentName
+    summary: Summary | None
+    entries: tuple[Entry, ...]  # effective; includes the open turn's when asked for by its worker
+    committed_seq: int
+    last_seq: int
+    undo_count: int
+    summaries: int  # how many were ever made; the next one is this plus one
+    token_ratio: float
+    open_turn: int | None
+
+    @property
+    def covers_through(self) -> int:
+        return self.summary.covers_through if self.summary else 0
+
+    @property
+    def committed(self) -> tuple[Entry, ...]:
+        """Without the steps of an open turn, which are invisible to summaries, cursors and branches."""
+        if self.last_seq == self.committed_seq:
+            return self.entries
+        return tuple(entry for entry in self.entries if entry.seq <= self.committed_seq)
+
+    def estimated_tokens(self, instructions: str = "") -> int:
+        total = estimate_tokens(instructions) if instructions else 0
+        total += self.summary.tokens if self.summary else 0
+        return total + sum(entry.tokens for entry in self.entries)
+
+    def used_tokens(self, instructions: str = "") -> float:
+        """The estimate, corrected by what the model reported for this session."""
+        return self.estimated_tokens(instructions) * self.token_ratio
+
+
+def render(context: Context, instructions: str = "", *, named: bool = False) -> tuple[ModelMessage, ...]:
+    """The messages for the model, oldest first. `named` puts the speaker before each text (group chats)."""
+    messages: list[ModelMessage] = []
+    if instructions:
+        messages.append(ModelMessage(role="system", content=instructions))
+    if context.summary:
+        messages.append(ModelMessage(role="system", content=render_summary(context.summary)))
+    messages.extend(render_entries(context.entries, open_turn=context.open_turn, named=named))
+    return tuple(messages)
+
+
+def render_summary(summary: Summary) -> str:
+    name = snapshot_name(summary.session, summary.n)
+    return f"Summary of the earlier conversation ({name}, entries 1 to {summary.covers_through}):\n{summary.text}"
+
+
+def render_entries(
+    entries: Iterable[Entry], *, open_turn: int | None = None, named: bool = False
+) -> Iterable[ModelMessage]:
+    for entry in entries:
+        body = entry.body
+        match body:
+            case UserSaid():
+                yield ModelMessage(role="user", content=f"{body.principal}: {body.text}" if named else body.text)
+            case AssistantSaid():
+                yield ModelMessage(role="assistant", content=body.text, calls=body.calls)
+            case ToolReturned():
+                yield ModelMessage(role="tool", content=body.text, call=body.call, name=body.name)
+            case Observed():
+                yield ModelMessage(role="user", content=f"[not addressed to you] {body.principal}: {body.text}")
+            case Noticed():
+                yield ModelMessage(role="system", content=body.text)
+            case Recalled() if entry.turn == open_turn:
+                yield ModelMessage(role="system", content=body.text)
+
+
+def fit(context: Context, thresholds: Thresholds, instructions: str = "") -> tuple[Context, int]:
+    """The context cut down to the hard threshold, and how many entries were left out.
+
+    Used only when summarising failed. Whole turns go, oldest first; the newest turn always stays.
+    """
+    limit = thresholds.context_tokens * thresholds.hard
+    excess = context.used_tokens(instructions) - limit
+    if excess <= 0:
+        return context, 0
+    kept = _without_oldest(context.entries, excess / context.token_ratio)
+    left_out = len(context.entries) - len(kept)
+    if not left_out:
+        return context, 0
+    notice = Entry(
+        seq=kept[0].seq - 1,
+        turn=0,
+        body=Noticed(text=f"[{left_out} earlier entries are not shown here because summarising them failed.]"),
+        tokens=20,
+        at=kept[0].at,
+    )
+    return _with_entries(context, (notice, *kept)), left_out
+
+
+def _without_oldest(entries: Sequence[Entry], excess_tokens: float) -> tuple[Entry, ...]:
+    newest_turn = max((entry.turn for entry in entries), default=0)
+    position = 0
+    while excess_tokens > 0 and position < len(entries) and entries[position].turn != newest_turn:
+        turn = entries[position].turn
+        while position < len(entries) and entries[position].turn == turn != newest_turn:
+            excess_tokens -= entries[position].tokens
+            position += 1
+    return tuple(entries[position:])
+
+
+def _with_entries(context: Context, entries: tuple[Entry, ...]) -> Context:
+    return Context(
+        session=context.session,
+        agent=context.agent,
+        summary=context.summary,
+        entries=entries,
+        committed_seq=context.committed_seq,
+        last_seq=context.last_seq,
+        undo_count=context.undo_count,
+        summaries=context.summaries,
+        token_ratio=context.token_ratio,
+        open_turn=context.open_turn,
+    )
+
+
+def summary_request(base: Summary | None, covered: Sequence[Entry], focus: str = "") -> tuple[ModelMessage, ...]:
+    """What a summariser is asked: the earlier summary and the entries to add to it."""
+    task = (
+        "Write one summary of the conversation below that lets it continue without the original: who the user is, "
+        "facts, names, numbers, decisions, open questions, promises and the results of tools. Keep every fact of the "
+        "earlier summary that still holds. Answer with the summary only."
+    )
+    if focus:
+        task += f" Take special care of: {focus}"
+    messages = [ModelMessage(role="system", content=task)]
+    if base:
+        messages.append(ModelMessage(role="system", content=f"Earlier summary:\n{base.text}"))
+    return (*messages, *render_entries(covered, named=False))
+
+
+def calibrate(ratio: float, tokens_in: int, estimated_in: int) -> float:
+    """The session's correction factor after a model reported what a request really cost."""
+    if tokens_in <= 0 or estimated_in <= 0:
+        return ratio
+    observed = min(4.0, max(0.25, tokens_in / estimated_in))
+    return observed if ratio == 1.0 else round((ratio + observed) / 2, 6)

@@ -1,0 +1,251 @@
+"""Every error says who must act: time, the operator, the caller, or us.
+
+An expected outcome is a value (`Duplicate`, `MailboxFull`), not an error. `code` is stable: people
+script against it. The docstring of a class is one sentence an operator can read; the reference page of
+errors is made from this module.
+"""
+
+from enum import Enum
+from typing import ClassVar
+
+
+class Remedy(Enum):
+    RETRY = "retry"  # the same call may succeed later
+    CORRECT = "correct"  # the caller must change what it asked for
+    REPAIR = "repair"  # the operator must change configuration, disk or data
+    REPORT = "report"  # an invariant of ours is broken
+
+
+class HoldfastError(Exception):
+    """Base of every error this package raises."""
+
+    code: ClassVar[str] = "error"
+    remedy: ClassVar[Remedy] = Remedy.REPORT
+    hint: ClassVar[str] = "Please report this."
+
+    def __init__(self, what: str, /, **context: object) -> None:
+        super().__init__(what)
+        self.context = context
+
+
+# --- time will mend it -------------------------------------------------------------------------
+
+
+class StoreUnavailable(HoldfastError):
+    """The store did not answer; nothing was lost and the call may be repeated."""
+
+    code = "store_unavailable"
+    remedy = Remedy.RETRY
+    hint = "Check that the database is reachable. Accepted messages wait and will be processed."
+
+
+class ClaimLost(HoldfastError):
+    """A younger claim holds the mailbox, so this worker's result is void."""
+
+    code = "claim_lost"
+    remedy = Remedy.RETRY
+    hint = "No action is needed: the younger claim resumes the turn."
+
+
+class NodeLost(HoldfastError):
+    """This node was taken for dead, so its claims are void."""
+
+    code = "node_lost"
+    remedy = Remedy.RETRY
+    hint = "No action is needed: the node registers again. If it recurs, look for long pauses of the host."
+
+
+class SummaryStale(HoldfastError):
+    """The session changed while a summary was being made, so the summary is void."""
+
+    code = "summary_stale"
+    remedy = Remedy.RETRY
+    hint = "No action is needed: compression starts again from the present history."
+
+
+class SessionMoved(HoldfastError):
+    """The session has grown since the caller read it."""
+
+    code = "session_moved"
+    remedy = Remedy.RETRY
+    hint = "Read the session again and repeat the call with the new expected sequence."
+
+
+class ModelFailed(HoldfastError):
+    """The model gave no usable answer."""
+
+    code = "model_failed"
+    remedy = Remedy.RETRY
+    hint = "The turn is retried; when attempts run out it ends as failed and the sender is told."
+
+
+# --- the caller must change the call ------------------------------------------------------------
+
+
+class InvalidInput(HoldfastError):
+    """A value in the call is not acceptable."""
+
+    code = "invalid_input"
+    remedy = Remedy.CORRECT
+    hint = "Correct the value that the message names and send it again."
+
+
+class InvalidUnicode(InvalidInput):
+    """The text holds a lone surrogate, which no store or provider can keep."""
+
+    code = "invalid_unicode"
+    hint = "Send well-formed Unicode (UTF-8 without lone surrogates)."
+
+
+class InvalidName(InvalidInput):
+    """A name or key is malformed."""
+
+    code = "invalid_name"
+    hint = "Names are 1 to 64 characters: letters, digits, '.', '_' and '-', starting with a letter or digit."
+
+
+class InvalidAddress(InvalidInput):
+    """An address is not of the form agent:<agent>:<channel>:<type>:<chat>[:<thread>][:<user>]."""
+
+    code = "invalid_address"
+    hint = "Write the address as agent:<agent>:<channel>:<type>:<chat>, each part percent-escaped."
+
+
+class EmptyMessage(InvalidInput):
+    """The message has no text."""
+
+    code = "empty_message"
+    hint = "Send at least one visible character."
+
+
+class MessageTooLarge(InvalidInput):
+    """The message is larger than the configured limit."""
+
+    code = "message_too_large"
+    hint = "Split the message, or raise the limit in the configuration."
+
+
+class SessionNotFound(HoldfastError):
+    """No such session is visible to the caller."""
+
+    code = "session_not_found"
+    remedy = Remedy.CORRECT
+    hint = "List the sessions of the chat with `holdfast sessions`."
+
+
+class MessageNotFound(HoldfastError):
+    """No such message was accepted here."""
+
+    code = "message_not_found"
+    remedy = Remedy.CORRECT
+    hint = "Use the message id that accepting returned."
+
+
+class AgentNotFound(HoldfastError):
+    """The configuration has no such agent."""
+
+    code = "agent_not_found"
+    remedy = Remedy.CORRECT
+    hint = "Use one of the configured agents, or add this one to the configuration."
+
+
+class SessionLive(HoldfastError):
+    """The session is live in a mailbox, so a writer without a mailbox may not touch it."""
+
+    code = "session_live"
+    remedy = Remedy.CORRECT
+    hint = "Send the message to the chat where the session is live, or branch the session."
+
+
+class OperationBusy(HoldfastError):
+    """An operation of this kind is already running for the session."""
+
+    code = "operation_busy"
+    remedy = Remedy.RETRY
+    hint = "Wait for the running operation to finish."
+
+
+# --- the operator must act -----------------------------------------------------------------------
+
+
+class StoreFull(HoldfastError):
+    """The disk is full; nothing was acknowledged and nothing acknowledged was lost."""
+
+    code = "store_full"
+    remedy = Remedy.REPAIR
+    hint = "Free disk space. Holdfast keeps running and accepts again by itself."
+
+
+class StoreReadOnly(HoldfastError):
+    """The data folder or database cannot be written."""
+
+    code = "store_read_only"
+    remedy = Remedy.REPAIR
+    hint = "Make the data folder writable for this user, or choose another with --data."
+
+
+class StoreCorrupt(HoldfastError):
+    """The database is damaged; it was left untouched."""
+
+    code = "store_corrupt"
+    remedy = Remedy.REPAIR
+    hint = "Restore a backup, or copy the file and run `sqlite3 copy.db .recover`. Do not delete the original."
+
+
+class StoreNewer(HoldfastError):
+    """The database was written by a newer Holdfast; it was left untouched."""
+
+    code = "store_newer"
+    remedy = Remedy.REPAIR
+    hint = "Upgrade Holdfast, or restore a backup made by this version."
+
+
+class StorePathInvalid(HoldfastError):
+    """The path given for the store cannot hold one."""
+
+    code = "store_path_invalid"
+    remedy = Remedy.REPAIR
+    hint = "Give a folder on a local disk; the database file is made inside it."
+
+
+class StoreBroken(HoldfastError):
+    """A commit failed in a way that leaves the outcome unknown; the process must stop."""
+
+    code = "store_broken"
+    remedy = Remedy.REPAIR
+    hint = "Look at the disk and the kernel log, then start Holdfast again: it recovers by itself."
+
+
+class EngineUnsafe(HoldfastError):
+    """The SQLite library in use can corrupt databases."""
+
+    code = "engine_unsafe"
+    remedy = Remedy.REPAIR
+    hint = "Install the locked version of apsw, which brings its own SQLite."
+
+
+class StoreOwned(HoldfastError):
+    """Another Holdfast process already runs on this data folder."""
+
+    code = "store_owned"
+    remedy = Remedy.REPAIR
+    hint = "Stop the other process, or choose another data folder with --data."
+
+
+class ConfigInvalid(HoldfastError):
+    """The configuration has an error."""
+
+    code = "config_invalid"
+    remedy = Remedy.REPAIR
+    hint = "Correct the key that the message names."
+
+
+# --- we must act -----------------------------------------------------------------------------------
+
+
+class InvariantBroken(HoldfastError):
+    """The runtime reached a state it promises never to reach."""
+
+    code = "invariant_broken"
+    remedy = Remedy.REPORT
+    hint = "Please report this with the output of `holdfast audit --json`."

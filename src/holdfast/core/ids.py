@@ -1,0 +1,35 @@
+"""Names for things, so that a session is never passed where a mailbox is meant.
+
+Ids are made by the caller (through the entropy port) and never by the store, so that a verb
+repeated after an unknown commit names the same thing twice instead of making two things.
+"""
+
+from typing import NewType
+
+AgentName = NewType("AgentName", str)
+MailboxId = NewType("MailboxId", str)
+MessageId = NewType("MessageId", str)  # our id of one accepted message
+SessionId = NewType("SessionId", str)
+OperationId = NewType("OperationId", str)
+ReplyId = NewType("ReplyId", str)
+NodeId = NewType("NodeId", str)  # one incarnation of one process; a restart is another node
+Principal = NewType("Principal", str)  # who spoke
+Provider = NewType("Provider", str)  # the configured name of a memory provider
+Instant = NewType("Instant", int)  # milliseconds since the Unix epoch, UTC
+
+ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford base 32: no i, l, o, u
+ID_TIME_CHARS = 9
+ID_RANDOM_BITS = 80
+
+
+def make_id(prefix: str, now: Instant, chance: int) -> str:
+    """A sortable id: `prefix_` + time + 80 bits of chance.
+
+    `chance` is drawn by the caller; only its low 80 bits are used.
+    """
+    value = (int(now) << ID_RANDOM_BITS) | (chance & ((1 << ID_RANDOM_BITS) - 1))
+    digits = []
+    for _ in range(ID_TIME_CHARS + ID_RANDOM_BITS // 5):
+        digits.append(ID_ALPHABET[value & 31])
+        value >>= 5
+    return f"{prefix}_{''.join(reversed(digits))}"

@@ -1,0 +1,182 @@
+"""Inbound: what a channel hands over, and what can become of it before it is durable.
+
+Rule 1: whatever is wrong with a message is said before the store is asked, so a refused message leaves
+        no trace but the refusal.
+Rule 2: identity is (account, conversation, event id); the account is the bot's own, because nine bots in one
+        channel receive the same platform id. The same identity with another body is a conflict.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from holdfast.core.command import Command, parse_command
+from holdfast.core.errors import EmptyMessage, InvalidUnicode, MessageTooLarge
+from holdfast.core.ids import Instant, MailboxId, MessageId, Principal, ReplyId, SessionId
+from holdfast.core.key import Address, check_part
+
+
+class MessageState(Enum):
+    WAITING = "waiting"
+    IN_TURN = "in_turn"
+    ANSWERED = "answered"
+    COMMAND = "command"
+    OBSERVED = "observed"
+    HELD = "held"
+    REFUSED = "refused"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+UNFINISHED = frozenset({MessageState.WAITING, MessageState.IN_TURN})
+
+
+class Kind(Enum):
+    """How a message is treated once its turn comes; decided when it arrives."""
+
+    TEXT = "text"
+    COMMAND = "command"
+    SIGNAL = "signal"  # reaches the open turn at once, never queued behind it
+    OBSERVED = "observed"  # an unaddressed group message: journaled without a turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a mailbox takes. Each is refused loudly, before anything is acknowledged."""
+
+    message_bytes_max: int = 256 * 1024
+    mailbox_depth_max: int = 1_000
+    window_ms: int = 60_000
+    window_messages_max: int = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """One message as a channel delivers it, already checked."""
+
+    message: MessageId
+    address: Address
+    account: str
+    conversation: str
+    event_id: str
+    principal: Principal
+    text: str
+    kind: Kind
+    human: bool = True
+    hop: int = 0
+    reply: ReplyId  # the id of the reply that a signal gets at once
+    new_mailbox: MailboxId  # the id the mailbox gets when this is the first message of its place
+    refuse_durably: bool = False  # the platform's acknowledgement is cumulative or absent (D2)
+
+    @property
+    def body(self) -> bytes:
+        return self.text.encode()
+
+    @property
+    def body_hash(self) -> bytes:
+        return hashlib.sha256(self.principal.encode() + b"\0" + self.body).digest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inbound:
+    """One accepted message, as the worker reads it from its mailbox."""
+
+    message: MessageId
+    seq: int
+    event_id: str
+    principal: Principal
+    channel: str
+    kind: Kind
+    human: bool
+    hop: int
+    text: str
+    state: MessageState
+    at: Instant
+
+    @property
+    def command(self) -> Command | None:
+        return parse_command(self.text) if self.kind is Kind.COMMAND else None
+
+
+# --- outcomes of accept ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    message: MessageId
+    mailbox: MailboxId
+    queued_behind: int
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """The same event was accepted before; nothing happened now."""
+
+    message: MessageId
+    state: MessageState
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The same event id came with another body (`idempotency_conflict`)."""
+
+    message: MessageId
+
+
+@dataclass(frozen=True, slots=True)
+class MailboxFull:
+    depth: int
+    recorded: bool = False  # a durable `refused` row was written
+
+
+@dataclass(frozen=True, slots=True)
+class TooMany:
+    """More messages in the window than the mailbox takes (`rate_limited`)."""
+
+    retry_after_ms: int
+    recorded: bool = False
+
+
+AcceptOutcome: TypeAlias = Accepted | Duplicate | Conflict | MailboxFull | TooMany
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What `/status` and the reader say about a mailbox."""
+
+    session: SessionId | None
+    depth: int
+    turn: int | None
+    attempt: int = 0
+    phase: str = "idle"
+    stopping: bool = field(default=False)
+
+
+def check_text(text: str, limits: Limits) -> str:
+    """The text, unchanged, when it can be kept for ever; otherwise the error that says why not."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidUnicode(f"the text has a lone surrogate at character {error.start}") from error
+    if size > limits.message_bytes_max:
+        raise MessageTooLarge(
+            f"the message has {size} bytes; the limit is {limits.message_bytes_max}",
+            bytes=size,
+            limit=limits.message_bytes_max,
+        )
+    if not text.strip("\0 \t\r\n\v\f\u200b\ufeff"):
+        raise EmptyMessage("the message has no visible character")
+    return text
+
+
+def check_event_id(text: str) -> str:
+    return check_part("message id", text)
+
+
+def kind_of(text: str, *, addressed: bool = True) -> Kind:
+    """How to treat a text: commands and signals start with a slash; unaddressed group talk is observed."""
+    command = parse_command(text)
+    if command is not None:
+        return Kind.SIGNAL if command.is_signal else Kind.COMMAND
+    return Kind.TEXT if addressed else Kind.OBSERVED

@@ -1,0 +1,203 @@
+"""The journal: a session's append-only sequence of entries, the one truth that everything is a cursor over.
+
+Rule 1: an entry is never changed. Undo is an entry; a summary is a row beside the journal.
+Rule 2: `kind` and the field names of a body are stored names. A body that changes shape gets a new version
+        and an upcast from the old one; old journals open for ever.
+Rule 3: numbers grow by one within a session; a branch continues from its fork.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import msgspec
+
+from holdfast.core.errors import InvariantBroken
+from holdfast.core.ids import Instant, SessionId
+
+TOKEN_BYTES = 4  # UTF-8 bytes per token, within a quarter of the real count for most languages
+ENTRY_OVERHEAD_TOKENS = 4
+
+
+class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    id: str
+    name: str
+    arguments: str = "{}"  # JSON, as the model wrote it
+
+
+class Body(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an entry says. `v` is the version of its shape."""
+
+    kind: ClassVar[str]
+    version: ClassVar[int] = 1
+
+
+class UserSaid(Body, frozen=True, omit_defaults=True):
+    kind: ClassVar[str] = "user"
+    text: str
+    principal: str
+    message: str = ""  # our id of the inbound
+    event_id: str = ""  # the sender's id of it
+
+
+class AssistantSaid(Body, frozen=True, omit_defaults=True):
+    kind: ClassVar[str] = "assistant"
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    model: str = ""
+
+
+class ToolStarted(Body, frozen=True, omit_defaults=True):
+    """Written before a tool runs: without a result after it, the outcome is unknown."""
+
+    kind: ClassVar[str] = "tool_started"
+    call: str
+    name: str
+
+
+class ToolReturned(Body, frozen=True, omit_defaults=True):
+    kind: ClassVar[str] = "tool"
+    call: str
+    name: str
+    text: str
+    outcome: str = "ok"  # ok, error, unknown
+
+
+class Observed(Body, frozen=True, omit_defaults=True):
+    """A message nobody addressed to the agent, or one held by the loop guard."""
+
+    kind: ClassVar[str] = "observed"
+    text: str
+    principal: str
+    message: str = ""
+    event_id: str = ""
+
+
+class Recalled(Body, frozen=True, omit_defaults=True):
+    """What recall injected into its turn; never delivered, indexed, summarised or carried on."""
+
+    kind: ClassVar[str] = "recall"
+    text: str
+
+
+class Noticed(Body, frozen=True, omit_defaults=True):
+    """What the runtime tells the model about the conversation."""
+
+    kind: ClassVar[str] = "notice"
+    text: str
+
+
+class Undone(Body, frozen=True, omit_defaults=True):
+    """The turns first_turn..last_turn, which start at entry `from_seq`, no longer count."""
+
+    kind: ClassVar[str] = "undo"
+    first_turn: int
+    last_turn: int
+    from_seq: int
+    by: str = ""  # the inbound that asked for it
+
+
+class Forgotten(Body, frozen=True, omit_defaults=True):
+    """A body that was blanked by deletion; the envelope stays."""
+
+    kind: ClassVar[str] = "forgotten"
+
+
+AnyBody: TypeAlias = (
+    UserSaid | AssistantSaid | ToolStarted | ToolReturned | Observed | Recalled | Noticed | Undone | Forgotten
+)
+BODIES: Mapping[str, type[Body]] = {
+    body.kind: body
+    for body in (UserSaid, AssistantSaid, ToolStarted, ToolReturned, Observed, Recalled, Noticed, Undone, Forgotten)
+}
+# (kind, version) -> the same body one version later. Empty until a shape changes.
+UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+_encoder = msgspec.json.Encoder()
+_decoders = {kind: msgspec.json.Decoder(body) for kind, body in BODIES.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    seq: int
+    turn: int  # 0 for what belongs to no turn
+    body: AnyBody
+    tokens: int
+    at: Instant
+    session: SessionId = SessionId("")  # differs from the asked one for inherited entries
+
+    @property
+    def kind(self) -> str:
+        return self.body.kind
+
+    @property
+    def text(self) -> str:
+        return getattr(self.body, "text", "")
+
+
+def encode_body(body: Body) -> bytes:
+    """Version 1 is stored bare; later versions carry `v`, so that old bodies need no rewriting."""
+    if type(body).version == 1:
+        return _encoder.encode(body)
+    return _encoder.encode({"v": type(body).version, **msgspec.structs.asdict(body)})
+
+
+def decode_body(kind: str, raw: bytes) -> AnyBody:
+    """The body as the present version has it; older shapes are upcast on the way."""
+    if not raw:
+        return Forgotten()
+    shape = BODIES.get(kind)
+    if shape is None:
+        raise InvariantBroken(f"an entry of the unknown kind {kind!r}", kind=kind)
+    try:
+        if shape.version == 1 and (kind, 0) not in UPCASTS:
+            return _decoders[kind].decode(raw)  # type: ignore[return-value]
+        return msgspec.convert(_upcast(kind, shape.version, msgspec.json.decode(raw)), shape)  # type: ignore[return-value]
+    except msgspec.MsgspecError as error:
+        raise InvariantBroken(f"a {kind} entry cannot be read: {error}", kind=kind) from error
+
+
+def _upcast(kind: str, target: int, fields: dict[str, Any]) -> dict[str, Any]:
+    version = fields.pop("v", 1)
+    while version < target:
+        fields = UPCASTS[kind, version](fields)
+        version += 1
+    return fields
+
+
+def estimate_tokens(text: str) -> int:
+    """A cheap estimate, corrected per session by the usage that the model reports."""
+    return ENTRY_OVERHEAD_TOKENS + (len(text.encode("utf-8", "replace")) + TOKEN_BYTES - 1) // TOKEN_BYTES
+
+
+def body_tokens(body: Body) -> int:
+    """What an entry adds to a context. What is never rendered costs nothing."""
+    match body:
+        case AssistantSaid(text=text, calls=calls):
+            return estimate_tokens(text + "".join(call.name + call.arguments for call in calls))
+        case UserSaid() | ToolReturned() | Observed() | Noticed():
+            return estimate_tokens(body.text)
+    return 0
+
+
+def undone_ranges(entries: Iterable[Entry]) -> tuple[tuple[int, int], ...]:
+    """(first, last) turn of every undo among the entries."""
+    return tuple((e.body.first_turn, e.body.last_turn) for e in entries if isinstance(e.body, Undone))
+
+
+def is_undone(entry: Entry, undos: Sequence[Entry]) -> bool:
+    """Whether a later undo voids this entry. Turn numbers are never reused, so ranges cannot clash."""
+    return any(
+        undo.seq > entry.seq
+        and isinstance(undo.body, Undone)
+        and undo.body.first_turn <= entry.turn <= undo.body.last_turn
+        for undo in undos
+    )
+
+
+def effective(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries that still count: neither undone nor an undo themselves."""
+    undos = [entry for entry in entries if isinstance(entry.body, Undone)]
+    if not undos:
+        return list(entries)
+    return [e for e in entries if not isinstance(e.body, Undone) and not is_undone(e, undos)]

@@ -1,0 +1,85 @@
+"""Addresses: where a conversation happens, as one string that no two places share.
+
+`agent:<agent>:<channel>:<type>:<chat>[:<thread>][:<user>]`, each part percent-escaped, so that the chat
+`a:b` is never the chat `a` with a thread `b`. A missing thread before a user is written as an empty part.
+There is one spelling per address: `parse` refuses every other one, and `parse(str(a)) == a`.
+"""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from holdfast.core.errors import InvalidAddress, InvalidName
+from holdfast.core.ids import AgentName
+
+PART_CHARS_MAX = 512
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_PARTS_MIN, _PARTS_MAX = 5, 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    agent: AgentName
+    channel: str
+    type: str
+    chat: str
+    thread: str | None = None
+    user: str | None = None
+
+    def __post_init__(self) -> None:
+        agent_name(self.agent)
+        agent_name(self.channel, what="channel")
+        agent_name(self.type, what="chat type")
+        for what, part in (("chat", self.chat), ("thread", self.thread), ("user", self.user)):
+            if part is not None:
+                check_part(what, part)
+
+    def __str__(self) -> str:
+        parts = ["agent", self.agent, self.channel, self.type, _escape(self.chat)]
+        if self.thread is not None or self.user is not None:
+            parts.append(_escape(self.thread or ""))
+        if self.user is not None:
+            parts.append(_escape(self.user))
+        return ":".join(parts)
+
+
+def parse(text: str) -> Address:
+    """The address that `text` spells; `InvalidAddress` for anything but its one spelling."""
+    parts = text.split(":")
+    if parts[0] != "agent" or not _PARTS_MIN <= len(parts) <= _PARTS_MAX:
+        raise InvalidAddress(f"{text!r} is not an address", address=text)
+    try:
+        agent, channel, kind, chat, *rest = (unquote(part, errors="strict") for part in parts[1:])
+        address = Address(
+            agent=AgentName(agent),
+            channel=channel,
+            type=kind,
+            chat=chat,
+            thread=(rest[0] or None) if rest else None,
+            user=rest[1] if len(rest) > 1 else None,
+        )
+    except (UnicodeDecodeError, InvalidName) as error:
+        raise InvalidAddress(f"{text!r} is not an address: {error}", address=text) from error
+    if str(address) != text:
+        raise InvalidAddress(f"{text!r} is not the canonical spelling; write {address}", address=text)
+    return address
+
+
+def agent_name(text: str, *, what: str = "agent") -> AgentName:
+    """`text` as a name, or `InvalidName`."""
+    if not _NAME.match(text):
+        raise InvalidName(f"{text[:80]!r} is not a valid {what} name", value=text[:80])
+    return AgentName(text)
+
+
+def check_part(what: str, text: str) -> str:
+    """A free-form identifier from outside: kept as it is, but never empty, huge or unprintable."""
+    if not text or len(text) > PART_CHARS_MAX:
+        raise InvalidName(f"the {what} must have 1 to {PART_CHARS_MAX} characters, not {len(text)}", what=what)
+    if any(ord(char) < 32 or 0xD800 <= ord(char) <= 0xDFFF or ord(char) == 127 for char in text):
+        raise InvalidName(f"the {what} {text[:80]!r} has a control character or a lone surrogate", what=what)
+    return text
+
+
+def _escape(part: str) -> str:
+    return quote(part, safe="")

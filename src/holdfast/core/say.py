@@ -1,0 +1,63 @@
+"""The sentences that the runtime itself says to people. One place, so that they stay short and honest."""
+
+from holdfast.core.inbound import Status
+
+UNDO_NOTE = "What tools did and what memory already holds is not reversed, except what providers can retract."
+
+
+def status_text(status: Status) -> str:
+    if status.turn is None:
+        running = "Nothing is running."
+    else:
+        running = f"Turn {status.turn} is {status.phase} (attempt {status.attempt})"
+        running += ", stopping." if status.stopping else "."
+    waiting = max(0, status.depth - (1 if status.turn is not None else 0))
+    queued = f"{waiting} message{'s' if waiting != 1 else ''} waiting."
+    return f"{running} {queued} Session: {status.session or 'none yet'}."
+
+
+def stop_text(turn: int | None) -> str:
+    return f"Stopping turn {turn}." if turn is not None else "Nothing is running."
+
+
+def new_text(session: str, *, had_one: bool) -> str:
+    return f"New session {session}." if had_one else f"This is a fresh session: {session}."
+
+
+def resumed_text(session: str, title: str | None, *, epoch: int) -> str:
+    name = f"“{title}” ({session})" if title else session
+    again = f" It was closed and is open again (epoch {epoch})." if epoch > 1 else ""
+    return f"Resumed {name}.{again}"
+
+
+def not_found_text(wanted: str) -> str:
+    return f"No session {wanted!r} is visible here. Say /resume with its id or its exact title."
+
+
+def live_elsewhere_text(wanted: str) -> str:
+    return f"{wanted!r} is in use in another chat. Say /branch there, or wait until it is idle."
+
+
+def branched_text(child: str, parent: str, title: str | None) -> str:
+    return f"Branched {parent} into {child}{f' “{title}”' if title else ''}. The original stays as it is."
+
+
+def undone_text(count: int, asked: int) -> str:
+    if count == 0:
+        return "There is no turn to take back."
+    fewer = "" if count == asked else f" (only {count} of the {asked} asked for existed)"
+    return f"Took back {count} turn{'s' if count != 1 else ''}{fewer}. {UNDO_NOTE}"
+
+
+def failed_text(reason: str) -> str:
+    return f"I could not answer this message: {reason} It is kept; say /retry to try again."
+
+
+def interrupted_text(reason: str) -> str:
+    return f"Interrupted ({reason})."
+
+
+NO_SESSION = "There is no session here yet: say something first."
+BAD_UNDO = "Say /undo or /undo <n>, with n from 1 to 100."
+NOTHING_TO_RETRY = "There is no turn to try again."
+DELETED = "The session is closed and everything said in it is blanked. The next message opens a new one."

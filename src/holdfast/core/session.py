@@ -1,0 +1,72 @@
+"""A session: who a conversation is. Compression never changes its id; only explicit commands switch it."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from holdfast.core.command import Command
+from holdfast.core.delivery import DeliveryPolicy
+from holdfast.core.ids import AgentName, Instant, MailboxId, MessageId, OperationId, Principal, ReplyId, SessionId
+
+
+class SessionState(Enum):
+    OPEN = "open"
+    EXPIRING = "expiring"
+    CLOSED = "closed"
+    DELETED = "deleted"
+
+
+class Purpose(Enum):
+    """Only a conversation has cursors; no other run can reach a provider (R16)."""
+
+    CONVERSATION = "conversation"
+    COMPRESSION = "compression"
+    REVIEW = "review"
+    EXTRACTION = "extraction"
+    SCHEDULED = "scheduled"
+    SUBAGENT = "subagent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    id: SessionId
+    agent: AgentName
+    mailbox: MailboxId | None
+    principal: Principal
+    purpose: Purpose
+    parent: SessionId | None
+    fork_seq: int
+    title: str | None
+    state: SessionState
+    live: bool  # in the mailbox it belongs to
+    epoch: int
+    committed_seq: int
+    turns: int
+    summaries: int
+    undo_count: int
+    opened_at: Instant
+    active_at: Instant
+    closed_at: Instant | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRun:
+    """One conversation command, with the ids of what it may make (D6)."""
+
+    message: MessageId
+    command: Command
+    principal: Principal
+    new_session: SessionId
+    operation: OperationId
+    reply: ReplyId
+    answer: str | None = None  # the reply's text where the worker already knows it (/help, /compress)
+    policies: tuple[DeliveryPolicy, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommandDone:
+    """What a command did: the live session afterwards, and the sentence the sender gets."""
+
+    session: SessionId | None
+    text: str
+    switched: bool = False

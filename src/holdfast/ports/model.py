@@ -1,0 +1,55 @@
+"""The model: asked with messages, answers as a stream that ends in one `Answer`."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol, TypeAlias
+
+from holdfast.core.context import ModelMessage
+from holdfast.core.journal import ToolCall
+from holdfast.core.turn import Usage
+
+
+class Task(Enum):
+    REPLY = "reply"
+    SUMMARY = "summary"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    name: str
+    description: str
+    parameters: dict[str, object]  # JSON schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    task: Task
+    messages: tuple[ModelMessage, ...]
+    tools: tuple[ToolSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The whole answer; it repeats what the deltas said."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+
+ModelEvent: TypeAlias = TextDelta | Answer
+
+
+class Model(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Stream one answer. Raises `ModelFailed` when there is none to be had."""
+        ...

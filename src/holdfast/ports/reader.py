@@ -1,0 +1,126 @@
+"""Questions about what happened. Readers never wait for the writer and hold no snapshot for long (D28)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from holdfast.core.compress import Operation, Summary
+from holdfast.core.context import Context
+from holdfast.core.ids import AgentName, Instant, MailboxId, MessageId, Principal, SessionId
+from holdfast.core.inbound import MessageState
+from holdfast.core.journal import Entry
+from holdfast.core.session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyView:
+    id: str
+    text: str
+    state: str
+    attempt: int
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryView:
+    id: str
+    provider: str
+    place: str
+    state: str
+    attempt: int
+    from_turn: int
+    through_turn: int
+    receipt: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageTrace:
+    """What happened to one message: accepted, queued, turn, reply, each provider's receipt (R40)."""
+
+    message: MessageId
+    agent: AgentName
+    chat: str
+    address: str
+    event_id: str
+    principal: Principal
+    state: MessageState
+    reason: str | None
+    accepted_at: Instant
+    queued_behind: int
+    session: SessionId | None
+    turn: int | None
+    phase: str | None
+    attempt: int
+    reply: ReplyView | None
+    deliveries: tuple[DeliveryView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryView:
+    entry: Entry
+    undone: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailboxView:
+    mailbox: MailboxId
+    agent: AgentName
+    address: str
+    session: SessionId | None
+    depth: int
+    owner: str | None
+    fence: int
+    ready_at: Instant | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFacts:
+    """One session's records, as the audit reads them."""
+
+    session: Session
+    operations: tuple[Operation, ...]
+    summaries: tuple[Summary, ...]
+    entries: int = field(default=0)
+    last_seq: int = field(default=0)
+
+
+class Reader(Protocol):
+    async def message(self, message: MessageId) -> MessageTrace:
+        """Raises `MessageNotFound`."""
+        ...
+
+    async def mailbox(self, address: str) -> MailboxView | None: ...
+
+    async def session(self, session: SessionId) -> Session:
+        """Raises `SessionNotFound`."""
+        ...
+
+    async def sessions(
+        self, *, agent: str | None = None, address: str | None = None, after: str = "", limit: int = 100
+    ) -> Sequence[Session]:
+        """Newest first."""
+        ...
+
+    async def entries(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
+        """A page of the journal as this session sees it: inherited entries first, undone ones marked."""
+        ...
+
+    async def context(self, session: SessionId) -> Context: ...
+
+    async def summaries(self, session: SessionId) -> Sequence[Summary]: ...
+
+    async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
+        """A summary by its public name, and the entries it covers."""
+        ...
+
+    async def operations(self, *, session: SessionId | None = None, after: str = "", limit: int = 1000) -> Sequence[Operation]:
+        ...
+
+    async def facts(self, *, after: str = "", limit: int = 100) -> Sequence[SessionFacts]:
+        """For the audit, session by session."""
+        ...
+
+    async def next_ready(self) -> Instant | None:
+        """When the next unclaimed mailbox becomes ready."""
+        ...

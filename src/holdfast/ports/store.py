@@ -1,0 +1,134 @@
+"""The store: about twenty verbs, one transaction each. The engine is the database (D32).
+
+Every write of a worker carries its claim; the fence is compared inside the transaction, under a row lock held to
+commit, so a worker that slept through its lease changes nothing (`ClaimLost`). Expected outcomes are values. Every
+verb carries caller-made ids and may be repeated after an unknown commit: it returns its first result.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from holdfast.core.compress import Operation, Summary, SummaryDraft
+from holdfast.core.context import Context
+from holdfast.core.ids import Instant, MessageId, NodeId, OperationId, SessionId
+from holdfast.core.inbound import AcceptOutcome, Arrival, Limits
+from holdfast.core.mailbox import Claim, Mail
+from holdfast.core.session import CommandDone, CommandRun
+from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, TurnRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """An operation of the kind is open for the session."""
+
+    operation: OperationId
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What is left in the mailbox after a commit."""
+
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    nodes: int
+    claims: int
+    operations: int
+
+
+class Store(Protocol):
+    # --- nodes
+    async def register_node(self, node: NodeId, host: str, *, sole: bool) -> None:
+        """Announce a process that will claim. `sole` voids every earlier claim: the owner lock is held."""
+        ...
+
+    async def renew_node(self, node: NodeId) -> None:
+        """Prove life. Raises `NodeLost` when the node was reaped: its claims are void."""
+        ...
+
+    async def retire_node(self, node: NodeId) -> None:
+        """Leave: give every claim back at once."""
+        ...
+
+    async def reap_nodes(self, *, lease_ms: int) -> Reaped:
+        """Void the claims and operations of nodes that have not proved life within the lease."""
+        ...
+
+    # --- accepting
+    async def accept(self, arrival: Arrival, limits: Limits) -> AcceptOutcome:
+        """Deduplicate, append to the mailbox; signals take effect at once. Durable when it returns."""
+        ...
+
+    # --- claiming
+    async def claim_mailbox(self, node: NodeId) -> Claim | None:
+        """Take the free mailbox that has been ready longest; its fence grows by one."""
+        ...
+
+    async def read_mail(self, claim: Claim, *, limit: int) -> Mail: ...
+
+    async def release_claim(self, claim: Claim, *, retry_in_ms: int = 0) -> None:
+        """Give the mailbox back; it stays ready while it has mail. Void claims are passed over."""
+        ...
+
+    # --- turns
+    async def open_turn(self, claim: Claim, opening: TurnOpening) -> Turn:
+        """Open a turn (and the session, when the mailbox has none) and journal its messages."""
+        ...
+
+    async def resume_turn(self, claim: Claim, turn: Turn) -> Turn:
+        """Take over an open turn: attempt + 1, durably, before anything is done."""
+        ...
+
+    async def append_step(self, claim: Claim, turn: Turn, step: Step) -> Turn: ...
+
+    async def commit_turn(self, claim: Claim, turn: Turn, commit: TurnCommit) -> Committed:
+        """Entries, acknowledgements, replies and cursor work become durable together or not at all."""
+        ...
+
+    async def observe(
+        self, claim: Claim, session: SessionId, messages: Sequence[MessageId], *, held: str | None = None
+    ) -> Committed:
+        """Journal messages without a turn: unaddressed talk, or mail held by the loop guard."""
+        ...
+
+    async def record_turn(self, record: TurnRecord) -> Recorded:
+        """A whole turn from a writer without a mailbox, idempotent by its key."""
+        ...
+
+    # --- sessions
+    async def run_command(self, claim: Claim, run: CommandRun) -> CommandDone:
+        """Apply one conversation command and acknowledge it, with its reply, in one transaction."""
+        ...
+
+    async def read_context(self, session: SessionId) -> Context:
+        """Newest valid summary and everything after it, steps of an open turn included."""
+        ...
+
+    # --- operations and summaries
+    async def begin_operation(
+        self, operation: OperationId, kind: str, session: SessionId, node: NodeId
+    ) -> Operation | Busy: ...
+
+    async def commit_summary(self, operation: Operation, draft: SummaryDraft) -> Summary:
+        """Add a summary and end its operation. Raises `SummaryStale` when its base moved meanwhile."""
+        ...
+
+    async def end_operation(self, operation: Operation, outcome: str, detail: dict[str, object]) -> None: ...
+
+    # --- upkeep
+    async def prove_write(self) -> Instant:
+        """A real, durable write; the store's time at which it happened."""
+        ...
+
+    async def prune(self, *, older_than_ms: int, limit: int) -> int:
+        """Replace old, finished inbound rows by keyed tombstones; how many."""
+        ...
+
+    async def changed_elsewhere(self) -> bool:
+        """Whether another process wrote since this was last asked (D29)."""
+        ...
+
+    async def close(self) -> None: ...

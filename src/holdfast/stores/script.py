@@ -1,0 +1,65 @@
+"""A store verb is a script: a generator that yields statements and is sent their rows.
+
+Rule 1: a verb is written once, in `stores/verbs`, and run by every engine. SQLite runs it on the writer
+        thread inside a savepoint of a group commit; PostgreSQL runs it inside a transaction of its own.
+Rule 2: one script is one transaction. A script that raises leaves no trace.
+Rule 3: a script may be run again from the start (a lost race, a deadlock), so it holds no state and asks
+        for nothing but rows.
+
+The SQL is the common subset of both engines:
+- parameters are named, `:name`; `:now` is bound by the engine (the store judges time by its own clock);
+- `/*lock*/` at the end of a select locks its rows until commit (`for update` on PostgreSQL; SQLite holds
+  the write lock already); `/*skip locked*/` locks them or passes over them;
+- bodies are bytes, times and booleans are integers;
+- rows come back as tuples, in the order of the select list.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
+
+Row: TypeAlias = tuple[Any, ...]
+Params: TypeAlias = Mapping[str, Any]
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One statement; answered with its rows (an empty list when it returns none)."""
+
+    sql: str
+    params: Params = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """One statement over many parameter rows; answered with an empty list."""
+
+    sql: str
+    rows: Sequence[Params]
+
+
+Statement: TypeAlias = Query | Many
+Script: TypeAlias = Generator[Statement, list[Row], R]
+
+
+def rows(sql: str, **params: Any) -> Script[list[Row]]:  # noqa: ANN401
+    """Yield one statement and return all its rows: `found = yield from rows("select ...", id=x)`."""
+    return (yield Query(sql, params))
+
+
+def one(sql: str, **params: Any) -> Script[Row | None]:  # noqa: ANN401
+    """Yield one statement and return its first row, if any."""
+    found = yield Query(sql, params)
+    return found[0] if found else None
+
+
+def run(sql: str, **params: Any) -> Script[None]:  # noqa: ANN401
+    """Yield one statement for its effect."""
+    yield Query(sql, params)
+
+
+def many(sql: str, batch: Sequence[Params]) -> Script[None]:
+    """Yield one statement over many parameter rows; nothing is sent for an empty batch."""
+    if batch:
+        yield Many(sql, batch)

@@ -1,0 +1,173 @@
+"""Run scripts on a connection: many in one transaction, each as if it were alone.
+
+Rule 1: no outcome exists before COMMIT has returned.
+Rule 2: a script that raises is rolled back to its savepoint and spoils no neighbour.
+Rule 3: after any error the transaction must still be open. A fault of the disk or the lock, or a
+        transaction that SQLite ended by itself, fails the whole batch, and the rest of it is not run.
+Rule 4: a COMMIT that fails on a full disk is undone and reported; any other failed COMMIT leaves the
+        outcome unknown and comes back as `StoreBroken` for every call.
+
+A crash is a `BaseException` raised by the probe: it passes through, leaving the transaction as it was.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import apsw
+
+from holdfast.core.errors import HoldfastError
+from holdfast.ports.clock import Clock
+from holdfast.stores.script import Many, Row, Script
+from holdfast.stores.sqlite.faults import STORAGE_FAULTS, broken_by, translate
+
+Probe: TypeAlias = Callable[[str, str], None]  # told the verb and the statement about to run
+
+
+class Call:
+    """A script waiting to be run, and the verb it is run for."""
+
+    __slots__ = ("script", "verb")
+
+    def __init__(self, verb: str, script: Callable[[], Script[Any]]) -> None:
+        self.verb = verb
+        self.script = script
+
+
+class Outcome(NamedTuple):
+    """What becomes of one call: its value, or the error it ends with."""
+
+    value: Any = None
+    error: HoldfastError | None = None
+
+
+class BatchFailed(Exception):
+    """The transaction is lost for every call of the batch."""
+
+    def __init__(self, cause: apsw.Error) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+def run_batch(
+    db: apsw.Connection, calls: Sequence[Call], clock: Clock, probe: Probe | None = None
+) -> list[Outcome]:
+    """Run every call in one durable transaction and return their outcomes in order."""
+    try:
+        db.execute("begin immediate")
+    except apsw.Error as error:
+        return _all_failed(calls, translate, error)
+    try:
+        outcomes = [_run_guarded(db, call, clock, probe, alone=len(calls) == 1) for call in calls]
+    except BatchFailed as failed:
+        return _undone(db, calls, failed.cause)
+    if not db.in_transaction:  # a lone script that was refused: nothing is left to commit
+        return outcomes
+    if probe:
+        probe("batch", "commit")
+    try:
+        db.execute("commit")
+    except apsw.Error as error:
+        return _commit_failed(db, calls, error)
+    if probe:
+        probe("batch", "committed")
+    return outcomes
+
+
+def run_read(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None = None) -> Outcome:
+    """Run one script over one snapshot; the connection refuses writes."""
+    try:
+        db.execute("begin")
+        try:
+            return Outcome(drive(db.cursor(), call, clock, probe))
+        finally:
+            if db.in_transaction:
+                db.execute("rollback")
+    except HoldfastError as error:
+        return Outcome(error=error)
+    except apsw.ReadOnlyError as error:
+        return Outcome(error=translate(ValueError(f"a read tried to write ({error})"), call.verb))
+    except Exception as error:  # noqa: BLE001 - a bug in a script fails that call, never the reader
+        return Outcome(error=translate(error, call.verb))
+
+
+def drive(cursor: apsw.Cursor, call: Call, clock: Clock, probe: Probe | None) -> Any:  # noqa: ANN401
+    """Feed a script the rows of each statement it yields until it returns."""
+    script = call.script()
+    now = clock.now()
+    rows: list[Row] | None = None
+    try:
+        while True:
+            statement = script.send(rows)  # type: ignore[arg-type]  # None starts a generator
+            if probe:
+                probe(call.verb, statement.sql)
+            if isinstance(statement, Many):
+                bound = [{**params, "now": now} for params in statement.rows]
+                cursor.executemany(statement.sql, bound).fetchall()
+                rows = []
+            else:
+                rows = cursor.execute(statement.sql, {**statement.params, "now": now}).fetchall()
+    except StopIteration as returned:
+        return returned.value
+
+
+def _run_guarded(
+    db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None, *, alone: bool
+) -> Outcome:
+    """One call inside the open transaction; a lone call needs no savepoint, the transaction is its own."""
+    if not alone:
+        db.execute("savepoint script")
+    try:
+        outcome = Outcome(drive(db.cursor(), call, clock, probe))
+    except STORAGE_FAULTS as error:
+        raise BatchFailed(error) from error
+    except HoldfastError as error:
+        outcome = Outcome(error=error)
+    except Exception as error:  # noqa: BLE001 - a bug in a script fails that call, never its neighbours
+        outcome = Outcome(error=translate(error, call.verb))
+    if not db.in_transaction:
+        raise BatchFailed(apsw.AbortError(f"after {call.verb}"))
+    try:
+        _leave(db, keep=outcome.error is None, alone=alone)
+    except apsw.Error as error:
+        raise BatchFailed(error) from error
+    return outcome
+
+
+def _leave(db: apsw.Connection, *, keep: bool, alone: bool) -> None:
+    if alone:
+        if not keep:
+            db.execute("rollback")
+    elif keep:
+        db.execute("release script")
+    else:
+        db.execute("rollback to script")
+        db.execute("release script")
+
+
+def _undone(db: apsw.Connection, calls: Sequence[Call], cause: apsw.Error) -> list[Outcome]:
+    try:
+        roll_back(db)
+    except apsw.Error as error:  # a transaction that cannot be left is as bad as a failed commit
+        return _all_failed(calls, broken_by, error)
+    return _all_failed(calls, translate, cause)
+
+
+def _commit_failed(db: apsw.Connection, calls: Sequence[Call], cause: apsw.Error) -> list[Outcome]:
+    try:
+        roll_back(db)
+    except apsw.Error as error:
+        return _all_failed(calls, broken_by, error)
+    meaning = translate if isinstance(cause, apsw.FullError) else broken_by
+    return _all_failed(calls, meaning, cause)
+
+
+def roll_back(db: apsw.Connection) -> None:
+    if db.in_transaction:  # SQLite may have done it already
+        db.execute("rollback")
+
+
+def _all_failed(
+    calls: Sequence[Call], meaning: Callable[[Exception, str], HoldfastError], error: Exception
+) -> list[Outcome]:
+    """One error object per call: each is raised in another task."""
+    return [Outcome(error=meaning(error, call.verb)) for call in calls]

@@ -1,0 +1,80 @@
+"""Bring a database's schema up to date, one transaction per step, from any process at any time.
+
+The steps are `stores/schema/NNN_*.sql`, written once for both engines in words that each of them maps to
+its own types. `user_version` counts the steps taken. A database that has taken more of them than this
+release knows is refused and keeps its bytes.
+"""
+
+import re
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TypeAlias
+
+import apsw
+
+from holdfast.core.errors import InvariantBroken, StoreNewer
+from holdfast.stores.sqlite.connection import APPLICATION_ID, pragma
+from holdfast.stores.sqlite.faults import translate
+
+Migrations: TypeAlias = tuple[str, ...]
+
+SCHEMA_PACKAGE = "holdfast.stores.schema"
+SQLITE_WORDS = {"int8": "integer", "bytes": "blob", "float8": "real"}
+
+
+@cache
+def load_migrations() -> Migrations:
+    """The schema of this release, in order, in SQLite's words."""
+    scripts = [file for file in files(SCHEMA_PACKAGE).iterdir() if file.name.endswith(".sql")]
+    found = sorted(scripts, key=lambda file: file.name)
+    numbers = [int(file.name.split("_")[0]) for file in found]
+    if not numbers or numbers != list(range(1, len(found) + 1)):
+        raise InvariantBroken(f"the schema files are not numbered 1, 2, 3, …: {numbers}")
+    return tuple(in_sqlite_words(file.read_text(encoding="utf-8")) for file in found)
+
+
+def in_sqlite_words(sql: str) -> str:
+    """`int8`, `bytes`, `float8` become SQLite's types outside comments, and tables become strict."""
+    code = re.sub(r"--[^\n]*", "", sql)
+    for word, ours in SQLITE_WORDS.items():
+        code = re.sub(rf"\b{word}\b", ours, code)
+    return code.replace("/*strict*/", "strict")
+
+
+def migrate(
+    db: apsw.Connection, path: Path | str, migrations: Migrations, *, application_id: int = APPLICATION_ID
+) -> None:
+    """Take the steps that are missing.
+
+    Raises `StoreNewer` when the database has taken unknown ones; close it with `close_untouched` then.
+    """
+    try:
+        while (version := _version(db, path, len(migrations))) < len(migrations):
+            _take_step(db, version, migrations[version], application_id)
+    except apsw.Error as error:
+        raise translate(error, f"migrating {path}") from error
+
+
+def _version(db: apsw.Connection, path: Path | str, known: int) -> int:
+    version = int(pragma(db, "user_version"))
+    if version > known:
+        raise StoreNewer(
+            f"{path} has schema {version}, and this release knows {known}", path=str(path), version=version
+        )
+    return version
+
+
+def _take_step(db: apsw.Connection, version: int, step: str, application_id: int) -> None:
+    """One step in one transaction, unless another process has taken it meanwhile."""
+    db.execute("begin immediate")
+    try:
+        if pragma(db, "user_version") == version:
+            db.execute(step)
+            db.execute(f"pragma application_id={application_id}")
+            db.execute(f"pragma user_version={version + 1}")
+        db.execute("commit")
+    except apsw.Error:
+        if db.in_transaction:
+            db.execute("rollback")
+        raise

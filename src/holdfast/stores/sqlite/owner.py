@@ -1,0 +1,47 @@
+"""The owner lock: one process at a time runs workers and couriers on a data folder.
+
+The operating system frees the lock when its holder dies, however it dies. Who holds it is written into a
+file of its own, because on Windows a locked file cannot be read.
+"""
+
+import os
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from holdfast.core.errors import StoreOwned, StoreReadOnly
+
+LOCK_NAME = "holdfast.lock"
+PID_NAME = "holdfast.pid"
+
+
+class OwnerLock:
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._pid = data / PID_NAME
+        self._lock = FileLock(  # another thread may release it; a soft lock would survive its holder's death
+            data / LOCK_NAME, mode=0o600, thread_local=False, fallback_to_soft=False
+        )
+
+    def acquire(self) -> None:
+        """Take the lock without waiting; raises `StoreOwned` while another process holds it."""
+        try:
+            self._lock.acquire(timeout=0)
+            self._pid.write_text(f"{os.getpid()}\n", encoding="ascii")
+        except Timeout as error:
+            raise StoreOwned(f"{self._data} is in use by {self._holder()}", path=str(self._data)) from error
+        except OSError as error:
+            self._lock.release()
+            raise StoreReadOnly(f"{self._data} cannot be locked ({error})", path=str(self._data)) from error
+
+    def release(self) -> None:
+        """Give the lock back; harmless when it is not held."""
+        if self._lock.is_locked:
+            self._pid.unlink(missing_ok=True)
+            self._lock.release()
+
+    def _holder(self) -> str:
+        try:
+            return f"process {int(self._pid.read_text(encoding='ascii'))}"
+        except (OSError, ValueError):  # between taking the lock and writing the file, or unreadable
+            return "another process"

@@ -1,0 +1,184 @@
+"""The store over any engine: each verb is one script, run as one transaction by the engine's database.
+
+What this class adds to the scripts is RAM that can vanish: contexts read before, brought up to date on use.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from holdfast.core.compress import Operation, Summary, SummaryDraft
+from holdfast.core.context import Context
+from holdfast.core.ids import Instant, MessageId, NodeId, OperationId, SessionId
+from holdfast.core.inbound import AcceptOutcome, Arrival, Limits
+from holdfast.core.mailbox import Claim, Mail
+from holdfast.core.session import CommandDone, CommandRun, Session
+from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, TurnRecord
+from holdfast.ports.reader import EntryView, MailboxView, MessageTrace, SessionFacts
+from holdfast.ports.store import Busy, Committed, Reaped
+from holdfast.stores.database import Database
+from holdfast.stores.verbs import (
+    accept,
+    commands,
+    contexts,
+    mail,
+    nodes,
+    questions,
+    record,
+    summaries,
+    turns,
+    upkeep,
+)
+
+CONTEXTS_KEPT = 1_024
+ENTRIES_KEPT_MAX = 2_000  # a longer tail is read again rather than held
+
+
+class SqlStore:
+    """Implements the ports `Store` and `Reader`."""
+
+    def __init__(self, database: Database, secret: bytes) -> None:
+        self._db = database
+        self._secret = secret
+        self._contexts: OrderedDict[SessionId, Context] = OrderedDict()
+
+    @classmethod
+    async def open(cls, database: Database, candidate_secret: bytes) -> "SqlStore":
+        """Load the key of the tombstones; the candidate becomes it in a new store."""
+        secret = await database.write("load_secret", lambda: upkeep.load_secret("tombstone", candidate_secret))
+        return cls(database, secret)
+
+    # --- nodes
+
+    async def register_node(self, node: NodeId, host: str, *, sole: bool) -> None:
+        await self._db.write("register_node", lambda: nodes.register_node(node, host, sole))
+
+    async def renew_node(self, node: NodeId) -> None:
+        await self._db.write("renew_node", lambda: nodes.renew_node(node))
+
+    async def retire_node(self, node: NodeId) -> None:
+        await self._db.write("retire_node", lambda: nodes.retire_node(node))
+
+    async def reap_nodes(self, *, lease_ms: int) -> Reaped:
+        return await self._db.write("reap_nodes", lambda: nodes.reap_nodes(lease_ms))
+
+    # --- accepting and claiming
+
+    async def accept(self, arrival: Arrival, limits: Limits) -> AcceptOutcome:
+        return await self._db.write("accept", lambda: accept.accept(arrival, limits, self._secret))
+
+    async def claim_mailbox(self, node: NodeId) -> Claim | None:
+        return await self._db.write("claim_mailbox", lambda: nodes.claim_mailbox(node))
+
+    async def read_mail(self, claim: Claim, *, limit: int) -> Mail:
+        return await self._db.read("read_mail", lambda: mail.read_mail(claim, limit))
+
+    async def release_claim(self, claim: Claim, *, retry_in_ms: int = 0) -> None:
+        await self._db.write("release_claim", lambda: nodes.release_claim(claim, retry_in_ms))
+
+    # --- turns
+
+    async def open_turn(self, claim: Claim, opening: TurnOpening) -> Turn:
+        return await self._db.write("open_turn", lambda: turns.open_turn(claim, opening))
+
+    async def resume_turn(self, claim: Claim, turn: Turn) -> Turn:
+        return await self._db.write("resume_turn", lambda: turns.resume_turn(claim, turn))
+
+    async def append_step(self, claim: Claim, turn: Turn, step: Step) -> Turn:
+        return await self._db.write("append_step", lambda: turns.append_step(claim, turn, step))
+
+    async def commit_turn(self, claim: Claim, turn: Turn, commit: TurnCommit) -> Committed:
+        return await self._db.write("commit_turn", lambda: turns.commit_turn(claim, turn, commit))
+
+    async def observe(
+        self, claim: Claim, session: SessionId, messages: Sequence[MessageId], *, held: str | None = None
+    ) -> Committed:
+        return await self._db.write("observe", lambda: turns.observe(claim, session, messages, held))
+
+    async def record_turn(self, record_: TurnRecord) -> Recorded:
+        return await self._db.write("record_turn", lambda: record.record_turn(record_))
+
+    # --- sessions, operations, summaries
+
+    async def run_command(self, claim: Claim, run: CommandRun) -> CommandDone:
+        return await self._db.write("run_command", lambda: commands.run_command(claim, run))
+
+    async def read_context(self, session: SessionId) -> Context:
+        known = self._contexts.get(session)
+        context = await self._db.read("read_context", lambda: contexts.read_context(session, known))
+        self._keep(context)
+        return context
+
+    def _keep(self, context: Context) -> None:
+        if len(context.entries) > ENTRIES_KEPT_MAX:
+            self._contexts.pop(context.session, None)
+            return
+        self._contexts[context.session] = context
+        self._contexts.move_to_end(context.session)
+        if len(self._contexts) > CONTEXTS_KEPT:
+            self._contexts.popitem(last=False)
+
+    async def begin_operation(
+        self, operation: OperationId, kind: str, session: SessionId, node: NodeId
+    ) -> Operation | Busy:
+        return await self._db.write(
+            "begin_operation", lambda: summaries.begin_operation(operation, kind, session, node)
+        )
+
+    async def commit_summary(self, operation: Operation, draft: SummaryDraft) -> Summary:
+        return await self._db.write("commit_summary", lambda: summaries.commit_summary(operation, draft))
+
+    async def end_operation(self, operation: Operation, outcome: str, detail: dict[str, object]) -> None:
+        await self._db.write("end_operation", lambda: summaries.end_operation(operation, outcome, detail))
+
+    # --- upkeep
+
+    async def prove_write(self) -> Instant:
+        return await self._db.write("prove_write", upkeep.prove_write)
+
+    async def prune(self, *, older_than_ms: int, limit: int) -> int:
+        return await self._db.write("prune", lambda: upkeep.prune(older_than_ms, limit, self._secret))
+
+    async def changed_elsewhere(self) -> bool:
+        return await self._db.changed()
+
+    async def close(self) -> None:
+        await self._db.close()
+
+    # --- questions
+
+    async def message(self, message: MessageId) -> MessageTrace:
+        return await self._db.read("message", lambda: questions.message(message))
+
+    async def mailbox(self, address: str) -> MailboxView | None:
+        return await self._db.read("mailbox", lambda: questions.mailbox(address))
+
+    async def session(self, session: SessionId) -> Session:
+        return await self._db.read("session", lambda: questions.session(session))
+
+    async def sessions(
+        self, *, agent: str | None = None, address: str | None = None, after: str = "", limit: int = 100
+    ) -> Sequence[Session]:
+        return await self._db.read("sessions", lambda: questions.sessions(agent, address, after, limit))
+
+    async def entries(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
+        return await self._db.read("entries", lambda: questions.entry_page(session, after, limit))
+
+    async def context(self, session: SessionId) -> Context:
+        return await self.read_context(session)
+
+    async def summaries(self, session: SessionId) -> Sequence[Summary]:
+        return await self._db.read("summaries", lambda: questions.summaries(session))
+
+    async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
+        return await self._db.read("snapshot", lambda: questions.snapshot(session, n))
+
+    async def operations(
+        self, *, session: SessionId | None = None, after: str = "", limit: int = 1_000
+    ) -> Sequence[Operation]:
+        return await self._db.read("operations", lambda: questions.operations(session, after, limit))
+
+    async def facts(self, *, after: str = "", limit: int = 100) -> Sequence[SessionFacts]:
+        return await self._db.read("facts", lambda: questions.facts(after, limit))
+
+    async def next_ready(self) -> Instant | None:
+        return await self._db.read("next_ready", questions.next_ready)

@@ -1,0 +1,193 @@
+"""accept: deduplicate, append to the mailbox, commit. Signals take effect in the same transaction."""
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+
+from holdfast.core.command import Verb, parse_command
+from holdfast.core.ids import MailboxId, MessageId
+from holdfast.core.inbound import (
+    Accepted,
+    AcceptOutcome,
+    Arrival,
+    Conflict,
+    Duplicate,
+    Kind,
+    Limits,
+    MailboxFull,
+    MessageState,
+    Status,
+    TooMany,
+)
+from holdfast.core.say import status_text, stop_text
+from holdfast.core.turn import Reply
+from holdfast.stores.script import Row, Script, one, run
+from holdfast.stores.verbs.reply import insert_reply
+
+FIND_MAILBOX = """
+select mailbox.id, mailbox.depth, mailbox.last_seq, mailbox.window_at, mailbox.window_count, mailbox.session_id,
+       cast(:now as int8)
+  from mailbox where id = (select mailbox_id from address where address = :address) /*lock*/"""
+NEW_ADDRESS = "insert into address (address, mailbox_id) values (:address, :mailbox) on conflict (address) do nothing returning address"
+NEW_MAILBOX = "insert into mailbox (id, agent, address) values (:mailbox, :agent, :address)"
+FIND_INBOUND = """
+select message, body_hash, state from inbound
+ where account = :account and conversation = :conversation and event_id = :event_id"""
+FIND_TOMBSTONE = "select message, body_hash from tombstone where hash = :hash"
+NEW_INBOUND = """
+insert into inbound (message, mailbox, seq, account, conversation, event_id, body_hash, principal, channel, kind,
+                     human, hop, body, state, reason, session, at)
+values (:message, :mailbox, :seq, :account, :conversation, :event_id, :body_hash, :principal, :channel, :kind,
+        :human, :hop, :body, :state, :reason, :session, :now)"""
+GROW = """
+update mailbox
+   set last_seq = :seq, depth = depth + :heavier, window_at = :window_at, window_count = :window_count,
+       ready_at = case when :heavier = 1 then coalesce(ready_at, :now) else ready_at end
+ where id = :mailbox"""
+OPEN_TURN = """
+select turn.n, turn.attempt, turn.phase, turn.stop_at
+  from session join turn on turn.session = session.id and turn.n = session.open_turn
+ where session.id = :session"""
+STOP = "update turn set stop_at = :now where session = :session and n = :n and stop_at is null"
+
+
+@dataclass(slots=True)
+class Box:
+    """The mailbox row, under lock."""
+
+    id: MailboxId
+    depth: int
+    last_seq: int
+    window_at: int
+    window_count: int
+    session: str | None
+    now: int
+
+
+def accept(arrival: Arrival, limits: Limits, secret: bytes) -> Script[AcceptOutcome]:
+    box = yield from _mailbox(arrival)
+    known = yield from _known(arrival, secret)
+    if known is not None:
+        return known
+    if box.now - box.window_at >= limits.window_ms:
+        box.window_at, box.window_count = box.now, 0
+    refusal = _refusal(arrival, box, limits)
+    if refusal is not None:
+        if arrival.refuse_durably:
+            reason = "mailbox_full" if isinstance(refusal, MailboxFull) else "rate_limited"
+            yield from _append(arrival, box, MessageState.REFUSED, reason)
+        return refusal
+    box.window_count += 1
+    if arrival.kind is Kind.SIGNAL:
+        yield from _append(arrival, box, MessageState.COMMAND, None)
+        yield from _signal(arrival, box)
+        return Accepted(arrival.message, box.id, 0)
+    yield from _append(arrival, box, MessageState.WAITING, None)
+    return Accepted(arrival.message, box.id, box.depth)
+
+
+def _mailbox(arrival: Arrival) -> Script[Box]:
+    address = str(arrival.address)
+    row = yield from one(FIND_MAILBOX, address=address)
+    if row is None:
+        made = yield from one(NEW_ADDRESS, address=address, mailbox=arrival.new_mailbox)
+        if made is not None:
+            yield from run(NEW_MAILBOX, mailbox=arrival.new_mailbox, agent=arrival.address.agent, address=address)
+        row = yield from one(FIND_MAILBOX, address=address)
+        assert row is not None  # noqa: S101 - just made, or made by the transaction that we waited for
+    return Box(*row)
+
+
+def _known(arrival: Arrival, secret: bytes) -> Script[AcceptOutcome | None]:
+    row: Row | None = yield from one(
+        FIND_INBOUND, account=arrival.account, conversation=arrival.conversation, event_id=arrival.event_id
+    )
+    if row is not None:
+        if row[1] != arrival.body_hash:
+            return Conflict(MessageId(row[0]))
+        return Duplicate(MessageId(row[0]), MessageState(row[2]))
+    key = tombstone_hash(secret, arrival.account, arrival.conversation, arrival.event_id)
+    row = yield from one(FIND_TOMBSTONE, hash=key)
+    if row is None:
+        return None
+    if row[1] != keyed(secret, arrival.body_hash):
+        return Conflict(MessageId(row[0]))
+    return Duplicate(MessageId(row[0]), MessageState.ANSWERED)
+
+
+def _refusal(arrival: Arrival, box: Box, limits: Limits) -> MailboxFull | TooMany | None:
+    """Signals pass: a full mailbox is exactly when somebody wants to say /stop."""
+    if arrival.kind is Kind.SIGNAL:
+        return None
+    if box.depth >= limits.mailbox_depth_max:
+        return MailboxFull(box.depth, arrival.refuse_durably)
+    if box.window_count >= limits.window_messages_max:
+        return TooMany(box.window_at + limits.window_ms - box.now, arrival.refuse_durably)
+    return None
+
+
+def _append(arrival: Arrival, box: Box, state: MessageState, reason: str | None) -> Script[None]:
+    box.last_seq += 1
+    yield from run(
+        NEW_INBOUND,
+        message=arrival.message,
+        mailbox=box.id,
+        seq=box.last_seq,
+        account=arrival.account,
+        conversation=arrival.conversation,
+        event_id=arrival.event_id,
+        body_hash=arrival.body_hash,
+        principal=arrival.principal,
+        channel=arrival.address.channel,
+        kind=arrival.kind.value,
+        human=int(arrival.human),
+        hop=arrival.hop,
+        body=arrival.body,
+        state=state.value,
+        reason=reason,
+        session=box.session if arrival.kind is Kind.SIGNAL else None,
+    )
+    yield from run(
+        GROW,
+        mailbox=box.id,
+        seq=box.last_seq,
+        heavier=int(state is MessageState.WAITING),
+        window_at=box.window_at,
+        window_count=box.window_count,
+    )
+
+
+def _signal(arrival: Arrival, box: Box) -> Script[None]:
+    command = parse_command(arrival.text)
+    row = yield from one(OPEN_TURN, session=box.session or "")
+    if command is not None and command.verb is Verb.STOP:
+        if row is not None:
+            yield from run(STOP, session=box.session, n=row[0])
+        text = stop_text(row[0] if row else None)
+    else:
+        text = status_text(_status(box, row))
+    reply = Reply(id=arrival.reply, text=text)
+    yield from insert_reply(reply, box.id, str(arrival.address), arrival.address.channel, arrival.message, box.session, None)
+
+
+def _status(box: Box, row: Row | None) -> Status:
+    if row is None:
+        return Status(session=box.session, depth=box.depth, turn=None)  # type: ignore[arg-type]
+    return Status(
+        session=box.session,  # type: ignore[arg-type]
+        depth=box.depth,
+        turn=row[0],
+        attempt=row[1],
+        phase=row[2],
+        stopping=row[3] is not None,
+    )
+
+
+def keyed(secret: bytes, value: bytes) -> bytes:
+    return hmac.new(secret, value, hashlib.sha256).digest()[:16]
+
+
+def tombstone_hash(secret: bytes, account: str, conversation: str, event_id: str) -> bytes:
+    """Length-prefixed, so that no two identities spell the same bytes."""
+    parts = (account.encode(), conversation.encode(), event_id.encode())
+    return keyed(secret, b"".join(len(part).to_bytes(4, "big") + part for part in parts))

@@ -1,0 +1,102 @@
+"""Entries: appending them, and reading them along the line of a branch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from holdfast.core.ids import Instant, SessionId
+from holdfast.core.journal import Body, Entry, Undone, body_tokens, decode_body, encode_body
+from holdfast.stores.script import Row, Script, many, one, rows
+
+APPEND = """
+insert into entry (session, seq, turn, kind, ref, tokens, fence, lease_fence, at, body)
+values (:session, :seq, :turn, :kind, :ref, :tokens, :fence,
+        coalesce((select fence from mailbox where id = :mailbox), 0), :now, :body)"""
+PAGE = """
+select seq, turn, kind, tokens, at, body from entry
+ where session = :session and seq > :after and seq <= :upto order by seq limit :limit"""
+UNDOS = """
+select seq, turn, kind, tokens, at, body from entry
+ where session = :session and kind = 'undo' and seq > :after and seq <= :upto order by seq"""
+PARENT = "select parent_id, fork_seq, fork_n, fork_turn, undo_count from session where id = :session"
+NO_LIMIT = 1 << 62
+CHAIN_MAX = 1_000  # branches of branches; a longer line is a loop, that is, our bug
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One session of a branch's line, and how much of it the branch sees."""
+
+    session: SessionId
+    upto_seq: int
+    upto_n: int
+    upto_turn: int
+    from_turn: int  # turns of this link are from_turn + 1 .. upto_turn
+    undone: bool  # it has undo entries at all
+
+
+def append(
+    session: SessionId, mailbox: str, fence: int, turn: int, last_seq: int, bodies: Sequence[Body]
+) -> Script[int]:
+    """Append entries after `last_seq`; the new last one."""
+    batch = [
+        {
+            "session": session,
+            "seq": last_seq + position,
+            "turn": turn,
+            "kind": body.kind,
+            "ref": body.from_seq if isinstance(body, Undone) else None,
+            "tokens": body_tokens(body),
+            "fence": fence,
+            "mailbox": mailbox,
+            "body": encode_body(body),
+        }
+        for position, body in enumerate(bodies, start=1)
+    ]
+    yield from many(APPEND, batch)
+    return last_seq + len(batch)
+
+
+def chain(session: SessionId, *, upto_seq: int = NO_LIMIT) -> Script[tuple[Link, ...]]:
+    """The line of a session, itself first: each ancestor with the part of it that the session sees."""
+    links: list[Link] = []
+    upto_n = upto_turn = NO_LIMIT
+    current: SessionId | None = session
+    while current is not None and len(links) < CHAIN_MAX:
+        row = yield from one(PARENT, session=current)
+        if row is None:
+            break
+        links.append(Link(current, upto_seq, upto_n, upto_turn, row[3], bool(row[4])))
+        # An ancestor is seen up to the earliest fork on the way to it.
+        upto_seq, upto_n, upto_turn = min(upto_seq, row[1]), min(upto_n, row[2]), min(upto_turn, row[3])
+        current = row[0]
+    return tuple(links)
+
+
+def undos(links: Sequence[Link], *, after: int = 0) -> Script[list[Entry]]:
+    """Every undo that the line sees, oldest first."""
+    found: list[Entry] = []
+    for link in reversed(links):
+        if link.undone:
+            page = yield from rows(UNDOS, session=link.session, after=after, upto=link.upto_seq)
+            found.extend(entry_of(link.session, row) for row in page)
+    return found
+
+
+def entries(links: Sequence[Link], *, after: int, limit: int = NO_LIMIT) -> Script[list[Entry]]:
+    """The entries that the line sees after a sequence number, oldest first."""
+    found: list[Entry] = []
+    for link in reversed(links):
+        if link.upto_seq <= after or len(found) >= limit:
+            continue
+        page = yield from rows(
+            PAGE, session=link.session, after=after, upto=link.upto_seq, limit=limit - len(found)
+        )
+        found.extend(entry_of(link.session, row) for row in page)
+    return found
+
+
+def entry_of(session: SessionId, row: Row) -> Entry:
+    seq, turn, kind, tokens, at, body = row
+    return Entry(
+        seq=seq, turn=turn, body=decode_body(kind, bytes(body)), tokens=tokens, at=Instant(at), session=session
+    )

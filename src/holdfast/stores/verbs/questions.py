@@ -1,0 +1,224 @@
+"""The reader's questions: messages, sessions, entries, operations. Pages, never whole tables."""
+
+from collections.abc import Sequence
+
+from holdfast.core.compress import Operation, Summary
+from holdfast.core.errors import MessageNotFound, SessionNotFound
+from holdfast.core.ids import AgentName, Instant, MailboxId, MessageId, Principal, SessionId
+from holdfast.core.inbound import UNFINISHED, MessageState
+from holdfast.core.journal import is_undone
+from holdfast.core.session import Purpose, Session, SessionState
+from holdfast.ports.reader import DeliveryView, EntryView, MailboxView, MessageTrace, ReplyView, SessionFacts
+from holdfast.stores.script import Row, Script, one, rows
+from holdfast.stores.verbs.journal import chain, entries, undos
+from holdfast.stores.verbs.summaries import OPERATION_FIELDS, SUMMARY_FIELDS, operation_of, summary_of
+
+MESSAGE = """
+select inbound.message, mailbox.agent, inbound.conversation, mailbox.address, inbound.event_id, inbound.principal,
+       inbound.state, inbound.reason, inbound.at, inbound.session, inbound.turn, turn.phase, turn.attempt,
+       inbound.mailbox, inbound.seq
+  from inbound join mailbox on mailbox.id = inbound.mailbox
+  left join turn on turn.session = inbound.session and turn.n = inbound.turn
+ where inbound.message = :message"""
+BEHIND = """
+select count(*) from inbound
+ where mailbox = :mailbox and state in ('waiting', 'in_turn') and seq < :seq"""
+REPLY_TO = "select id, body, state, attempt, at from reply where message = :message order by at desc, id desc limit 1"
+TURN_LAST = "select message from inbound where session = :session and turn = :turn order by seq desc limit 1"
+DELIVERIES = """
+select id, provider, place, state, attempt, from_turn, through_turn, receipt, reason from delivery
+ where stream = :session and from_turn <= :turn and through_turn >= :turn order by provider, from_seq"""
+SESSION_FIELDS = """
+session.id, session.agent, session.mailbox, session.principal, session.purpose, session.parent_id, session.fork_seq,
+session.title, session.state, mailbox.id, session.epoch, session.committed_seq, session.turns, session.summaries,
+session.undo_count, session.opened_at, session.active_at, session.closed_at, session.reason, session.last_seq"""
+SESSION = f"""
+select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
+ where session.id = :session"""  # noqa: S608
+SESSIONS_OF_PLACE = f"""
+select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
+ where session.mailbox = (select mailbox_id from address where address = :address)
+   and (:after = '' or session.id < :after)
+ order by session.id desc limit :limit"""  # noqa: S608
+SESSIONS_OF_AGENT = f"""
+select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
+ where (:agent = '' or session.agent = :agent) and (:after = '' or session.id < :after)
+ order by session.id desc limit :limit"""  # noqa: S608
+ALL_SESSIONS = f"""
+select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
+ where session.id > :after order by session.id limit :limit"""  # noqa: S608
+MAILBOX = """
+select id, agent, address, session_id, depth, owner, fence, ready_at from mailbox
+ where id = (select mailbox_id from address where address = :address)"""
+SUMMARIES = f"select {SUMMARY_FIELDS} from summary where session = :session order by n"  # noqa: S608
+SUMMARY = f"select {SUMMARY_FIELDS} from summary where session = :session and n = :n"  # noqa: S608
+OPERATIONS = f"""
+select {OPERATION_FIELDS} from operation
+ where (:session = '' or session = :session) and id > :after order by id limit :limit"""  # noqa: S608
+COUNTS = "select count(*), coalesce(max(seq), 0) from entry where session = :session"
+NEXT_READY = "select min(ready_at) from mailbox where owner is null and ready_at is not null"
+
+
+def message(wanted: MessageId) -> Script[MessageTrace]:
+    row = yield from one(MESSAGE, message=wanted)
+    if row is None:
+        raise MessageNotFound(f"no message {wanted!r} was accepted here", message=wanted)
+    state = MessageState(row[6])
+    behind = 0
+    if state in UNFINISHED:
+        (behind,) = (yield from one(BEHIND, mailbox=row[13], seq=row[14])) or (0,)
+    session, turn = row[9], row[10]
+    reply = yield from _reply(wanted, session, turn)
+    deliveries = (yield from rows(DELIVERIES, session=session, turn=turn)) if turn is not None else []
+    return MessageTrace(
+        message=wanted,
+        agent=AgentName(row[1]),
+        chat=row[2],
+        address=row[3],
+        event_id=row[4],
+        principal=Principal(row[5]),
+        state=state,
+        reason=row[7],
+        accepted_at=Instant(row[8]),
+        queued_behind=behind,
+        session=SessionId(session) if session else None,
+        turn=turn,
+        phase=row[11],
+        attempt=row[12] or 0,
+        reply=reply,
+        deliveries=tuple(delivery_of(found) for found in deliveries),
+    )
+
+
+def _reply(wanted: MessageId, session: str | None, turn: int | None) -> Script[ReplyView | None]:
+    """A turn answers its messages together; the reply hangs on the last of them."""
+    target: str = wanted
+    if session is not None and turn is not None:
+        last = yield from one(TURN_LAST, session=session, turn=turn)
+        target = last[0] if last else wanted
+    row = yield from one(REPLY_TO, message=target)
+    if row is None:
+        return None
+    return ReplyView(id=row[0], text=bytes(row[1]).decode(), state=row[2], attempt=row[3], at=Instant(row[4]))
+
+
+def delivery_of(row: Row) -> DeliveryView:
+    return DeliveryView(
+        id=row[0],
+        provider=row[1],
+        place=row[2],
+        state=row[3],
+        attempt=row[4],
+        from_turn=row[5],
+        through_turn=row[6],
+        receipt=row[7],
+        reason=row[8],
+    )
+
+
+def mailbox(address: str) -> Script[MailboxView | None]:
+    row = yield from one(MAILBOX, address=address)
+    if row is None:
+        return None
+    return MailboxView(
+        mailbox=MailboxId(row[0]),
+        agent=AgentName(row[1]),
+        address=row[2],
+        session=SessionId(row[3]) if row[3] else None,
+        depth=row[4],
+        owner=row[5],
+        fence=row[6],
+        ready_at=None if row[7] is None else Instant(row[7]),
+    )
+
+
+def session(wanted: SessionId) -> Script[Session]:
+    row = yield from one(SESSION, session=wanted)
+    if row is None:
+        raise SessionNotFound(f"there is no session {wanted}", session=wanted)
+    return session_of(row)
+
+
+def sessions(agent: str | None, address: str | None, after: str, limit: int) -> Script[Sequence[Session]]:
+    if address is not None:
+        found = yield from rows(SESSIONS_OF_PLACE, address=address, after=after, limit=limit)
+    else:
+        found = yield from rows(SESSIONS_OF_AGENT, agent=agent or "", after=after, limit=limit)
+    return [session_of(row) for row in found]
+
+
+def session_of(row: Row) -> Session:
+    return Session(
+        id=SessionId(row[0]),
+        agent=AgentName(row[1]),
+        mailbox=MailboxId(row[2]) if row[2] else None,
+        principal=Principal(row[3]),
+        purpose=Purpose(row[4]),
+        parent=SessionId(row[5]) if row[5] else None,
+        fork_seq=row[6],
+        title=row[7],
+        state=SessionState(row[8]),
+        live=row[9] is not None,
+        epoch=row[10],
+        committed_seq=row[11],
+        turns=row[12],
+        summaries=row[13],
+        undo_count=row[14],
+        opened_at=Instant(row[15]),
+        active_at=Instant(row[16]),
+        closed_at=None if row[17] is None else Instant(row[17]),
+        reason=row[18],
+    )
+
+
+def entry_page(wanted: SessionId, after: int, limit: int) -> Script[Sequence[EntryView]]:
+    yield from session(wanted)
+    links = yield from chain(wanted)
+    page = yield from entries(links, after=after, limit=limit)
+    voiding = yield from undos(links, after=after)
+    return [EntryView(entry=entry, undone=is_undone(entry, voiding)) for entry in page]
+
+
+def summaries(wanted: SessionId) -> Script[Sequence[Summary]]:
+    yield from session(wanted)
+    return [summary_of(row) for row in (yield from rows(SUMMARIES, session=wanted))]
+
+
+def snapshot(wanted: SessionId, n: int) -> Script[tuple[Summary, Sequence[EntryView]]]:
+    """As it was when the summary was made: later undos do not change a snapshot."""
+    row = yield from one(SUMMARY, session=wanted, n=n)
+    if row is None:
+        raise SessionNotFound(f"there is no snapshot {wanted}.snapshot.{n}", session=wanted, n=n)
+    found = summary_of(row)
+    links = yield from chain(wanted, upto_seq=found.covers_through)
+    covered = yield from entries(links, after=0)
+    voiding = yield from undos((yield from chain(wanted, upto_seq=found.head_seq)))
+    return found, [EntryView(entry=entry, undone=is_undone(entry, voiding)) for entry in covered]
+
+
+def operations(wanted: SessionId | None, after: str, limit: int) -> Script[Sequence[Operation]]:
+    found = yield from rows(OPERATIONS, session=wanted or "", after=after, limit=limit)
+    return [operation_of(row) for row in found]
+
+
+def facts(after: str, limit: int) -> Script[Sequence[SessionFacts]]:
+    found = yield from rows(ALL_SESSIONS, after=after, limit=limit)
+    result = []
+    for row in found:
+        one_session = session_of(row)
+        count, last_seq = (yield from one(COUNTS, session=one_session.id)) or (0, 0)
+        result.append(
+            SessionFacts(
+                session=one_session,
+                operations=tuple((yield from operations(one_session.id, "", 10_000))),
+                summaries=tuple((yield from summaries(one_session.id))),
+                entries=count,
+                last_seq=max(last_seq, one_session.fork_seq),
+            )
+        )
+    return result
+
+
+def next_ready() -> Script[Instant | None]:
+    row = yield from one(NEXT_READY)
+    return None if row is None or row[0] is None else Instant(row[0])

@@ -1,0 +1,81 @@
+"""record_turn: a whole turn from a writer without a mailbox, idempotent by its key (D8)."""
+
+from holdfast.core.context import calibrate
+from holdfast.core.errors import SessionLive, SessionMoved
+from holdfast.core.session import Purpose
+from holdfast.core.turn import Recorded, TurnRecord
+from holdfast.stores.script import Row, Script, one, run
+from holdfast.stores.verbs.cursors import schedule
+from holdfast.stores.verbs.journal import append
+
+SESSION = """
+select last_seq, turns, token_ratio, state, purpose,
+       (select id from mailbox where session_id = :session),
+       (select n from turn where turn.session = :session and key = :key)
+  from session where id = :session /*lock*/"""
+NEW_SESSION = """
+insert into session (id, agent, mailbox, principal, purpose, parent_id, state, last_seq, committed_seq, turns, summaries,
+                     opened_at, active_at)
+values (:session, :agent, null, :principal, :purpose, :parent, 'open', 0, 0, 0, 0, :now, :now)
+on conflict (id) do nothing"""
+LAST_SEQ = "select last_seq from turn where session = :session and n = :n"
+NEW_TURN = """
+insert into turn (session, n, key, phase, attempt, fence, lease_fence, mailbox, place, principal, first_seq, last_seq,
+                  tokens_in, tokens_out, opened_at, closed_at)
+values (:session, :n, :key, 'committed', 1, 0, 0, null, :place, :principal, :first_seq, :last_seq,
+        :tokens_in, :tokens_out, :now, :now)"""
+ADVANCE = """
+update session
+   set last_seq = :last_seq, committed_seq = :last_seq, turns = :n, token_ratio = :ratio, active_at = :now
+ where id = :session and last_seq = :expected returning id"""
+
+
+def record_turn(record: TurnRecord) -> Script[Recorded]:
+    row = yield from _session(record)
+    last_seq, turns, ratio, _, purpose, live_in, known = row
+    if known is not None:
+        found = yield from one(LAST_SEQ, session=record.session, n=known)
+        return Recorded(record.session, known, found[0] if found else 0, repeated=True)
+    if live_in is not None:
+        raise SessionLive(f"{record.session} is live in mailbox {live_in}", session=record.session)
+    if record.expected_seq is not None and record.expected_seq != last_seq:
+        raise SessionMoved(
+            f"{record.session} is at entry {last_seq}, not {record.expected_seq}", session=record.session
+        )
+    n = turns + 1
+    end = yield from append(record.session, "", 0, n, last_seq, record.entries)
+    yield from run(
+        NEW_TURN,
+        session=record.session,
+        n=n,
+        key=record.key,
+        place=record.place,
+        principal=record.principal,
+        first_seq=last_seq + 1,
+        last_seq=end,
+        tokens_in=record.usage.tokens_in,
+        tokens_out=record.usage.tokens_out,
+    )
+    ratio = calibrate(ratio, record.usage.tokens_in, record.usage.estimated_in)
+    moved = yield from one(ADVANCE, session=record.session, n=n, last_seq=end, expected=last_seq, ratio=ratio)
+    if moved is None:
+        raise SessionMoved(f"{record.session} moved while turn {n} was written", session=record.session)
+    if purpose == Purpose.CONVERSATION.value:
+        yield from schedule(record.session, record.policies, start=last_seq)
+    return Recorded(record.session, n, end, repeated=False)
+
+
+def _session(record: TurnRecord) -> Script[Row]:
+    row = yield from one(SESSION, session=record.session, key=record.key)
+    if row is None:
+        yield from run(
+            NEW_SESSION,
+            session=record.session,
+            agent=record.agent,
+            principal=record.principal,
+            purpose=record.purpose,
+            parent=record.parent,
+        )
+        row = yield from one(SESSION, session=record.session, key=record.key)
+        assert row is not None  # noqa: S101 - just made, or made by the transaction that we waited for
+    return row

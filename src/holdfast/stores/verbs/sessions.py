@@ -1,0 +1,69 @@
+"""Sessions: opened, closed, branched, undone. Shared by turns and commands."""
+
+from dataclasses import dataclass
+
+from holdfast.core.ids import Principal, SessionId
+from holdfast.core.journal import Undone
+from holdfast.core.mailbox import Claim
+from holdfast.core.session import Purpose
+from holdfast.stores.script import Script, one, run
+from holdfast.stores.verbs.cursors import cancel
+from holdfast.stores.verbs.journal import append, chain, undos
+
+NEW_SESSION = """
+insert into session (id, agent, mailbox, principal, purpose, state, last_seq, committed_seq, turns, summaries,
+                     opened_at, active_at)
+values (:session, :agent, :mailbox, :principal, :purpose, 'open', 0, 0, 0, 0, :now, :now)"""
+GO_LIVE = "update mailbox set session_id = :session where id = :mailbox"
+POSITION = "select last_seq, turns, undo_count from session where id = :session"
+TURN_START = "select first_seq from turn where session = :session and n = :n"
+UNDONE = """
+update session
+   set last_seq = :last_seq, committed_seq = :last_seq, undo_count = undo_count + 1, active_at = :now
+ where id = :session"""
+
+
+@dataclass(frozen=True, slots=True)
+class UndoneTurns:
+    count: int
+    last_seq: int
+
+
+def new_session(claim: Claim, session: SessionId, principal: Principal) -> Script[None]:
+    yield from run(
+        NEW_SESSION,
+        session=session,
+        agent=claim.agent,
+        mailbox=claim.mailbox,
+        principal=principal,
+        purpose=Purpose.CONVERSATION.value,
+    )
+    yield from go_live(claim, session)
+
+
+def go_live(claim: Claim, session: SessionId | None) -> Script[None]:
+    yield from run(GO_LIVE, mailbox=claim.mailbox, session=session)
+
+
+def undo_turns(session: SessionId, claim: Claim, count: int, *, by: str) -> Script[UndoneTurns]:
+    """Append an undo of the last `count` turns that still count; inherited ones are hidden in this session only."""
+    row = yield from one(POSITION, session=session)
+    last_seq, turns, _ = row or (0, 0, 0)
+    links = yield from chain(session)
+    voided = [entry.body for entry in (yield from undos(links)) if isinstance(entry.body, Undone)]
+    picked: list[int] = []
+    turn = turns
+    while turn > 0 and len(picked) < count:
+        if not any(undo.first_turn <= turn <= undo.last_turn for undo in voided):
+            picked.append(turn)
+        turn -= 1
+    if not picked:
+        return UndoneTurns(0, last_seq)
+    first = picked[-1]
+    owner = next(link for link in links if link.from_turn < first)
+    start = yield from one(TURN_START, session=owner.session, n=first)
+    undo = Undone(first_turn=first, last_turn=turns, from_seq=start[0] if start else 1, by=by)
+    last_seq = yield from append(session, claim.mailbox, claim.fence, 0, last_seq, (undo,))
+    yield from run(UNDONE, session=session, last_seq=last_seq)
+    yield from cancel(session, first, turns, reason="undone")
+    return UndoneTurns(len(picked), last_seq)

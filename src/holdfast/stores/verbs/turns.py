@@ -1,0 +1,253 @@
+"""Turns: opened, stepped, resumed and committed by the holder of a claim."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from holdfast.core.context import calibrate
+from holdfast.core.errors import ClaimLost, InvariantBroken
+from holdfast.core.ids import Instant, MessageId, Principal, SessionId
+from holdfast.core.inbound import MessageState
+from holdfast.core.journal import Observed
+from holdfast.core.mailbox import Claim
+from holdfast.core.turn import (
+    CLOSED,
+    MESSAGE_STATES,
+    Phase,
+    Step,
+    Turn,
+    TurnCommit,
+    TurnEvent,
+    TurnOpening,
+    advance,
+)
+from holdfast.ports.store import Committed
+from holdfast.stores.script import Row, Script, many, one, rows, run
+from holdfast.stores.verbs.cursors import schedule
+from holdfast.stores.verbs.fence import Held, hold, lighten
+from holdfast.stores.verbs.journal import append
+from holdfast.stores.verbs.reply import insert_reply
+from holdfast.stores.verbs.sessions import new_session, undo_turns
+
+SESSION = "select last_seq, turns, open_turn, committed_seq, token_ratio from session where id = :session /*lock*/"
+NEW_TURN = """
+insert into turn (session, n, key, phase, attempt, fence, lease_fence, mailbox, place, principal, first_seq, last_seq,
+                  opened_at)
+values (:session, :n, null, :phase, 1, :fence, (select fence from mailbox where id = :mailbox), :mailbox, :place,
+        :principal, :first_seq, :last_seq, :now)"""
+TAKE = """
+update inbound set state = 'in_turn', session = :session, turn = :turn
+ where message = :message and state = 'waiting' returning message"""
+OPENED = "update session set last_seq = :last_seq, turns = :n, open_turn = :n, active_at = :now where id = :session"
+ATTENDED = "update mailbox set unattended = case when :human = 1 then 0 else unattended + 1 end where id = :mailbox"
+READ_TURN = """
+select phase, attempt, principal, first_seq, last_seq, stop_at, fence, opened_at from turn
+ where session = :session and n = :n"""
+TURN_MESSAGES = """
+select message from inbound
+ where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'in_turn' order by seq"""
+RESUME = """
+update turn
+   set attempt = attempt + 1, fence = :fence, lease_fence = (select fence from mailbox where id = :mailbox)
+ where session = :session and n = :n"""
+STEPPED = "update turn set phase = :phase, last_seq = :last_seq where session = :session and n = :n"
+GROWN = "update session set last_seq = :last_seq, active_at = :now where id = :session"
+WRITER = "select fence from entry where session = :session and seq = :seq"
+CLOSE_TURN = """
+update turn
+   set phase = :phase, last_seq = :last_seq, closed_at = :now, tokens_in = :tokens_in, tokens_out = :tokens_out,
+       reason = :reason, fence = :fence, lease_fence = (select fence from mailbox where id = :mailbox)
+ where session = :session and n = :n"""
+FINISH_MESSAGES = """
+update inbound set state = :state, reason = :reason
+ where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'in_turn' returning message, channel"""
+CLOSED_SESSION = """
+update session
+   set last_seq = :last_seq, committed_seq = :last_seq, open_turn = null, active_at = :now, token_ratio = :ratio
+ where id = :session"""
+READ_WAITING = "select message, principal, event_id, body from inbound where message = :message and state = 'waiting'"
+OBSERVE = "update inbound set state = :state, reason = :reason, session = :session where message = :message"
+OBSERVED_SESSION = """
+update session set last_seq = :last_seq, committed_seq = :last_seq, active_at = :now where id = :session"""
+
+
+def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn]:
+    held = yield from hold(claim)
+    last_seq, turns, already, _, _ = yield from live_session(claim, held, opening.session, opening.principal)
+    if already is not None:
+        return (yield from _repeated_opening(claim, opening, already))
+    if opening.retry:
+        undone = yield from undo_turns(opening.session, claim, 1, by=opening.messages[0])
+        last_seq = undone.last_seq
+    n, first_seq = turns + 1, last_seq + 1
+    last_seq = yield from append(opening.session, claim.mailbox, claim.fence, n, last_seq, opening.entries)
+    yield from run(
+        NEW_TURN,
+        session=opening.session,
+        n=n,
+        phase=Phase.THINKING.value,
+        fence=claim.fence,
+        mailbox=claim.mailbox,
+        place=claim.address,
+        principal=opening.principal,
+        first_seq=first_seq,
+        last_seq=last_seq,
+    )
+    yield from _take(opening.messages, opening.session, n)
+    yield from run(OPENED, session=opening.session, n=n, last_seq=last_seq)
+    yield from run(ATTENDED, mailbox=claim.mailbox, human=int(opening.human))
+    return (yield from read_turn(claim, opening.session, n, last_seq))
+
+
+def live_session(claim: Claim, held: Held, session: SessionId, principal: Principal) -> Script[Row]:
+    """The row of the mailbox's session, under lock; opened under the given id when the mailbox has none."""
+    if held.session is None:
+        yield from new_session(claim, session, principal)
+    elif held.session != session:
+        raise ClaimLost(f"{claim.mailbox} is in session {held.session}, not {session}", mailbox=claim.mailbox)
+    row = yield from one(SESSION, session=session)
+    if row is None:
+        raise InvariantBroken(f"the live session {session} has no row", session=session)
+    return row
+
+
+def _repeated_opening(claim: Claim, opening: TurnOpening, n: int) -> Script[Turn]:
+    """The opening was committed, but its caller never learned of it."""
+    (last_seq, *_) = (yield from one(SESSION, session=opening.session)) or (0,)
+    turn = yield from read_turn(claim, opening.session, n, last_seq)
+    if turn.messages != opening.messages:
+        raise InvariantBroken(f"turn {n} of {opening.session} is open with other messages", session=opening.session)
+    return turn
+
+
+def _take(messages: Sequence[MessageId], session: SessionId, turn: int) -> Script[None]:
+    for message in messages:
+        taken = yield from one(TAKE, message=message, session=session, turn=turn)
+        if taken is None:
+            raise InvariantBroken(f"message {message} is no longer waiting", message=message)
+
+
+def read_turn(claim: Claim, session: SessionId, n: int, last_seq: int) -> Script[Turn]:
+    row = yield from one(READ_TURN, session=session, n=n)
+    if row is None:
+        raise InvariantBroken(f"the open turn {n} of {session} has no row", session=session)
+    phase, attempt, principal, first_seq, _, stop_at, _, opened_at = row
+    messages = yield from rows(TURN_MESSAGES, mailbox=claim.mailbox)
+    return Turn(
+        session=session,
+        n=n,
+        phase=Phase(phase),
+        attempt=attempt,
+        principal=Principal(principal),
+        messages=tuple(MessageId(message) for (message,) in messages),
+        first_seq=first_seq,
+        last_seq=last_seq,
+        stopping=stop_at is not None,
+        opened_at=Instant(opened_at),
+    )
+
+
+def resume_turn(claim: Claim, turn: Turn) -> Script[Turn]:
+    yield from hold(claim, session=turn.session)
+    row = yield from one(SESSION, session=turn.session)
+    if row is None or row[2] != turn.n:
+        raise ClaimLost(f"turn {turn.n} of {turn.session} is not open", session=turn.session)
+    current = yield from read_turn(claim, turn.session, turn.n, row[0])
+    advance(current.phase, TurnEvent.RESUMED)
+    yield from run(RESUME, session=turn.session, n=turn.n, fence=claim.fence, mailbox=claim.mailbox)
+    return replace(current, attempt=current.attempt + 1)
+
+
+def append_step(claim: Claim, turn: Turn, step: Step) -> Script[Turn]:
+    yield from hold(claim, session=turn.session)
+    row = yield from one(SESSION, session=turn.session)
+    if row is None or row[2] != turn.n:
+        raise ClaimLost(f"turn {turn.n} of {turn.session} is not open", session=turn.session)
+    if row[0] != turn.last_seq:
+        yield from _require_mine(claim, turn, row[0], turn.last_seq + len(step.entries))
+        return (yield from read_turn(claim, turn.session, turn.n, row[0]))
+    current = yield from read_turn(claim, turn.session, turn.n, row[0])
+    phase = advance(current.phase, step.event)
+    last_seq = yield from append(turn.session, claim.mailbox, claim.fence, turn.n, row[0], step.entries)
+    yield from run(STEPPED, session=turn.session, n=turn.n, phase=phase.value, last_seq=last_seq)
+    yield from run(GROWN, session=turn.session, last_seq=last_seq)
+    yield from _take(step.messages, turn.session, turn.n)
+    return replace(current, phase=phase, last_seq=last_seq, messages=current.messages + step.messages)
+
+
+def _require_mine(claim: Claim, turn: Turn, found_seq: int, written_seq: int) -> Script[None]:
+    """A repeated step finds its own entries; anything else there is somebody else's work."""
+    row = yield from one(WRITER, session=turn.session, seq=found_seq)
+    if found_seq != written_seq or row is None or row[0] != claim.fence:
+        raise ClaimLost(f"{turn.session} is at entry {found_seq}, not {turn.last_seq}", session=turn.session)
+
+
+def commit_turn(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[Committed]:
+    held = yield from hold(claim, session=turn.session)
+    row = yield from one(SESSION, session=turn.session)
+    if row is None or row[2] != turn.n:
+        return (yield from _repeated_commit(claim, turn, held))
+    if row[0] != turn.last_seq:
+        raise ClaimLost(f"{turn.session} is at entry {row[0]}, not {turn.last_seq}", session=turn.session)
+    current = yield from read_turn(claim, turn.session, turn.n, row[0])
+    phase = advance(current.phase, commit.event)
+    last_seq = yield from append(turn.session, claim.mailbox, claim.fence, turn.n, row[0], commit.entries)
+    yield from run(
+        CLOSE_TURN,
+        session=turn.session,
+        n=turn.n,
+        phase=phase.value,
+        last_seq=last_seq,
+        tokens_in=commit.usage.tokens_in,
+        tokens_out=commit.usage.tokens_out,
+        reason=commit.reason,
+        fence=claim.fence,
+        mailbox=claim.mailbox,
+    )
+    finished = yield from rows(
+        FINISH_MESSAGES, mailbox=claim.mailbox, state=MESSAGE_STATES[phase].value, reason=commit.reason
+    )
+    channel = finished[-1][1] if finished else "http"
+    for reply in commit.replies:
+        yield from insert_reply(
+            reply, claim.mailbox, claim.address, channel, current.messages[-1], turn.session, turn.n
+        )
+    ratio = calibrate(row[4], commit.usage.tokens_in, commit.usage.estimated_in)
+    yield from run(CLOSED_SESSION, session=turn.session, last_seq=last_seq, ratio=ratio)
+    yield from lighten(claim, len(finished))
+    yield from schedule(turn.session, commit.policies, start=turn.first_seq - 1)
+    return Committed(held.depth - len(finished))
+
+
+def _repeated_commit(claim: Claim, turn: Turn, held: Held) -> Script[Committed]:
+    row = yield from one(READ_TURN, session=turn.session, n=turn.n)
+    if row is None or Phase(row[0]) not in CLOSED or row[6] != claim.fence:
+        raise ClaimLost(f"turn {turn.n} of {turn.session} is not open", session=turn.session)
+    return Committed(held.depth)
+
+
+def observe(claim: Claim, session: SessionId, messages: Sequence[MessageId], held_why: str | None) -> Script[Committed]:
+    held = yield from hold(claim)
+    waiting = []
+    for message in messages:
+        found = yield from one(READ_WAITING, message=message)
+        if found is not None:
+            waiting.append(found)
+    if not waiting:
+        return Committed(held.depth)
+    row = yield from live_session(claim, held, session, Principal(waiting[0][1]))
+    bodies = [
+        Observed(text=bytes(body).decode(), principal=principal, message=message, event_id=event_id)
+        for message, principal, event_id, body in waiting
+    ]
+    last_seq = yield from append(session, claim.mailbox, claim.fence, 0, row[0], bodies)
+    state = MessageState.HELD if held_why else MessageState.OBSERVED
+    yield from many(
+        OBSERVE,
+        [
+            {"message": found[0], "state": state.value, "reason": held_why, "session": session}
+            for found in waiting
+        ],
+    )
+    yield from run(OBSERVED_SESSION, session=session, last_seq=last_seq)
+    yield from lighten(claim, len(waiting))
+    return Committed(held.depth - len(waiting))

@@ -1,0 +1,44 @@
+"""Upkeep: the secret, the proving write, pruning."""
+
+from holdfast.core.ids import Instant
+from holdfast.stores.script import Script, many, one, rows, run
+from holdfast.stores.verbs.accept import keyed, tombstone_hash
+
+NEW_SECRET = "insert into secret (key, value) values (:key, :value) on conflict (key) do nothing"
+SECRET = "select value from secret where key = :key"
+PROVE = """
+insert into proof (id, at) values (1, :now) on conflict (id) do update set at = excluded.at returning at"""
+OLD = """
+select message, account, conversation, event_id, body_hash from inbound
+ where state not in ('waiting', 'in_turn') and at < cast(:now as int8) - cast(:older_than_ms as int8)
+ order by at limit :limit"""
+BURY = """
+insert into tombstone (hash, body_hash, message) values (:hash, :body_hash, :message) on conflict (hash) do nothing"""
+REMOVE = "delete from inbound where message = :message"
+
+
+def load_secret(key: str, candidate: bytes) -> Script[bytes]:
+    """The secret kept under the key; the candidate becomes it when there is none yet."""
+    yield from run(NEW_SECRET, key=key, value=candidate)
+    row = yield from one(SECRET, key=key)
+    return bytes(row[0]) if row else candidate
+
+
+def prove_write() -> Script[Instant]:
+    row = yield from one(PROVE)
+    return Instant(row[0] if row else 0)
+
+
+def prune(older_than_ms: int, limit: int, secret: bytes) -> Script[int]:
+    old = yield from rows(OLD, older_than_ms=older_than_ms, limit=limit)
+    buried = [
+        {
+            "hash": tombstone_hash(secret, account, conversation, event_id),
+            "body_hash": keyed(secret, bytes(body_hash)),
+            "message": message,
+        }
+        for message, account, conversation, event_id, body_hash in old
+    ]
+    yield from many(BURY, buried)
+    yield from many(REMOVE, [{"message": grave["message"]} for grave in buried])
+    return len(buried)

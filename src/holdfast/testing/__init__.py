@@ -1,0 +1,36 @@
+"""Deterministic simulation and checks, for us and for everyone who writes an adapter."""
+
+from holdfast.testing.armed import Armed
+from holdfast.testing.clock import ManualClock, SimClock
+from holdfast.testing.crash import Crash, CrashPoint, crashing, die, points
+from holdfast.testing.entropy import SeededEntropy
+from holdfast.testing.faults import FaultPlan, Scope, draw
+from holdfast.testing.node import NodeDown, SimNode
+from holdfast.testing.report import Violation, describe
+from holdfast.testing.shrink import shrink
+from holdfast.testing.simloop import Deadlock, SimLoop, StepLimitReached
+from holdfast.testing.tasks import SimTasks
+
+__all__ = [
+    "Armed",
+    "Crash",
+    "CrashPoint",
+    "Deadlock",
+    "FaultPlan",
+    "ManualClock",
+    "NodeDown",
+    "Scope",
+    "SeededEntropy",
+    "SimClock",
+    "SimLoop",
+    "SimNode",
+    "SimTasks",
+    "StepLimitReached",
+    "Violation",
+    "crashing",
+    "describe",
+    "die",
+    "draw",
+    "points",
+    "shrink",
+]

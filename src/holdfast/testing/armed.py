@@ -1,0 +1,66 @@
+"""A fault plan at work: counts what passes by and says which fault, if any, has its turn.
+
+It decides and counts only. The world acts: it kills the node, delays the answer, sends the message again.
+"""
+
+from collections import Counter
+from typing import TypeVar
+
+from holdfast.testing.crash import CrashPoint, Side
+from holdfast.testing.faults import (
+    CrashAtStatement,
+    CrashAtVerb,
+    Fault,
+    FaultPlan,
+    ModelFault,
+    PlatformFault,
+    ProviderFault,
+)
+
+F = TypeVar("F", bound=Fault)
+
+
+class Armed:
+    def __init__(self, plan: FaultPlan) -> None:
+        self.plan = plan
+        self.fired: list[Fault] = []
+        self.healed = False
+        self.seen: Counter[CrashPoint | str] = (
+            Counter()
+        )  # how often each point was passed: what a plan can reach
+        self._verbs = {(fault.point, fault.occurrence): fault for fault in plan.of(CrashAtVerb)}
+        self._statements = {fault.occurrence: fault for fault in plan.of(CrashAtStatement)}
+        self._model = {fault.occurrence: fault for fault in plan.of(ModelFault)}
+        self._provider = {fault.occurrence: fault for fault in plan.of(ProviderFault)}
+        self._platform = {fault.message: fault for fault in plan.of(PlatformFault)}
+
+    def heal(self) -> None:
+        """From here on nothing fails any more, and the runtime has to come to rest."""
+        self.healed = True
+
+    def at_verb(self, verb: str, side: Side) -> CrashAtVerb | None:
+        point = CrashPoint(verb, side)
+        self.seen[point] += 1
+        return self._fire(self._verbs.get((point, self.seen[point])))
+
+    def at_statement(self) -> CrashAtStatement | None:
+        return self._at("statement", self._statements)
+
+    def at_model_call(self) -> ModelFault | None:
+        return self._at("model", self._model)
+
+    def at_provider_call(self) -> ProviderFault | None:
+        return self._at("provider", self._provider)
+
+    def at_message(self, n: int) -> PlatformFault | None:
+        return self._fire(self._platform.get(n))
+
+    def _at(self, point: str, faults: dict[int, F]) -> F | None:
+        self.seen[point] += 1
+        return self._fire(faults.get(self.seen[point]))
+
+    def _fire(self, fault: F | None) -> F | None:
+        if fault is None or self.healed:
+            return None
+        self.fired.append(fault)
+        return fault

@@ -1,0 +1,137 @@
+"""Crashes at the edges of the runtime.
+
+Every effect crosses a port, so dying before or after each verb of each port covers every place where a
+crash can be seen from outside. Production code needs no hooks for it.
+
+`reach(verb, side)` decides. It kills by `die()`, by killing the node, or by raising `Crash`; all three end
+the same way inside a node: the call stands still for ever and no `finally` above it runs. A `Crash` raised
+further inside, between two statements of a transaction, is caught here too. Outside any node there is
+nothing to kill, so the `Crash` travels to the test.
+"""
+
+import inspect
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Generic, Literal, NoReturn, Protocol, TypeAlias, TypeVar, cast
+
+from holdfast.testing.node import NEVER, NODE, Crash, die, is_dead
+
+__all__ = ["Crash", "CrashPoint", "Reach", "Side", "crashing", "die", "points"]
+
+P = TypeVar("P")
+Side: TypeAlias = Literal["before", "after"]
+Reach: TypeAlias = Callable[[str, Side], object]
+
+SIDES: tuple[Side, Side] = ("before", "after")
+ASYNC_RESULTS = ("AsyncIterator", "AsyncIterable", "AsyncGenerator", "Awaitable", "Coroutine")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CrashPoint:
+    verb: str
+    side: Side
+
+    def __str__(self) -> str:
+        return f"{self.side} {self.verb}"
+
+
+def points(*protocols: type) -> list[CrashPoint]:
+    """Before and after every async verb of every port, read from the protocols themselves."""
+    names = [name for protocol in protocols for name in verbs(protocol)]
+    return [CrashPoint(verb, side) for verb in dict.fromkeys(names) for side in SIDES]
+
+
+def verbs(protocol: type) -> list[str]:
+    """The public async methods, in the order they are written; inherited ones first."""
+    ports = [base for base in reversed(protocol.__mro__) if base not in (object, Generic, Protocol)]
+    return [
+        name
+        for port in ports
+        for name, member in vars(port).items()
+        if not name.startswith("_") and inspect.isfunction(member) and is_async(member)
+    ]
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """A protocol declares an async generator as a plain `def` that returns an AsyncIterator."""
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        return True
+    returned = str(function.__annotations__.get("return", ""))
+    return any(name in returned for name in ASYNC_RESULTS)
+
+
+def crashing(port: P, reach: Reach) -> P:
+    """The port, with `reach` called around every async verb; the rest of it passes through untouched."""
+    return cast("P", _Crashing(port, reach))
+
+
+class _Crashing:
+    def __init__(self, port: object, reach: Reach) -> None:
+        self._port = port
+        self._reach = reach
+
+    def __repr__(self) -> str:
+        return f"crashing({self._port!r})"
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        member = getattr(self._port, name)
+        if inspect.isasyncgenfunction(member):
+            guarded: Callable[..., Any] = _guard_items(name, member, self._reach)
+        elif inspect.iscoroutinefunction(member):
+            guarded = _guard_call(name, member, self._reach)
+        else:
+            return member
+        vars(self)[name] = guarded  # found without __getattr__ from now on
+        return guarded
+
+
+def _guard_call(verb: str, call: Callable[..., Any], reach: Reach) -> Callable[..., Any]:
+    @wraps(call)
+    async def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        if is_dead():  # the last words of a dead node: a `finally` run when it is buried
+            await NEVER
+        try:
+            reach(verb, "before")
+            if is_dead():
+                await NEVER
+            result = await call(*args, **kwargs)
+            reach(verb, "after")
+        except Crash as crash:
+            await _stand_still(crash)
+        if is_dead():
+            await NEVER
+        return result
+
+    return guarded
+
+
+def _guard_items(verb: str, call: Callable[..., Any], reach: Reach) -> Callable[..., Any]:
+    @wraps(call)
+    async def guarded(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: ANN401
+        if is_dead():
+            await NEVER
+        try:
+            reach(verb, "before")
+            if is_dead():
+                await NEVER
+            async with aclosing(call(*args, **kwargs)) as items:
+                async for item in items:
+                    yield item
+            reach(verb, "after")
+        except Crash as crash:
+            await _stand_still(crash)
+        if is_dead():
+            await NEVER
+
+    return guarded
+
+
+async def _stand_still(crash: Crash) -> NoReturn:
+    """The node dies of the crash; outside any node the crash travels on."""
+    node = NODE.get()
+    if node is None:
+        raise crash
+    node.kill()
+    await NEVER

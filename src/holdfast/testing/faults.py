@@ -1,0 +1,223 @@
+"""What goes wrong in a history: drawn from a seed, written down as values, taken away one by one.
+
+A plan is decided before the history starts, so that `shrink` can drop a fault without moving the others.
+Faults name occurrences (the third `commit_turn`, the 57th statement, step 1,200), never moments, since
+moments change with every other fault. Each fires at most once. Who is hit by a crash at a verb or
+statement is whoever comes there.
+
+The plan knows nothing of what the verbs do: `Scope` says what there is to break.
+"""
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TypeAlias, TypeVar
+
+from holdfast.testing.crash import CrashPoint
+
+FAULTS_PER_KIND_MAX = 4
+DOWN_MS_MAX = 6_000  # how long a crashed node stays down
+DELAY_MS_MAX = 8_000  # of a late answer, a redelivery, an overtaken message
+
+
+class ModelFailure(Enum):
+    SILENT = "silent"  # never answers
+    EMPTY = "empty"
+    GARBAGE = "garbage"
+    RAISES = "raises"
+    SLOW = "slow"  # answers after delay_ms
+
+
+class ProviderFailure(Enum):
+    BEFORE_EFFECT = "before_effect"  # fails and did nothing
+    AFTER_EFFECT = "after_effect"  # did it, and the answer is lost
+    SLOW = "slow"
+
+
+class PlatformFailure(Enum):
+    REDELIVERED = "redelivered"  # sent again although acknowledged
+    LATE = "late"  # overtaken by the messages after it
+    ACK_LOST = "ack_lost"  # accepted, but the platform never learns
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """SIGKILL of a node at a step; it starts again after `down_ms`."""
+
+    step: int
+    node: int
+    down_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """SIGSTOP of a node at a step, for `length_ms`."""
+
+    step: int
+    node: int
+    length_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CrashAtVerb:
+    """The node that makes the `occurrence`-th call of a verb dies before or after it."""
+
+    point: CrashPoint
+    occurrence: int
+    down_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CrashAtStatement:
+    """The node that sends the `occurrence`-th statement of the history dies just before it."""
+
+    occurrence: int
+    down_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFault:
+    occurrence: int
+    failure: ModelFailure
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderFault:
+    occurrence: int
+    failure: ProviderFailure
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformFault:
+    """Something happens to the n-th message of the workload; n does not move when others are left out."""
+
+    message: int
+    failure: PlatformFailure
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """The n-th message of the workload. Part of the plan so that shrinking can leave it out."""
+
+    n: int
+
+
+Fault: TypeAlias = Kill | Pause | CrashAtVerb | CrashAtStatement | ModelFault | ProviderFault | PlatformFault
+Part: TypeAlias = Fault | Message
+F = TypeVar("F", bound=Fault)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What there is to break in a history: how many of each, and how long a lease lasts."""
+
+    nodes: int = 2
+    steps: int = 2_000
+    messages: int = 20
+    points: tuple[CrashPoint, ...] = ()
+    statements: int = 0
+    model_calls: int = 0
+    provider_calls: int = 0
+    lease_ms: int = 15_000
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    faults: tuple[Fault, ...] = ()
+    messages: tuple[Message, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Everything that can be left out, faults first."""
+        return (*self.faults, *self.messages)
+
+    def of(self, kind: type[F]) -> tuple[F, ...]:
+        return tuple(fault for fault in self.faults if isinstance(fault, kind))
+
+    def without(self, *dropped: Part) -> "FaultPlan":
+        return self.only(part for part in self.parts if part not in dropped)
+
+    def only(self, kept: Iterable[Part]) -> "FaultPlan":
+        """The same plan, in the same order, with only these parts."""
+        chosen = set(kept)
+        return replace(
+            self,
+            faults=tuple(fault for fault in self.faults if fault in chosen),
+            messages=tuple(message for message in self.messages if message in chosen),
+        )
+
+
+def draw(seed: int | str, scope: Scope) -> FaultPlan:
+    """The plan of a seed. Plans run from no fault at all to a few of every kind."""
+    rng = random.Random(f"{seed}/faults")
+    faults = [*_outages(rng, scope), *_crashes(rng, scope), *_failures(rng, scope)]
+    return FaultPlan(tuple(dict.fromkeys(faults)), tuple(Message(n) for n in range(scope.messages)))
+
+
+def _outages(rng: random.Random, scope: Scope) -> list[Fault]:
+    kills = [
+        Kill(rng.randrange(scope.steps), rng.randrange(scope.nodes), rng.randrange(DOWN_MS_MAX))
+        for _ in range(_how_many(rng))
+    ]
+    pauses = [
+        Pause(rng.randrange(scope.steps), rng.randrange(scope.nodes), _pause_ms(rng, scope.lease_ms))
+        for _ in range(_how_many(rng))
+    ]
+    return [*kills, *pauses]
+
+
+def _crashes(rng: random.Random, scope: Scope) -> list[Fault]:
+    faults: list[Fault] = []
+    if scope.points:
+        faults += [
+            CrashAtVerb(rng.choice(scope.points), _which(rng, scope.messages), rng.randrange(DOWN_MS_MAX))
+            for _ in range(_how_many(rng))
+        ]
+    if scope.statements:
+        faults += [
+            CrashAtStatement(_which(rng, scope.statements), rng.randrange(DOWN_MS_MAX))
+            for _ in range(_how_many(rng))
+        ]
+    return faults
+
+
+def _failures(rng: random.Random, scope: Scope) -> list[Fault]:
+    def delay_ms() -> int:
+        return rng.randrange(DELAY_MS_MAX)
+
+    faults: list[Fault] = []
+    if scope.model_calls:
+        faults += [
+            ModelFault(_which(rng, scope.model_calls), rng.choice(list(ModelFailure)), delay_ms())
+            for _ in range(_how_many(rng))
+        ]
+    if scope.provider_calls:
+        faults += [
+            ProviderFault(_which(rng, scope.provider_calls), rng.choice(list(ProviderFailure)), delay_ms())
+            for _ in range(_how_many(rng))
+        ]
+    if scope.messages:
+        faults += [
+            PlatformFault(rng.randrange(scope.messages), rng.choice(list(PlatformFailure)), delay_ms())
+            for _ in range(_how_many(rng))
+        ]
+    return faults
+
+
+def _how_many(rng: random.Random) -> int:
+    return rng.randrange(FAULTS_PER_KIND_MAX + 1)
+
+
+def _which(rng: random.Random, most: int) -> int:
+    """An occurrence from 1 to `most`. Half of them are early, where every history comes by."""
+    return int(most ** rng.random()) if rng.random() < 0.5 else 1 + rng.randrange(most)
+
+
+def _pause_ms(rng: random.Random, lease_ms: int) -> int:
+    """Half the pauses end within the lease; the others outlast it, up to three times over."""
+    share = rng.uniform(0.1, 0.9) if rng.random() < 0.5 else rng.uniform(1.1, 3.0)
+    return int(lease_ms * share)

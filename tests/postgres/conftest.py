@@ -1,0 +1,3 @@
+from tests.servers import postgres_server
+
+__all__ = ["postgres_server"]

@@ -1,0 +1,48 @@
+"""The lock files promise the same install everywhere, and say nothing of where they were made."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BASE = ROOT / "requirements" / "base.txt"
+DEV = ROOT / "requirements" / "dev.txt"
+LINE = re.compile(r"[a-z0-9.-]+==[\w.]+( ; [\w\s.'<>=!()]+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?")
+
+
+def pins(lock: Path) -> dict[str, str]:
+    return dict(re.findall(r"^([\w.-]+)==(\S+)", lock.read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {re.split(r"[^\w.-]", requirement)[0].lower() for requirement in requirements}
+
+
+@pytest.fixture(scope="module")
+def project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("lock", [BASE, DEV], ids=lambda lock: lock.stem)
+def test_a_lock_holds_names_versions_and_hashes_and_nothing_else(lock):
+    odd = [line for line in lock.read_text(encoding="utf-8").splitlines() if not LINE.fullmatch(line)]
+    assert odd == []
+
+
+def test_the_base_lock_runs_and_builds_the_package(project):
+    assert names(project["project"]["dependencies"] + project["build-system"]["requires"]) <= set(pins(BASE))
+
+
+def test_the_dev_lock_holds_the_tools_and_every_extra(project):
+    extras = [name for extra in project["project"]["optional-dependencies"].values() for name in extra]
+    assert names(project["dependency-groups"]["dev"] + extras) <= set(pins(DEV))
+
+
+def test_what_is_tested_is_what_is_run():
+    assert pins(BASE).items() <= pins(DEV).items()
+
+
+def test_the_locked_build_backend_is_the_one_that_builds(project):
+    assert project["dependency-groups"]["build"] == project["build-system"]["requires"]

@@ -1,0 +1,414 @@
+"""The architecture as tests: what any file under src/holdfast may import, call and catch.
+
+An exception to a rule is an entry in a table here, with its reason; an entry that its file no longer needs
+fails as well. Paths in the tables are relative to src/holdfast. The last section breaks the rules
+about calls, catches and imports on purpose. How source is read is in tools/source.py.
+"""
+
+import ast
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tools import source
+
+ROOT = Path(__file__).parents[1]
+SRC = ROOT / "src" / "holdfast"
+FILES = sorted(SRC.rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(SRC if path.is_relative_to(SRC) else ROOT).as_posix()
+
+
+def per_file(files: list[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("path", files, ids=name_of)
+
+
+def is_listed(path: Path, table: dict[str, str]) -> bool:
+    return source.like(name_of(path), table)
+
+
+# --- who may import whom -------------------------------------------------------------------------
+
+INNER = {"core", "ports", "log"}
+EVERYTHING = {"*"}
+MAY_IMPORT = {
+    "core": {"core"},
+    "ports": {"core", "ports"},
+    "log": {"core", "ports"},
+    "config": INNER | {"config"},
+    "machine": INNER,
+    "loops": INNER | {"loops"},
+    "stores": INNER | {"stores"},
+    "providers": INNER | {"providers"},
+    "channels": INNER | {"channels"},
+    "models": INNER | {"models"},
+    "memory": INNER | {"memory"},
+    "console": INNER | {"config", "console"},
+    "cli": INNER | {"app", "config", "cli"},
+    "hermes": INNER | {"app", "config", "memory", "hermes"},
+    "integrations": INNER | {"app", "config", "integrations"},
+    "app": EVERYTHING,
+    "testing": EVERYTHING,
+    "__init__": EVERYTHING,
+    "__main__": EVERYTHING,
+}
+MAY_ALSO_IMPORT = {
+    "cli/sim.py": {"testing"},  # the command that runs the simulator
+}
+
+
+def layer_of(path: Path) -> str:
+    return path.relative_to(SRC).with_suffix("").parts[0]
+
+
+def layers_used(path: Path) -> set[str]:
+    module = ".".join(path.relative_to(SRC.parent).with_suffix("").parts)
+    names = source.imports(source.parse(path), module)
+    return {name.split(".")[1] for name in names if name.startswith("holdfast.")}
+
+
+@per_file(FILES)
+def test_imports_point_inwards(path):
+    assert layer_of(path) in MAY_IMPORT, "a new folder needs a place in MAY_IMPORT"
+    allowed = MAY_IMPORT[layer_of(path)] | MAY_ALSO_IMPORT.get(name_of(path), set())
+    assert allowed == EVERYTHING or layers_used(path) <= allowed
+
+
+EFFECTS = {
+    *("time", "datetime", "random", "secrets", "uuid"),
+    *(
+        "asyncio",
+        "concurrent",
+        "contextvars",
+        "multiprocessing",
+        "queue",
+        "select",
+        "selectors",
+        "signal",
+        "subprocess",
+        "threading",
+        "_thread",
+    ),
+    *("glob", "io", "logging", "os", "pathlib", "platform", "shutil", "sys", "tempfile"),
+    *("http", "httpx", "socket", "ssl", "starlette", "urllib.request", "uvicorn"),
+    *("aiosqlite", "apsw", "asyncpg", "sqlite3", "filelock", "platformdirs", "rich", "typer"),
+}
+PURE = {"pathlib.PurePath", "pathlib.PurePosixPath", "pathlib.PureWindowsPath"}
+EFFECTFUL_BUILTINS = {"~open", "~print", "~input", "~breakpoint", "~exec", "~eval"}
+
+
+def effects(tree: ast.AST) -> list[str]:
+    names = sorted(source.imports(tree) - PURE)
+    imported = [name for name in names if any(f"{name}.".startswith(f"{effect}.") for effect in EFFECTS)]
+    return imported + source.uses(tree, EFFECTFUL_BUILTINS)
+
+
+@per_file([path for path in FILES if layer_of(path) == "core"])
+def test_the_core_has_no_effects(path):
+    assert effects(source.parse(path)) == []
+
+
+# --- clock, chance, tasks and threads come through ports -----------------------------------------
+
+MACHINE = {
+    *("time.time*", "time.monotonic*", "time.perf_counter*", "time.process_time*", "time.sleep"),
+    *("datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today"),
+    *("asyncio.sleep", "*.call_later", "*.call_at"),
+    *("random.*", "secrets.*", "uuid.uuid1", "uuid.uuid4", "uuid.uuid6", "uuid.uuid7", "uuid.uuid8"),
+    *("os.urandom", "os.getrandom"),
+    *("*.create_task", "asyncio.ensure_future", "asyncio.TaskGroup", "asyncio.gather"),
+    *("asyncio.to_thread", "*.run_in_executor", "threading.Thread", "threading.Timer", "_thread.*"),
+    *("concurrent.futures.*Executor", "multiprocessing.*"),
+}
+NOT_CHANCE = {"secrets.compare_digest"}
+MAY_USE_THE_MACHINE = {
+    "machine.py": "the real Clock, Entropy and Tasks",
+    "testing/*": "the simulator owns clock, chance and order, and its runner times itself",
+    "stores/sqlite/hand.py": "the only place of the engine that starts threads; the simulator runs it inline",
+}
+
+
+def machine_uses(tree: ast.AST) -> list[str]:
+    return source.uses(tree, MACHINE, but=NOT_CHANCE)
+
+
+@per_file(FILES)
+def test_clock_chance_tasks_and_threads_come_through_ports(path):
+    assert is_listed(path, MAY_USE_THE_MACHINE) or machine_uses(source.parse(path)) == []
+
+
+# --- errors travel, or are handled ---------------------------------------------------------------
+
+BROAD = {"Exception", "BaseException"}
+SWALLOWING = BROAD | {"HoldfastError"}
+MAY_CATCH_EVERYTHING = {
+    "loops/loop.py": "the top of every loop: logs once, backs off, goes on",
+    "stores/sqlite/batch.py": "a bug in one script becomes that call's outcome and spares its neighbours",
+    "stores/sqlite/crew.py": "a dead thread would leave its callers waiting for ever; each gets the error",
+    "stores/sqlite/inline.py": "the death of a simulated process is handed to the simulator",
+    "testing/*": "the simulator and the checks report whatever is raised",
+}
+
+
+def catches(tree: ast.AST) -> list[str]:
+    handlers = source.broad_handlers(tree, BROAD)
+    return [source.at(handler, "catches all") for handler in handlers if not source.keeps_the_error(handler)]
+
+
+def swallows(tree: ast.AST) -> list[str]:
+    handlers = source.broad_handlers(tree, SWALLOWING)
+    silent = [source.at(handler, "does nothing") for handler in handlers if source.is_silent(handler)]
+    return silent + source.suppressed(tree, SWALLOWING)
+
+
+@per_file(FILES)
+def test_only_a_loop_catches_everything(path):
+    assert is_listed(path, MAY_CATCH_EVERYTHING) or catches(source.parse(path)) == []
+
+
+@per_file(FILES)
+def test_no_error_is_swallowed(path):
+    assert swallows(source.parse(path)) == []
+
+
+# --- the live database ---------------------------------------------------------------------------
+
+FILE_ACCESS = {
+    *("~open", "io.open", "os.open", "codecs.open", "shutil.copy*", "*.read_bytes", "*.write_bytes"),
+    *("*.write_text", "*path.open", "*file.open", "pathlib.Path.open"),
+}
+
+
+MAY_OPEN_FILES = {
+    "stores/sqlite/path.py": "creates the file with O_EXCL, so it cannot be one that is live",
+    "stores/sqlite/owner.py": "the owner's process id, a file beside the database",
+}
+
+
+def file_uses(tree: ast.AST) -> list[str]:
+    return source.uses(tree, FILE_ACCESS)
+
+
+@per_file([path for path in FILES if name_of(path).startswith("stores/sqlite/")])
+def test_the_sqlite_store_never_opens_a_file_itself(path):
+    """Closing any second handle of a database file drops the locks SQLite holds on it (POSIX)."""
+    assert is_listed(path, MAY_OPEN_FILES) or file_uses(source.parse(path)) == []
+
+
+# --- size ----------------------------------------------------------------------------------------
+
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 60
+MAY_BE_LONG: dict[str, str] = {
+    # "core/errors.py": "reason", "core/turn.py::advance": "reason"
+}
+
+
+def long_things() -> dict[str, int]:
+    """Files and functions over the limits, with their lines."""
+    sizes = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    found = {name: size for name, size in sizes.items() if size > FILE_LINES_MAX}
+    for path in FILES:
+        spans = {name: source.lines(node) for name, node in source.functions(source.parse(path))}
+        found |= {f"{name_of(path)}::{name}": n for name, n in spans.items() if n > FUNCTION_LINES_MAX}
+    return found
+
+
+def test_what_is_long_says_why():
+    unlisted = {name: size for name, size in long_things().items() if name not in MAY_BE_LONG}
+    assert unlisted == {}
+
+
+# --- portability ---------------------------------------------------------------------------------
+
+UNIX_MODULES = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
+UNIX_NAMES = {
+    *(
+        "signal.SIGKILL",
+        "signal.SIGHUP",
+        "signal.SIGUSR?",
+        "signal.SIGQUIT",
+        "signal.SIGALRM",
+        "signal.pause",
+    ),
+    *("os.fork*", "os.killpg", "os.setsid", "os.get*uid", "os.get*gid", "os.chown", "os.mkfifo"),
+    *("os.uname", "os.statvfs", "os.sched_getaffinity", "os.O_DIRECTORY", "*.add_signal_handler"),
+}
+MAY_USE_UNIX: dict[str, str] = {}
+MACHINE_FOLDERS = re.compile(r"(?<![\w.])/(tmp|dev/shm)\b")
+
+
+def unix_uses(tree: ast.AST) -> list[str]:
+    return source.unguarded(tree, UNIX_MODULES, UNIX_NAMES)
+
+
+@per_file(FILES)
+def test_what_only_unix_has_stands_behind_a_feature_test(path):
+    assert is_listed(path, MAY_USE_UNIX) or unix_uses(source.parse(path)) == []
+
+
+@per_file(FILES)
+def test_temporary_folders_are_asked_for_not_spelt_out(path):
+    assert not MACHINE_FOLDERS.search(path.read_text(encoding="utf-8"))
+
+
+# --- exceptions ----------------------------------------------------------------------------------
+
+EXCEPTIONS = [
+    (MAY_USE_THE_MACHINE, machine_uses),
+    (MAY_CATCH_EVERYTHING, catches),
+    (MAY_OPEN_FILES, file_uses),
+    (MAY_USE_UNIX, unix_uses),
+]
+
+
+def test_no_exception_is_stale():
+    """An entry for a file that does not exist allows nothing, so it may wait there."""
+    assert set(MAY_BE_LONG) <= set(long_things())
+    entries = [(SRC / name, finder) for table, finder in EXCEPTIONS for name in table]
+    idle = [path for path, finder in entries if path.is_file() and not finder(source.parse(path))]
+    assert idle == []
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
+THIS_MACHINE = re.compile(
+    r"(?<![\w.])/(work|root|opt/pypi[\w-]*)/|pypi\.org/simple|pythonhosted|--(extra-)?index-url"
+)
+TEXT = {"", ".css", ".html", ".js", ".json", ".md", ".py", ".sql", ".svg", ".toml", ".txt", ".yaml", ".yml"}
+NOT_OURS = re.compile(r"__pycache__|\.egg-info|^(build|dist|data)/|^\.(?!ci/|github/|gitignore)")
+
+
+def our_texts() -> list[Path]:
+    """The project's own text files, without what tools leave in the folder."""
+    tops = [top for top in ROOT.iterdir() if not NOT_OURS.search(f"{top.name}/")]
+    files = [file for top in tops for file in (top.rglob("*") if top.is_dir() else [top])]
+    ours = [file for file in files if not NOT_OURS.search(file.relative_to(ROOT).as_posix())]
+    return sorted(file for file in ours if file.suffix in TEXT and file.is_file() and file != Path(__file__))
+
+
+@per_file([path for path in our_texts() if path.is_relative_to(SRC)])
+def test_nothing_in_the_source_is_left_unfinished(path):
+    assert not UNFINISHED.search(path.read_text(encoding="utf-8"))
+
+
+@per_file(our_texts())
+def test_no_file_names_the_machine_it_was_written_on(path):
+    assert not THIS_MACHINE.search(path.read_text(encoding="utf-8", errors="replace"))
+
+
+# --- tests wait for events -----------------------------------------------------------------------
+
+
+def sleeps(tree: ast.AST) -> list[str]:
+    yields = [
+        call.func for call in source.calls(tree, "sleep") if [ast.unparse(a) for a in call.args] == ["0"]
+    ]
+    found = [
+        (node, name) for node, name in source.references(tree) if name in {"time.sleep", "asyncio.sleep"}
+    ]
+    return [source.at(node, name) for node, name in found if name == "time.sleep" or node not in yields]
+
+
+@per_file(TESTS)
+def test_tests_never_sleep(path):
+    """They wait on an event or jump the clock; asyncio.sleep(0) only lets others run."""
+    assert sleeps(source.parse(path)) == []
+
+
+# --- log events ----------------------------------------------------------------------------------
+
+LEVELS = ("debug", "info", "warning", "error", "exception", "critical")
+LOG_NAMES = re.compile(r"(^|\.)_?log(ger)?$")
+
+
+def events_logged(tree: ast.AST) -> list[tuple[ast.Call, str | None]]:
+    """Each call of the log with the event it names; None when the name is put together at run time."""
+    found = [
+        call for level in LEVELS for call in source.calls(tree, level) if isinstance(call.func, ast.Attribute)
+    ]
+    ours = [call for call in found if LOG_NAMES.search(ast.unparse(call.func).rpartition(".")[0])]
+    return [(call, _literal(call.args[0]) if call.args else None) for call in ours]
+
+
+def _literal(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def known_events() -> set[str]:
+    if not (SRC / "log.py").exists():
+        return set()
+    return set(import_module("holdfast.log").EVENTS)
+
+
+@per_file([path for path in FILES if layer_of(path) != "log"])
+def test_every_event_is_in_the_table(path):
+    known = known_events()
+    logged = events_logged(source.parse(path))
+    assert [source.at(call, str(event)) for call, event in logged if event not in known] == []
+
+
+# --- rules, broken on purpose --------------------------------------------------------------------
+
+BROKEN = [
+    (effects, "import apsw"),
+    (effects, "from pathlib import Path"),
+    (effects, "import urllib.request"),
+    (effects, "print('hello')"),
+    (machine_uses, "import time as t\nt.time()"),
+    (machine_uses, "from time import monotonic\nclock = monotonic"),
+    (machine_uses, "from datetime import datetime, UTC\ndatetime.now(UTC)"),
+    (machine_uses, "import random\nrandom.random()"),
+    (machine_uses, "from uuid import uuid4\nuuid4()"),
+    (machine_uses, "import asyncio\nasyncio.create_task(work())"),
+    (machine_uses, "self.loop.run_in_executor(None, work)"),
+    (machine_uses, "from threading import Thread\nThread(target=work).start()"),
+    (catches, "try: act()\nexcept Exception as error: log.error(error)"),
+    (catches, "try: act()\nexcept (KeyError, BaseException): answer = None"),
+    (catches, "for x in y:\n try: act()\n except:\n  if x: continue\n  raise"),
+    (swallows, "try: act()\nexcept HoldfastError: pass"),
+    (swallows, "from contextlib import suppress\nwith suppress(KeyError, Exception): act()"),
+    (file_uses, "open(path)"),
+    (file_uses, "self._path.open()"),
+    (unix_uses, "import fcntl"),
+    (unix_uses, "import signal\nsend(signal.SIGKILL)"),
+    (sleeps, "import time\ntime.sleep(0)"),
+    (sleeps, "import asyncio\nasync def f(): await asyncio.sleep(0.1)"),
+    (sleeps, "import asyncio\nasync def f(): await asyncio.sleep(delay)"),
+    (events_logged, "self._log.info('turn.committed')"),
+]
+SOUND = [
+    (effects, "from urllib.parse import quote\nfrom pathlib import PurePath"),
+    (
+        machine_uses,
+        "import asyncio, secrets\nasyncio.Event()\nsecrets.compare_digest(a, b)\nself.random.bits()",
+    ),
+    (catches, "try: act()\nexcept BaseException:\n undo()\n raise"),
+    (swallows, "try: act()\nexcept KeyError: pass"),
+    (unix_uses, "import sys\nif sys.platform != 'win32':\n import fcntl"),
+    (unix_uses, "try:\n import resource\nexcept ImportError:\n resource = None"),
+    (sleeps, "import asyncio\nasync def f(): await asyncio.sleep(0)"),
+    (events_logged, "math.log(2)\nparser.error('usage')"),
+]
+
+
+@pytest.mark.parametrize(("finder", "code"), BROKEN)
+def test_a_broken_rule_is_seen(finder, code):
+    assert finder(ast.parse(code)) != []
+
+
+@pytest.mark.parametrize(("finder", "code"), SOUND)
+def test_sound_code_is_left_alone(finder, code):
+    assert finder(ast.parse(code)) == []
+
+
+def test_a_relative_import_is_seen_as_the_layer_it_reaches():
+    assert source.imports(ast.parse("from ..stores import sqlite"), "holdfast.core.turn") == {
+        "holdfast.stores.sqlite"
+    }
