@@ -14,6 +14,7 @@ from typing import TypeAlias
 from holdfast.core.command import Command, parse_command
 from holdfast.core.errors import EmptyMessage, InvalidUnicode, MessageTooLarge
 from holdfast.core.ids import Instant, MailboxId, MessageId, Principal, ReplyId, SessionId
+from holdfast.core.journal import UserSaid
 from holdfast.core.key import Address, check_part
 
 
@@ -93,6 +94,10 @@ class Inbound:
     text: str
     state: MessageState
     at: Instant
+
+    def said(self) -> UserSaid:
+        """The entry that this message becomes."""
+        return UserSaid(text=self.text, principal=self.principal, message=self.message, event_id=self.event_id)
 
     @property
     def command(self) -> Command | None:

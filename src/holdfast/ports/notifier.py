@@ -12,7 +12,6 @@ from typing import Protocol
 class Topic(Enum):
     MAIL = "mail"
     COMPRESS = "compress"
-    SIGNAL = "signal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,16 +27,30 @@ class Event:
     fields: dict[str, object] = field(default_factory=dict)
 
 
-class Notifier(Protocol):
-    def wake(self, topic: Topic, key: str = "") -> None: ...
+class Feed(Protocol):
+    """One subscriber's events, in order, from the moment it subscribed."""
 
-    async def wait(self, topic: Topic, *, timeout_ms: float, key: str = "") -> bool:
-        """Until a wake-up on the topic (and key), or the timeout; True for a wake-up. One that came since the
-        last wait counts."""
+    def __aiter__(self) -> AsyncIterator[Event]: ...
+
+    async def __anext__(self) -> Event: ...
+
+    async def next_within(self, timeout_ms: float) -> Event | None:
+        """The next event, or None when there is none in time."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Notifier(Protocol):
+    def wake(self, topic: Topic) -> None: ...
+
+    async def wait(self, topic: Topic, *, timeout_ms: float) -> bool:
+        """Until a wake-up on the topic, or the timeout; True for a wake-up. One that came since the last wait
+        counts."""
         ...
 
     def publish(self, event: Event) -> None: ...
 
-    def subscribe(self, *, mailbox: str | None = None) -> AsyncIterator[Event]:
-        """The events from now on, in order; a subscriber that falls too far behind is ended with an error."""
+    def subscribe(self, *, mailbox: str | None = None, name: str | None = None) -> Feed:
+        """The events of one mailbox, of one name, or all. Who falls too far behind gets an error, not a gap."""
         ...

@@ -112,6 +112,10 @@ class Store(Protocol):
         self, operation: OperationId, kind: str, session: SessionId, node: NodeId
     ) -> Operation | Busy: ...
 
+    async def open_operation(self, session: SessionId, kind: str) -> OperationId | None:
+        """The operation of the kind that is open and whose owner lives, if any."""
+        ...
+
     async def commit_summary(self, operation: Operation, draft: SummaryDraft) -> Summary:
         """Add a summary and end its operation. Raises `SummaryStale` when its base moved meanwhile."""
         ...

@@ -124,6 +124,9 @@ class SqlStore:
             "begin_operation", lambda: summaries.begin_operation(operation, kind, session, node)
         )
 
+    async def open_operation(self, session: SessionId, kind: str) -> OperationId | None:
+        return await self._db.read("open_operation", lambda: summaries.open_operation(session, kind))
+
     async def commit_summary(self, operation: Operation, draft: SummaryDraft) -> Summary:
         return await self._db.write("commit_summary", lambda: summaries.commit_summary(operation, draft))
 

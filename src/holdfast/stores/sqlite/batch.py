@@ -92,12 +92,12 @@ def run_read(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None 
 
 def drive(cursor: apsw.Cursor, call: Call, clock: Clock, probe: Probe | None) -> Any:  # noqa: ANN401
     """Feed a script the rows of each statement it yields until it returns."""
-    script = call.script()
+    send = call.script().send
     now = clock.now()
     rows: list[Row] | None = None
     try:
         while True:
-            statement = script.send(rows)  # type: ignore[arg-type]  # None starts a generator
+            statement = send(rows)  # type: ignore[arg-type]  # None starts a generator
             if probe:
                 probe(call.verb, statement.sql)
             if isinstance(statement, Many):

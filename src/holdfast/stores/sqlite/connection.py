@@ -25,8 +25,6 @@ BUSY_TIMEOUT_MS = 5_000
 PAGE_BYTES = 4_096
 CACHE_KIB = 16_384
 STATEMENTS_CACHED_MAX = 512
-JOURNAL_MODE_ATTEMPTS_MAX = 100  # two processes making one new file get in each other's way for a moment
-JOURNAL_MODE_PAUSE_S = 0.02
 
 _opening = threading.Lock()  # a new file is made and closed before another thread can lock it (rule 2)
 
@@ -121,14 +119,6 @@ def _refuse_foreign(db: apsw.Connection, path: str, application_id: int) -> None
 
 
 def _switch_to_wal(db: apsw.Connection, path: str) -> None:
-    pause = threading.Event()
-    for _ in range(JOURNAL_MODE_ATTEMPTS_MAX):
-        try:
-            mode = pragma(db, "journal_mode=wal")
-            break
-        except apsw.BusyError:  # SQLite does not wait here by itself: it would be an upgrade of a lock
-            pause.wait(JOURNAL_MODE_PAUSE_S)
-    else:
-        mode = pragma(db, "journal_mode=wal")
+    mode = pragma(db, "journal_mode=wal")
     if mode != "wal":
         raise StorePathInvalid(f"{path} is on a file system without shared memory ({mode})", path=path)

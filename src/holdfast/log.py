@@ -1,0 +1,97 @@
+"""Structured logs: an event name from one table, fields, and whatever the current scope has pinned.
+
+Ids, counts and durations; people's words stay in the journal. Pins live in a context variable, so they follow
+awaits, tasks and callbacks; `carried` takes them into a thread.
+"""
+
+import contextvars
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import TypeVar
+
+EVENTS: Mapping[str, str] = {
+    "accept.accepted": "a message became durable",
+    "accept.refused": "a message was refused before it was acknowledged",
+    "claim.taken": "a worker holds a mailbox",
+    "claim.lost": "a younger claim holds the mailbox; this worker's work is void",
+    "claim.failed": "a mailbox could not be served and is given back for a later try",
+    "turn.opened": "a turn began",
+    "turn.resumed": "a turn is taken up after its worker died or gave it back",
+    "turn.stepped": "a step of an open turn was journaled",
+    "turn.committed": "a turn ended; one line per turn",
+    "turn.trimmed": "summarising failed and the oldest entries were left out of a context",
+    "command.done": "a conversation command was applied",
+    "message.observed": "messages were journaled without a turn",
+    "session.branched": "an explicit branch was made",
+    "compress.started": "a compression began",
+    "compress.done": "a compression ended, with its outcome",
+    "model.failed": "the model gave no usable answer",
+    "node.registered": "this process may claim",
+    "node.lost": "this process was taken for dead and registers again",
+    "node.reaped": "claims of dead nodes were voided",
+    "inbound.pruned": "old inbound rows became tombstones",
+    "loop.failed": "a loop's step raised; it goes on after a pause",
+    "runtime.opened": "the runtime is open",
+    "runtime.closed": "the runtime is closed",
+    "store.broken": "a commit failed with an unknown outcome; the process stops",
+}
+
+_logger = logging.getLogger("holdfast")
+_pinned: ContextVar[Mapping[str, object]] = ContextVar("holdfast_pinned", default=MappingProxyType({}))
+T = TypeVar("T")
+
+
+@contextmanager
+def pinned(**fields: object) -> Iterator[None]:
+    """Add fields to every line written inside the block, and in the tasks started there."""
+    token = _pinned.set({**_pinned.get(), **fields})
+    try:
+        yield
+    finally:
+        _pinned.reset(token)
+
+
+def pins() -> Mapping[str, object]:
+    return _pinned.get()
+
+
+def carried(call: Callable[[], T]) -> Callable[[], T]:
+    """The call with the present pins, for another thread."""
+    context = contextvars.copy_context()
+    return lambda: context.run(call)
+
+
+def info(event: str, **fields: object) -> None:
+    _write(logging.INFO, event, fields)
+
+
+def warning(event: str, **fields: object) -> None:
+    _write(logging.WARNING, event, fields)
+
+
+def error(event: str, *, failure: BaseException | None = None, **fields: object) -> None:
+    _write(logging.ERROR, event, fields, failure)
+
+
+def _write(level: int, event: str, fields: Mapping[str, object], failure: BaseException | None = None) -> None:
+    if _logger.isEnabledFor(level):
+        _logger.log(level, event, extra={"fields": {**_pinned.get(), **fields}}, exc_info=failure)
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per line: time, level, event, fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "at": round(record.created, 3),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=False)

@@ -1,0 +1,36 @@
+"""The agents of this runtime: what is configured for each, and the model that each speaks with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from holdfast.core.errors import AgentNotFound
+from holdfast.core.ids import AgentName
+from holdfast.core.key import agent_name
+from holdfast.core.policy import AgentPolicy
+from holdfast.ports.model import Model
+from holdfast.ports.tool import Tools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    policy: AgentPolicy
+    model: Model
+    summariser: Model
+    tools: Tools
+
+
+@dataclass(frozen=True, slots=True)
+class Agents:
+    """Without a configuration every valid name is an agent; with one, only those listed are (D38)."""
+
+    default: Agent | None
+    listed: Mapping[AgentName, Agent] = field(default_factory=dict)
+
+    def get(self, name: str) -> Agent:
+        agent = self.listed.get(agent_name(name), self.default)
+        if agent is None:
+            raise AgentNotFound(f"there is no agent {name!r}; configured are {', '.join(sorted(self.listed))}")
+        return agent
+
+    def policy(self, name: str) -> AgentPolicy:
+        return self.get(name).policy

@@ -1,0 +1,92 @@
+"""Wake-ups and the live feed of one process. RAM that can vanish: whoever misses a bell polls."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+
+from holdfast.core.errors import HoldfastError, Remedy
+from holdfast.ports.notifier import Event, Topic
+
+FEED_EVENTS_MAX = 10_000
+
+
+class FeedOverrun(HoldfastError):
+    """A subscriber read too slowly and has missed events."""
+
+    code = "feed_overrun"
+    remedy = Remedy.CORRECT
+    hint = "Read the journal for what was missed, then subscribe again and read faster."
+
+
+class Bell:
+    """Implements `Notifier`."""
+
+    def __init__(self) -> None:
+        self._bells: dict[Topic, asyncio.Event] = {topic: asyncio.Event() for topic in Topic}
+        self._feeds: dict[Feed, None] = {}  # ordered, so that histories replay
+
+    def wake(self, topic: Topic) -> None:
+        self._bells[topic].set()
+
+    async def wait(self, topic: Topic, *, timeout_ms: float) -> bool:
+        bell = self._bells[topic]
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await bell.wait()
+        except TimeoutError:
+            return False
+        bell.clear()
+        return True
+
+    def publish(self, event: Event) -> None:
+        for feed in tuple(self._feeds):
+            feed.offer(event)
+
+    def subscribe(self, *, mailbox: str | None = None, name: str | None = None) -> "Feed":
+        feed = Feed(self, mailbox, name)
+        self._feeds[feed] = None
+        return feed
+
+    def leave(self, feed: "Feed") -> None:
+        self._feeds.pop(feed, None)
+
+
+class Feed(AsyncIterator[Event]):
+    """One subscriber's queue. It begins when it is made, not when it is first read."""
+
+    def __init__(self, bell: Bell, mailbox: str | None, name: str | None) -> None:
+        self._bell = bell
+        self._mailbox = mailbox
+        self._name = name
+        self._events: deque[Event] = deque()
+        self._news = asyncio.Event()
+        self._overrun = False
+
+    def offer(self, event: Event) -> None:
+        if self._mailbox not in (None, event.mailbox) or self._name not in (None, event.name):
+            return
+        if len(self._events) >= FEED_EVENTS_MAX:
+            self._overrun = True
+            self._bell.leave(self)
+        else:
+            self._events.append(event)
+        self._news.set()
+
+    async def __anext__(self) -> Event:
+        while not self._events:
+            if self._overrun:
+                raise FeedOverrun(f"more than {FEED_EVENTS_MAX} events were waiting")
+            self._news.clear()
+            await self._news.wait()
+        return self._events.popleft()
+
+    async def next_within(self, timeout_ms: float) -> Event | None:
+        """The next event, or None when there is none in time."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await self.__anext__()
+        except TimeoutError:
+            return None
+
+    def close(self) -> None:
+        self._bell.leave(self)

@@ -1,0 +1,84 @@
+"""The gateway: turns what a channel received into a durable inbound, before anybody acknowledges it."""
+
+from dataclasses import dataclass
+
+from holdfast import log
+from holdfast.core.ids import MailboxId, MessageId, Principal, ReplyId, make_id
+from holdfast.core.inbound import (
+    Accepted,
+    AcceptOutcome,
+    Arrival,
+    Duplicate,
+    Kind,
+    check_event_id,
+    check_text,
+    kind_of,
+)
+from holdfast.core.key import Address, check_part
+from holdfast.loops.agents import Agents
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.notifier import Event, Notifier, Topic
+from holdfast.ports.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """What a channel hands over. The account is the bot's own identity on that channel."""
+
+    address: Address
+    event_id: str
+    sender: str
+    text: str
+    account: str = ""  # the agent, unless the channel says otherwise
+    conversation: str = ""  # the chat, unless the channel says otherwise
+    addressed: bool = True
+    human: bool = True
+    hop: int = 0
+    refuse_durably: bool = False
+
+
+class Gateway:
+    def __init__(self, store: Store, agents: Agents, notifier: Notifier, clock: Clock, entropy: Entropy) -> None:
+        self._store = store
+        self._agents = agents
+        self._notifier = notifier
+        self._clock = clock
+        self._entropy = entropy
+
+    async def accept(self, received: Received) -> AcceptOutcome:
+        """Durable when it returns `Accepted`. Raises for input that can never be accepted; nothing is written then."""
+        policy = self._agents.policy(received.address.agent)
+        arrival = self._arrival(received, check_text(received.text, policy.limits))
+        outcome = await self._store.accept(arrival, policy.limits)
+        if isinstance(outcome, Accepted):
+            log.info("accept.accepted", message=outcome.message, mailbox=outcome.mailbox, behind=outcome.queued_behind)
+            self._notifier.publish(
+                Event(name="message.accepted", mailbox=outcome.mailbox, messages=(outcome.message,))
+            )
+            if arrival.kind is not Kind.SIGNAL:
+                self._notifier.wake(Topic.MAIL)
+        elif not isinstance(outcome, Duplicate):
+            log.info("accept.refused", address=str(received.address), outcome=type(outcome).__name__)
+        return outcome
+
+    def _arrival(self, received: Received, text: str) -> Arrival:
+        address = received.address
+        return Arrival(
+            message=MessageId(self._id("msg")),
+            address=address,
+            account=received.account or address.agent,
+            conversation=received.conversation or address.chat,
+            event_id=check_event_id(received.event_id),
+            principal=Principal(check_part("sender", received.sender)),
+            text=text,
+            kind=kind_of(text, addressed=received.addressed),
+            human=received.human,
+            hop=received.hop,
+            reply=ReplyId(self._id("rep")),
+            new_mailbox=MailboxId(self._id("box")),
+            refuse_durably=received.refuse_durably,
+        )
+
+    def _id(self, prefix: str) -> str:
+        return make_id(prefix, self._clock.now(), self._entropy.bits(80))

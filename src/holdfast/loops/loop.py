@@ -1,0 +1,43 @@
+"""A loop: steps while there is work, rests while there is none, survives whatever a step raises."""
+
+from abc import ABC, abstractmethod
+
+from holdfast import log
+from holdfast.core.errors import HoldfastError
+from holdfast.core.policy import RetryPolicy
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.tasks import Tasks
+
+
+class Loop(ABC):
+    name: str = "loop"
+
+    def __init__(self, tasks: Tasks, entropy: Entropy) -> None:
+        self._tasks = tasks
+        self._entropy = entropy
+        self._retry = RetryPolicy()
+        self.stopping = False
+
+    @abstractmethod
+    async def step(self) -> bool:
+        """Do one piece of work; True when there was one."""
+
+    @abstractmethod
+    async def rest(self) -> None:
+        """Wait until there may be work again."""
+
+    async def run(self) -> None:
+        """Until told to stop. The only place that catches everything: it logs once, backs off, goes on."""
+        failures = 0
+        while not self.stopping:
+            try:
+                busy = await self.step()
+                failures = 0
+                if not busy and not self.stopping:
+                    await self.rest()
+            except Exception as error:  # noqa: BLE001
+                failures += 1
+                code = error.code if isinstance(error, HoldfastError) else type(error).__name__
+                known = isinstance(error, HoldfastError)
+                log.error("loop.failed", failure=None if known else error, loop=self.name, code=code, why=str(error))
+                await self._tasks.sleep(self._retry.delay_ms(failures, self._entropy.fraction()))

@@ -1,0 +1,103 @@
+"""Membership: this process as a node that may claim, and its proof of life.
+
+A node that was taken for dead (a long pause) registers again under another id: its old claims are void for good.
+"""
+
+from holdfast import log
+from holdfast.core.errors import NodeLost
+from holdfast.core.ids import NodeId, make_id
+from holdfast.loops.loop import Loop
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.notifier import Notifier, Topic
+from holdfast.ports.store import Store
+from holdfast.ports.tasks import Tasks
+
+LEASE_MS = 15_000
+RENEW_EVERY_MS = LEASE_MS // 5
+PRUNE_EVERY_STEPS = 100
+PRUNE_AFTER_MS = 30 * 24 * 3_600_000
+PRUNE_BATCH = 500
+
+
+class Member:
+    """Who this process is at present."""
+
+    def __init__(self, store: Store, clock: Clock, entropy: Entropy, *, host: str) -> None:
+        self._store = store
+        self._clock = clock
+        self._entropy = entropy
+        self._host = host
+        self.node = NodeId("")
+
+    async def join(self, *, sole: bool) -> None:
+        node = NodeId(make_id("node", self._clock.now(), self._entropy.bits(80)))
+        await self._store.register_node(node, self._host, sole=sole)
+        self.node = node
+        log.info("node.registered", node=node, sole=sole)
+
+    async def leave(self) -> None:
+        await self._store.retire_node(self.node)
+
+
+class Reaper(Loop):
+    """Proves life, voids the claims of the dead, prunes what is old."""
+
+    name = "reaper"
+
+    def __init__(
+        self,
+        store: Store,
+        member: Member,
+        notifier: Notifier,
+        tasks: Tasks,
+        entropy: Entropy,
+        *,
+        lease_ms: int = LEASE_MS,
+    ) -> None:
+        super().__init__(tasks, entropy)
+        self._store = store
+        self._member = member
+        self._notifier = notifier
+        self._lease_ms = lease_ms
+        self._steps = 0
+
+    async def step(self) -> bool:
+        try:
+            await self._store.renew_node(self._member.node)
+        except NodeLost as lost:
+            log.warning("node.lost", node=self._member.node, why=str(lost))
+            await self._member.join(sole=False)
+        reaped = await self._store.reap_nodes(lease_ms=self._lease_ms)
+        if reaped.nodes:
+            log.warning("node.reaped", nodes=reaped.nodes, claims=reaped.claims, operations=reaped.operations)
+            self._notifier.wake(Topic.MAIL)
+        self._steps += 1
+        if self._steps % PRUNE_EVERY_STEPS == 0:
+            pruned = await self._store.prune(older_than_ms=PRUNE_AFTER_MS, limit=PRUNE_BATCH)
+            if pruned:
+                log.info("inbound.pruned", count=pruned)
+        return False
+
+    async def rest(self) -> None:
+        await self._tasks.sleep(self._lease_ms / 5)
+
+
+class Lookout(Loop):
+    """Notices what other processes wrote (D29): an in-process bell never rings for them."""
+
+    name = "lookout"
+    LOOK_EVERY_MS = 1_000
+
+    def __init__(self, store: Store, notifier: Notifier, tasks: Tasks, entropy: Entropy) -> None:
+        super().__init__(tasks, entropy)
+        self._store = store
+        self._notifier = notifier
+
+    async def step(self) -> bool:
+        if await self._store.changed_elsewhere():
+            self._notifier.wake(Topic.MAIL)
+        return False
+
+    async def rest(self) -> None:
+        await self._tasks.sleep(self.LOOK_EVERY_MS)

@@ -1,0 +1,48 @@
+"""The supervisor: starts the loops of one process and ends them within a bounded time."""
+
+import asyncio
+from collections.abc import Sequence
+
+from holdfast import log
+from holdfast.core.errors import HoldfastError
+from holdfast.loops.loop import Loop
+from holdfast.loops.member import Member
+from holdfast.loops.worker import Worker
+from holdfast.ports.notifier import Notifier, Topic
+from holdfast.ports.tasks import Task, Tasks
+
+GRACE_MS = 5_000
+LEAVE_MS = 2_000
+
+
+class Supervisor:
+    def __init__(
+        self, member: Member, worker: Worker, others: Sequence[Loop], notifier: Notifier, tasks: Tasks, *, sole: bool
+    ) -> None:
+        self._member = member
+        self._worker = worker
+        self._loops: tuple[Loop, ...] = (worker, *others)
+        self._notifier = notifier
+        self._tasks = tasks
+        self._sole = sole
+        self._running: list[Task] = []
+
+    async def start(self) -> None:
+        await self._member.join(sole=self._sole)
+        self._running = [self._tasks.start(loop.run(), name=loop.name) for loop in self._loops]
+
+    async def stop(self, grace_ms: int = GRACE_MS) -> None:
+        """Take no new work, let turns end within the grace, give every claim back. Nothing is lost either way."""
+        for loop in self._loops:
+            loop.stopping = True
+        for topic in Topic:
+            self._notifier.wake(topic)
+        await self._worker.drain(grace_ms)
+        for task in self._running:
+            task.cancel()
+        try:
+            async with asyncio.timeout(LEAVE_MS / 1000):
+                await self._member.leave()
+        except (HoldfastError, TimeoutError) as error:
+            # The claims lapse with the lease, or are voided by the next owner: late, not lost.
+            log.warning("node.lost", node=self._member.node, why=str(error))

@@ -1,0 +1,108 @@
+"""The toolbox: Python functions as tools. What goes wrong inside one is told to the model, never raised."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from holdfast import log
+from holdfast.core.errors import InvalidInput
+from holdfast.core.ids import AgentName
+from holdfast.core.key import agent_name
+from holdfast.ports.model import ToolSpec
+from holdfast.ports.tool import ToolContext, ToolOutcome
+
+RESULT_CHARS_MAX = 64_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Tool:
+    spec: ToolSpec
+    call: Callable[..., Any]
+    arguments: type[msgspec.Struct]
+    wants_context: bool
+    idempotent: bool
+
+
+class ToolBox:
+    """Implements `Tools`. Arguments are checked against the function's annotations before it runs."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, _Tool] = {}
+
+    def add(self, call: Callable[..., Any], *, name: str | None = None, idempotent: bool = False) -> None:
+        """Offer a function. `idempotent` says that a call of unknown outcome may be repeated."""
+        name = agent_name(name or call.__name__, what="tool")
+        if name in self._tools:
+            raise InvalidInput(f"there are two tools named {name!r}", tool=name)
+        arguments, wants_context = _arguments(name, call)
+        schema = msgspec.json.schema(arguments)
+        spec = ToolSpec(
+            name=name,
+            description=inspect.getdoc(call) or name,
+            parameters=_inlined(schema),
+        )
+        self._tools[name] = _Tool(spec, call, arguments, wants_context, idempotent)
+
+    def specs(self, agent: AgentName) -> tuple[ToolSpec, ...]:
+        del agent  # every agent has every tool until the configuration says otherwise
+        return tuple(tool.spec for tool in self._tools.values())
+
+    def is_idempotent(self, name: str) -> bool:
+        tool = self._tools.get(name)
+        return tool is not None and tool.idempotent
+
+    async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
+        tool = self._tools.get(name)
+        if tool is None:
+            return ToolOutcome(f"There is no tool {name!r}; there are: {', '.join(self._tools) or 'none'}.", ok=False)
+        try:
+            parsed = msgspec.json.decode(arguments or "{}", type=tool.arguments)
+        except msgspec.MsgspecError as error:
+            return ToolOutcome(f"The arguments of {name} are not usable: {error}", ok=False)
+        values = msgspec.structs.asdict(parsed)
+        if tool.wants_context:
+            values["context"] = context
+        return await _run(tool, values)
+
+
+async def _run(tool: _Tool, values: dict[str, Any]) -> ToolOutcome:
+    try:
+        result = tool.call(**values)
+        if isinstance(result, Awaitable):
+            result = await result
+    except Exception as error:  # noqa: BLE001 - somebody else's code: its failure is the model's to hear of
+        log.warning("model.failed", task="tool", tool=tool.spec.name, why=type(error).__name__)
+        return ToolOutcome(f"{tool.spec.name} failed: {type(error).__name__}: {error}", ok=False)
+    text = result if isinstance(result, str) else msgspec.json.encode(result, enc_hook=str).decode()
+    return ToolOutcome(text[:RESULT_CHARS_MAX])
+
+
+def _arguments(name: str, call: Callable[..., Any]) -> tuple[type[msgspec.Struct], bool]:
+    """A struct of the function's parameters; a parameter named `context` gets the ToolContext."""
+    fields: list[Any] = []
+    wants_context = False
+    for parameter in inspect.signature(call, eval_str=True).parameters.values():
+        if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY}:
+            raise InvalidInput(f"tool {name!r} must take plain named parameters, not {parameter}", tool=name)
+        if parameter.name == "context":
+            wants_context = True
+            continue
+        kind = Any if parameter.annotation is parameter.empty else parameter.annotation
+        has_default = parameter.default is not parameter.empty
+        fields.append((parameter.name, kind, parameter.default) if has_default else (parameter.name, kind))
+    fields.sort(key=len)  # those without a default first, as a struct wants them
+    made = msgspec.defstruct(f"{name}_arguments", fields, forbid_unknown_fields=True, kw_only=True)
+    return made, wants_context
+
+
+def _inlined(schema: dict[str, Any]) -> dict[str, object]:
+    """The schema without its one level of `$ref`, as model vendors want it."""
+    reference = schema.get("$ref", "")
+    definitions = schema.get("$defs", {})
+    found = definitions.pop(reference.rsplit("/", 1)[-1], schema)
+    if definitions:
+        found["$defs"] = definitions
+    return dict(found)

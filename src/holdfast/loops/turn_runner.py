@@ -1,0 +1,330 @@
+"""The turn runner: asks the model, runs tools, journals each step as it happens, commits once.
+
+Rule 1: nothing is done before it is written that it will be done; nothing is told before it is committed.
+Rule 2: where a turn stands is read from the journal each time round, so starting and resuming are the same code.
+Rule 3: `/stop` and interrupting arrivals are seen while the model or a tool is still running.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast import log
+from holdfast.core import say
+from holdfast.core.compress import Pressure, pressure
+from holdfast.core.context import Context, fit, render
+from holdfast.core.errors import ModelFailed
+from holdfast.core.ids import ReplyId, make_id
+from holdfast.core.journal import AnyBody, AssistantSaid, Noticed, ToolReturned, ToolStarted
+from holdfast.core.mailbox import Claim, plain_run
+from holdfast.core.policy import Arrivals
+from holdfast.core.turn import (
+    UNKNOWN_OUTCOME,
+    OpenCall,
+    Reply,
+    Step,
+    Turn,
+    TurnCommit,
+    TurnEvent,
+    Usage,
+    close_call,
+    open_calls,
+)
+from holdfast.loops.agents import Agent, Agents
+from holdfast.loops.asking import Asker
+from holdfast.loops.compressor import Compressor
+from holdfast.loops.watch import Interruption, race, watch
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.model import Answer, ModelRequest, Task
+from holdfast.ports.notifier import Event, Notifier
+from holdfast.ports.store import Store
+from holdfast.ports.tasks import Tasks
+from holdfast.ports.tool import ToolContext, ToolOutcome
+
+STEER_READ_MAX = 32
+BUSY_WAIT_MS = 1_000
+
+
+@dataclass(slots=True)
+class Run:
+    """One attempt at one turn, in RAM."""
+
+    claim: Claim
+    turn: Turn
+    agent: Agent
+    usage: Usage = field(default_factory=Usage)
+    partial: str = ""
+    steps: int = 0
+
+
+class TurnRunner:
+    def __init__(
+        self,
+        store: Store,
+        agents: Agents,
+        compressor: Compressor,
+        notifier: Notifier,
+        clock: Clock,
+        entropy: Entropy,
+        tasks: Tasks,
+    ) -> None:
+        self._store = store
+        self._agents = agents
+        self._compressor = compressor
+        self._notifier = notifier
+        self._clock = clock
+        self._entropy = entropy
+        self._tasks = tasks
+        self._asker = Asker(notifier, entropy, tasks)
+
+    # --- starting and resuming
+
+    async def start(self, claim: Claim, turn: Turn) -> None:
+        with log.pinned(session=turn.session, turn=turn.n):
+            log.info("turn.opened", attempt=turn.attempt, messages=len(turn.messages))
+            self._publish(claim, turn, "turn.opened")
+            await self._run(Run(claim, turn, self._agents.get(claim.agent)))
+
+    async def resume(self, claim: Claim, turn: Turn) -> None:
+        agent = self._agents.get(claim.agent)
+        with log.pinned(session=turn.session, turn=turn.n):
+            if turn.attempt >= agent.policy.turn.turn_attempts_max:
+                run = Run(claim, turn, agent)
+                await self._fail(run, f"It was tried {turn.attempt} times and stopped its worker each time.")
+                return
+            turn = await self._store.resume_turn(claim, turn)
+            log.info("turn.resumed", attempt=turn.attempt, phase=turn.phase.value)
+            self._publish(claim, turn, "turn.restarted")
+            await self._run(Run(claim, turn, agent))
+
+    async def _run(self, run: Run) -> None:
+        while True:
+            context = await self._store.read_context(run.turn.session)
+            if run.turn.stopping:
+                await self._interrupt(run, Interruption.STOPPED)
+                return
+            calls = open_calls([entry for entry in context.entries if entry.turn == run.turn.n])
+            ended = await self._act(run, calls) if calls else await self._think(run, context)
+            if ended:
+                return
+
+    # --- thinking
+
+    async def _think(self, run: Run, context: Context) -> bool:
+        """One question to the model; True when the turn has ended."""
+        run.steps += 1
+        if run.steps > run.agent.policy.turn.steps_max:
+            await self._fail(run, f"The model asked for tools {run.steps - 1} times without answering.")
+            return True
+        if await self._steer(run):
+            return False
+        context = await self._make_room(run, context)
+        instructions = run.agent.policy.instructions
+        request = ModelRequest(
+            task=Task.REPLY,
+            messages=render(context, instructions, named=_is_group(run.claim.address)),
+            tools=run.agent.tools.specs(run.claim.agent),
+        )
+        try:
+            answer = await self._raced(run, self._ask(run, request))
+        except ModelFailed as error:
+            await self._fail(run, f"{error}.")
+            return True
+        if isinstance(answer, Interruption):
+            await self._interrupt(run, answer)
+            return True
+        estimated = context.estimated_tokens(instructions)
+        run.usage = Usage(
+            tokens_in=answer.usage.tokens_in,
+            tokens_out=run.usage.tokens_out + answer.usage.tokens_out,
+            estimated_in=estimated,
+        )
+        return await self._answered(run, answer)
+
+    async def _ask(self, run: Run, request: ModelRequest) -> Answer:
+        def heard(text: str) -> None:
+            run.partial += text
+            self._publish(run.claim, run.turn, "turn.delta", text=text)
+
+        def restarted() -> None:
+            if run.partial:
+                run.partial = ""
+                self._publish(run.claim, run.turn, "turn.restarted")
+
+        return await self._asker.ask(run.agent.model, request, run.agent.policy.turn, heard, restarted)
+
+    async def _answered(self, run: Run, answer: Answer) -> bool:
+        body = AssistantSaid(text=answer.text, calls=answer.calls, model=run.agent.model.name)
+        if answer.calls:
+            await self._step(run, Step(event=TurnEvent.CALLED, entries=(body,)))
+            run.partial = ""
+            return False
+        await self._commit(run, TurnEvent.ANSWERED, (body,), answer.text)
+        return True
+
+    async def _steer(self, run: Run) -> bool:
+        """Let messages that arrived meanwhile join the turn, where the policy says so."""
+        if run.agent.policy.turn.arrivals is not Arrivals.STEER:
+            return False
+        mail = await self._store.read_mail(run.claim, limit=STEER_READ_MAX)
+        joining = tuple(item for item in plain_run(mail.waiting) if item.principal == run.turn.principal)
+        if not joining:
+            return False
+        await self._step(
+            run,
+            Step(
+                event=TurnEvent.JOINED,
+                entries=tuple(item.said() for item in joining),
+                messages=tuple(item.message for item in joining),
+            ),
+        )
+        return True
+
+    # --- room in the window
+
+    async def _make_room(self, run: Run, context: Context) -> Context:
+        """At the hard threshold the turn waits for a summary; the mailbox keeps accepting meanwhile."""
+        instructions, thresholds = run.agent.policy.instructions, run.agent.policy.thresholds
+        for forced in (False, True):
+            if pressure(context.used_tokens(instructions), thresholds) is not Pressure.HARD:
+                return context
+            result = await self._compressor.compress(context.session, run.claim.agent, forced=forced)
+            if result.outcome == "busy":
+                await self._other_compression(run, context)
+            context = await self._store.read_context(context.session)
+        fitted, left_out = fit(context, thresholds, instructions)
+        if left_out:
+            log.warning("turn.trimmed", left_out=left_out)
+        return fitted
+
+    async def _other_compression(self, run: Run, context: Context) -> None:
+        """Wait for the running compression of this session to end, no longer than a summariser may take."""
+        feed = self._notifier.subscribe(name="compress.done")
+        try:
+            waited_ms = 0
+            while waited_ms < run.agent.policy.thresholds.summariser_wait_ms:
+                begun = await self._compressor.running(context.session)
+                if begun is None:
+                    return
+                await feed.next_within(BUSY_WAIT_MS)
+                waited_ms += BUSY_WAIT_MS
+        finally:
+            feed.close()
+
+    # --- acting
+
+    async def _act(self, run: Run, calls: tuple[OpenCall, ...]) -> bool:
+        """Run the first open call; True when the turn has ended."""
+        first, *others = calls
+        tools = run.agent.tools
+        if first.started and not tools.is_idempotent(first.call.name):
+            result = close_call(first)
+        else:
+            if not first.started:
+                started = ToolStarted(call=first.call.id, name=first.call.name)
+                await self._step(run, Step(event=TurnEvent.STEPPED, entries=(started,)))
+            outcome = await self._raced(run, self._call(run, first))
+            if isinstance(outcome, Interruption):
+                await self._interrupt(run, outcome)
+                return True
+            result = ToolReturned(
+                call=first.call.id,
+                name=first.call.name,
+                text=outcome.text,
+                outcome="ok" if outcome.ok else "error",
+            )
+        event = TurnEvent.STEPPED if others else TurnEvent.RETURNED
+        await self._step(run, Step(event=event, entries=(result,)))
+        return False
+
+    async def _call(self, run: Run, open_call: OpenCall) -> ToolOutcome:
+        context = ToolContext(
+            agent=run.claim.agent,
+            session=run.turn.session,
+            turn=run.turn.n,
+            principal=run.turn.principal,
+            call=open_call.call.id,
+        )
+        wait_ms = run.agent.policy.turn.tool_wait_ms
+        try:
+            async with asyncio.timeout(wait_ms / 1000):
+                return await run.agent.tools.call(open_call.call.name, open_call.call.arguments, context)
+        except TimeoutError:
+            return ToolOutcome(f"The tool did not answer within {wait_ms} ms. {UNKNOWN_OUTCOME}", ok=False)
+
+    # --- ending
+
+    async def _fail(self, run: Run, reason: str) -> None:
+        entries = await self._closing_entries(run, f"[This turn failed: {reason}]")
+        await self._commit(run, TurnEvent.FAILED, entries, say.failed_text(reason), reason=reason)
+
+    async def _interrupt(self, run: Run, why: Interruption) -> None:
+        entries = await self._closing_entries(run, f"[This turn was interrupted: {why.value}.]")
+        text = run.partial or say.interrupted_text(why.value)
+        await self._commit(run, TurnEvent.INTERRUPTED, entries, text, reason=why.value)
+
+    async def _closing_entries(self, run: Run, notice: str) -> tuple[AnyBody, ...]:
+        """Every call gets an honest result, and what the user already saw is kept."""
+        context = await self._store.read_context(run.turn.session)
+        calls = open_calls([entry for entry in context.entries if entry.turn == run.turn.n])
+        closed = tuple(close_call(call) for call in calls)
+        seen = (AssistantSaid(text=run.partial, model=run.agent.model.name),) if run.partial else ()
+        return (*closed, *seen, Noticed(text=notice))
+
+    async def _commit(
+        self, run: Run, event: TurnEvent, entries: tuple[AnyBody, ...], text: str, *, reason: str | None = None
+    ) -> None:
+        reply = Reply(id=ReplyId(make_id("rep", self._clock.now(), self._entropy.bits(80))), text=text)
+        commit = TurnCommit(
+            event=event,
+            entries=entries,
+            replies=(reply,),
+            usage=run.usage,
+            reason=reason,
+            policies=run.agent.policy.deliveries,
+        )
+        committed = await self._store.commit_turn(run.claim, run.turn, commit)
+        log.info(
+            "turn.committed",
+            outcome=event.value,
+            attempt=run.turn.attempt,
+            steps=run.steps,
+            tokens_in=run.usage.tokens_in,
+            tokens_out=run.usage.tokens_out,
+            duration_ms=self._clock.now() - run.turn.opened_at,
+            waiting=committed.waiting,
+        )
+        self._publish(run.claim, run.turn, event.value, text=text)
+        await self._prepare_summary(run)
+
+    async def _prepare_summary(self, run: Run) -> None:
+        context = await self._store.read_context(run.turn.session)
+        policy = run.agent.policy
+        if pressure(context.used_tokens(policy.instructions), policy.thresholds) is not Pressure.NONE:
+            self._compressor.want(run.turn.session, run.claim.agent)
+
+    # --- small helpers
+
+    async def _step(self, run: Run, step: Step) -> None:
+        run.turn = await self._store.append_step(run.claim, run.turn, step)
+        log.info("turn.stepped", step=step.event.value, phase=run.turn.phase.value)
+        self._publish(run.claim, run.turn, step.event.value)
+
+    async def _raced(self, run: Run, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401
+        """The work's result, or the interruption that came first."""
+        interrupts = run.agent.policy.turn.arrivals is Arrivals.INTERRUPT
+        watching = watch(self._store, self._notifier, run.claim, run.turn, arrivals_interrupt=interrupts)
+        return await race(self._tasks, work, watching)
+
+    def _publish(self, claim: Claim, turn: Turn, name: str, *, text: str = "") -> None:
+        self._notifier.publish(
+            Event(
+                name=name, session=turn.session, mailbox=claim.mailbox, turn=turn.n, messages=turn.messages, text=text
+            )
+        )
+
+
+def _is_group(address: str) -> bool:
+    return address.split(":")[3] not in {"dm", "chat"}

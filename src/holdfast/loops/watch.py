@@ -1,0 +1,61 @@
+"""Watching a running turn: `/stop` and interrupting arrivals end it while the model or a tool still works."""
+
+import asyncio
+from collections.abc import Coroutine
+from enum import Enum
+from typing import Any, TypeVar
+
+from holdfast.core.mailbox import Claim, plain_run
+from holdfast.core.turn import Turn
+from holdfast.ports.notifier import Notifier
+from holdfast.ports.store import Store
+from holdfast.ports.tasks import Tasks
+
+LOOK_EVERY_MS = 1_000  # another process may have accepted the /stop
+T = TypeVar("T")
+
+
+class Interruption(Enum):
+    STOPPED = "stopped by /stop"
+    SUPERSEDED = "another message came in"
+
+
+async def watch(
+    store: Store, notifier: Notifier, claim: Claim, turn: Turn, *, arrivals_interrupt: bool
+) -> Interruption:
+    """Until the turn is to be interrupted. Raises `ClaimLost` when it is not ours any more."""
+    feed = notifier.subscribe(mailbox=claim.mailbox, name="message.accepted")
+    try:
+        while True:
+            mail = await store.read_mail(claim, limit=1)
+            if mail.turn is not None and mail.turn.stopping:
+                return Interruption.STOPPED
+            if arrivals_interrupt and plain_run(mail.waiting):
+                return Interruption.SUPERSEDED
+            await feed.next_within(LOOK_EVERY_MS)
+    finally:
+        feed.close()
+
+
+async def race(
+    tasks: Tasks, work: Coroutine[Any, Any, T], watching: Coroutine[Any, Any, Interruption]
+) -> T | Interruption:
+    """The result of whichever ends first; the other is cancelled. An error of either is raised."""
+    first: asyncio.Future[T | Interruption] = asyncio.get_running_loop().create_future()
+
+    async def run(entrant: Coroutine[Any, Any, T | Interruption]) -> None:
+        try:
+            result = await entrant
+        except Exception as error:  # noqa: BLE001 - handed on to the one who waits
+            if not first.done():
+                first.set_exception(error)
+        else:
+            if not first.done():
+                first.set_result(result)
+
+    entrants = [tasks.start(run(work), name="work"), tasks.start(run(watching), name="watch")]
+    try:
+        return await first
+    finally:
+        for entrant in entrants:
+            entrant.cancel()

@@ -1,0 +1,116 @@
+"""The worker: claims mailboxes and serves each in its own task, a bounded number at a time."""
+
+import asyncio
+
+from holdfast import log
+from holdfast.core.errors import ClaimLost, HoldfastError
+from holdfast.core.mailbox import Claim
+from holdfast.core.policy import RetryPolicy
+from holdfast.loops.attendant import Attendant
+from holdfast.loops.loop import Loop
+from holdfast.loops.member import Member
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.notifier import Notifier, Topic
+from holdfast.ports.reader import Reader
+from holdfast.ports.store import Store
+from holdfast.ports.tasks import Task, Tasks
+
+TURNS_MAX = 64
+POLL_MS = 1_000
+RETRY_MS_MAX = 30_000
+
+
+class Worker(Loop):
+    name = "worker"
+
+    def __init__(
+        self,
+        store: Store,
+        reader: Reader,
+        attendant: Attendant,
+        member: Member,
+        notifier: Notifier,
+        clock: Clock,
+        entropy: Entropy,
+        tasks: Tasks,
+        *,
+        turns_max: int = TURNS_MAX,
+    ) -> None:
+        super().__init__(tasks, entropy)
+        self._store = store
+        self._reader = reader
+        self._attendant = attendant
+        self._member = member
+        self._notifier = notifier
+        self._clock = clock
+        self._turns_max = turns_max
+        self._serving: dict[Claim, Task] = {}
+        self._room = asyncio.Event()
+        self._backoff = RetryPolicy(delay_ms_base=250, delay_ms_max=RETRY_MS_MAX)
+        self._failures: dict[str, int] = {}
+        self._unreleased: dict[Claim, int] = {}  # claims that the store did not take back yet
+
+    @property
+    def serving(self) -> int:
+        return len(self._serving)
+
+    async def step(self) -> bool:
+        if len(self._serving) >= self._turns_max:
+            self._room.clear()
+            await self._room.wait()
+        for claim, retry_in_ms in list(self._unreleased.items()):
+            await self._store.release_claim(claim, retry_in_ms=retry_in_ms)
+            del self._unreleased[claim]
+        taken = await self._store.claim_mailbox(self._member.node)
+        if taken is None:
+            return False
+        self._serving[taken] = self._tasks.start(self._serve(taken), name=f"serve {taken.mailbox}")
+        return True
+
+    async def rest(self) -> None:
+        ready_at = await self._reader.next_ready()
+        wait_ms = POLL_MS if ready_at is None else max(1, min(POLL_MS, ready_at - self._clock.now()))
+        await self._notifier.wait(Topic.MAIL, timeout_ms=wait_ms)
+
+    async def _serve(self, claim: Claim) -> None:
+        """One claim, to its end. A top of its own: whatever is raised here concerns this mailbox only."""
+        with log.pinned(mailbox=claim.mailbox, fence=claim.fence):
+            try:
+                log.info("claim.taken", agent=claim.agent)
+                await self._attendant.serve(claim, lambda: self.stopping)
+                await self._store.release_claim(claim)
+                self._failures.pop(claim.mailbox, None)
+            except ClaimLost as lost:
+                log.info("claim.lost", why=str(lost))
+            except Exception as error:  # noqa: BLE001
+                await self._give_back(claim, error)
+            finally:
+                self._serving.pop(claim, None)
+                self._room.set()
+                self._notifier.wake(Topic.MAIL)
+
+    async def _give_back(self, claim: Claim, error: Exception) -> None:
+        failures = self._failures[claim.mailbox] = self._failures.get(claim.mailbox, 0) + 1
+        retry_in_ms = self._backoff.delay_ms(failures, self._entropy.fraction())
+        code = error.code if isinstance(error, HoldfastError) else type(error).__name__
+        known = isinstance(error, HoldfastError)
+        log.error(
+            "claim.failed", failure=None if known else error, code=code, why=str(error), retry_in_ms=retry_in_ms
+        )
+        try:
+            await self._store.release_claim(claim, retry_in_ms=retry_in_ms)
+        except HoldfastError as failed:
+            self._unreleased[claim] = retry_in_ms
+            log.error("claim.failed", code=failed.code, why=str(failed))
+
+    async def drain(self, grace_ms: int) -> None:
+        """Let running turns end within the grace; what is left is cut off and resumed after the restart."""
+        try:
+            async with asyncio.timeout(grace_ms / 1000):
+                while self._serving:
+                    self._room.clear()
+                    await self._room.wait()
+        except TimeoutError:
+            for task in list(self._serving.values()):
+                task.cancel()
