@@ -1,1 +1,45 @@
+"""Holdfast: the session and memory runtime for long-running chat agents.
 
+Nothing lost, nothing doubled, nothing misattributed, and you can prove it.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.core.errors import HoldfastError
+    from holdfast.core.policy import AgentPolicy, Arrivals
+    from holdfast.facade import SyncRuntime, open, open_sync
+    from holdfast.ports.service import Delta
+    from holdfast.runtime import Runtime
+
+__version__ = "0.1.0"
+
+# In the order of the flow; loaded on first use, so that importing the package costs next to nothing.
+_PUBLIC = {
+    "open": "holdfast.facade",
+    "open_sync": "holdfast.facade",
+    "Runtime": "holdfast.runtime",
+    "SyncRuntime": "holdfast.facade",
+    "Delta": "holdfast.ports.service",
+    "AgentPolicy": "holdfast.core.policy",
+    "Arrivals": "holdfast.core.policy",
+    "HoldfastError": "holdfast.core.errors",
+}
+__all__ = [
+    "AgentPolicy",
+    "Arrivals",
+    "Delta",
+    "HoldfastError",
+    "Runtime",
+    "SyncRuntime",
+    "open",
+    "open_sync",
+]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415
+
+    return getattr(import_module(_PUBLIC[name]), name)

@@ -136,9 +136,18 @@ async def test_outside_any_node_the_crash_reaches_the_test():
         await crashing(FakeStore(), killing_at(CrashPoint("read", "before"), by_raising)).read()
 
 
-def test_a_crash_in_an_inlined_thread_kills_the_node():
+@pytest.mark.parametrize("by", [die, by_raising], ids=["die", "raise"])
+def test_a_crash_in_an_inlined_thread_kills_the_node_before_anyone_learns(by):
+    above = []
+
+    async def work():
+        try:
+            await asyncio.to_thread(by, "in a thread")
+        finally:
+            above.append("finally")
+
     with SimLoop(1) as loop:
         node = SimNode(loop, "a")
-        node.start(asyncio.to_thread(die, "in a thread"), name="work")
+        node.start(work(), name="work")
         loop.run_until_complete(asyncio.sleep(60))
-        assert (node.alive, loop.escaped) == (False, [])
+        assert (node.alive, above, loop.escaped) == (False, [], [])

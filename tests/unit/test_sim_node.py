@@ -235,9 +235,10 @@ async def never_give_up(port):
 @pytest.mark.parametrize("killed", [True, False])
 def test_the_dead_are_buried_without_a_sound_or_an_effect(killed, caplog):
     effects: list[str] = []
+    reached: list[str] = []
     with SimLoop(1) as loop:
         node = SimNode(loop, "a")
-        port = crashing(Awkward(effects), lambda verb, side: None)
+        port = crashing(Awkward(effects), lambda verb, side: reached.append(f"{side} {verb}"))
         for work in (clean_up, never_give_up):
             node.start(work(port), name=work.__name__)
         loop.run_until_complete(asyncio.sleep(10))
@@ -246,6 +247,24 @@ def test_the_dead_are_buried_without_a_sound_or_an_effect(killed, caplog):
         node.start(clean_up(port), name="never started")
     gc.collect()  # whatever is finalised noisily now fails the test: warnings are errors here
     assert (effects, caplog.records) == ([], [])
+    assert reached == ["before items"]  # a dead node reaches no further point
+
+
+async def abandon(port, node):
+    async for _ in port.items():
+        break  # asyncio now wants to close the generator in a step of its own
+    node.kill()
+    await asyncio.sleep(1)
+
+
+def test_a_generator_that_was_being_closed_is_buried_too():
+    effects: list[str] = []
+    with SimLoop(1) as loop:
+        node = SimNode(loop, "a")
+        node.start(abandon(Awkward(effects), node), name="abandon")
+        loop.run_until_complete(asyncio.sleep(10))
+    gc.collect()
+    assert effects == []
 
 
 def test_a_loop_may_be_closed_twice_and_outlived_by_its_nodes():

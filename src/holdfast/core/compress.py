@@ -94,7 +94,9 @@ def pressure(used_tokens: float, thresholds: Thresholds) -> Pressure:
     return Pressure.SOFT if share >= thresholds.soft else Pressure.NONE
 
 
-def choose_cut(tail: Sequence[Entry], thresholds: Thresholds, *, ratio: float = 1.0, forced: bool = False) -> int | None:
+def choose_cut(
+    tail: Sequence[Entry], thresholds: Thresholds, *, ratio: float = 1.0, forced: bool = False
+) -> int | None:
     """The last entry to cover, or None when nothing may be covered.
 
     `tail` is the effective, committed journal after the newest summary. The cut falls between turns: what is kept

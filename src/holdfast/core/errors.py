@@ -165,6 +165,34 @@ class OperationBusy(HoldfastError):
     hint = "Wait for the running operation to finish."
 
 
+class Refused(HoldfastError):
+    """The mailbox did not take the message; nothing was written."""
+
+    code = "refused"
+    remedy = Remedy.RETRY
+    hint = "Wait until the agent has caught up, then send the message again with the same id."
+
+
+class MailboxIsFull(Refused):
+    """More messages wait than the mailbox takes."""
+
+    code = "mailbox_full"
+
+
+class RateLimited(Refused):
+    """Messages come faster than the mailbox takes them."""
+
+    code = "rate_limited"
+
+
+class IdempotencyConflict(HoldfastError):
+    """The message id was used before with another text or sender."""
+
+    code = "idempotency_conflict"
+    remedy = Remedy.CORRECT
+    hint = "Use a new id for a new message; repeat an id only with the same text and sender."
+
+
 # --- the operator must act -----------------------------------------------------------------------
 
 

@@ -12,7 +12,14 @@ from enum import Enum
 from typing import TypeAlias
 
 from holdfast.core.command import Command, parse_command
-from holdfast.core.errors import EmptyMessage, InvalidUnicode, MessageTooLarge
+from holdfast.core.errors import (
+    EmptyMessage,
+    IdempotencyConflict,
+    InvalidUnicode,
+    MailboxIsFull,
+    MessageTooLarge,
+    RateLimited,
+)
 from holdfast.core.ids import Instant, MailboxId, MessageId, Principal, ReplyId, SessionId
 from holdfast.core.journal import UserSaid
 from holdfast.core.key import Address, check_part
@@ -185,3 +192,16 @@ def kind_of(text: str, *, addressed: bool = True) -> Kind:
     if command is not None:
         return Kind.SIGNAL if command.is_signal else Kind.COMMAND
     return Kind.TEXT if addressed else Kind.OBSERVED
+
+
+def accepted_message(outcome: AcceptOutcome) -> MessageId:
+    """The message of an outcome that counts; the error that says why there is none."""
+    match outcome:
+        case Accepted(message=message) | Duplicate(message=message):
+            return message
+        case Conflict(message=message):
+            raise IdempotencyConflict(f"this id belongs to message {message} with another text", message=message)
+        case MailboxFull(depth=depth):
+            raise MailboxIsFull(f"{depth} messages are waiting already", depth=depth)
+        case TooMany(retry_after_ms=retry_after_ms):
+            raise RateLimited(f"too many messages; try again in {retry_after_ms} ms", retry_after_ms=retry_after_ms)

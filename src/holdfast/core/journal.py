@@ -108,7 +108,17 @@ AnyBody: TypeAlias = (
 )
 BODIES: Mapping[str, type[Body]] = {
     body.kind: body
-    for body in (UserSaid, AssistantSaid, ToolStarted, ToolReturned, Observed, Recalled, Noticed, Undone, Forgotten)
+    for body in (
+        UserSaid,
+        AssistantSaid,
+        ToolStarted,
+        ToolReturned,
+        Observed,
+        Recalled,
+        Noticed,
+        Undone,
+        Forgotten,
+    )
 }
 # (kind, version) -> the same body one version later. Empty until a shape changes.
 UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}

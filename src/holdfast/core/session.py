@@ -5,7 +5,16 @@ from enum import Enum
 
 from holdfast.core.command import Command
 from holdfast.core.delivery import DeliveryPolicy
-from holdfast.core.ids import AgentName, Instant, MailboxId, MessageId, OperationId, Principal, ReplyId, SessionId
+from holdfast.core.ids import (
+    AgentName,
+    Instant,
+    MailboxId,
+    MessageId,
+    OperationId,
+    Principal,
+    ReplyId,
+    SessionId,
+)
 
 
 class SessionState(Enum):

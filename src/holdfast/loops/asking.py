@@ -38,9 +38,7 @@ class Asker:
             await self._tasks.sleep(policy.retry.delay_ms(attempt, self._entropy.fraction()))
         raise ModelFailed("the model may not be asked at all: model_attempts_max is 0")
 
-    async def _once(
-        self, model: Model, request: ModelRequest, wait_ms: int, heard: Callable[[str], None]
-    ) -> Answer:
+    async def _once(self, model: Model, request: ModelRequest, wait_ms: int, heard: Callable[[str], None]) -> Answer:
         answer: Answer | None = None
         try:
             async with asyncio.timeout(wait_ms / 1000):

@@ -185,4 +185,3 @@ class Attendant:
 
     def _id(self, prefix: str) -> str:
         return make_id(prefix, self._clock.now(), self._entropy.bits(80))
-

@@ -52,10 +52,13 @@ class Gateway:
         arrival = self._arrival(received, check_text(received.text, policy.limits))
         outcome = await self._store.accept(arrival, policy.limits)
         if isinstance(outcome, Accepted):
-            log.info("accept.accepted", message=outcome.message, mailbox=outcome.mailbox, behind=outcome.queued_behind)
-            self._notifier.publish(
-                Event(name="message.accepted", mailbox=outcome.mailbox, messages=(outcome.message,))
+            log.info(
+                "accept.accepted",
+                message=outcome.message,
+                mailbox=outcome.mailbox,
+                behind=outcome.queued_behind,
             )
+            self._notifier.publish(Event(name="message.accepted", mailbox=outcome.mailbox, messages=(outcome.message,)))
             if arrival.kind is not Kind.SIGNAL:
                 self._notifier.wake(Topic.MAIL)
         elif not isinstance(outcome, Duplicate):

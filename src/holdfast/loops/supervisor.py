@@ -17,7 +17,14 @@ LEAVE_MS = 2_000
 
 class Supervisor:
     def __init__(
-        self, member: Member, worker: Worker, others: Sequence[Loop], notifier: Notifier, tasks: Tasks, *, sole: bool
+        self,
+        member: Member,
+        worker: Worker,
+        others: Sequence[Loop],
+        notifier: Notifier,
+        tasks: Tasks,
+        *,
+        sole: bool,
     ) -> None:
         self._member = member
         self._worker = worker

@@ -274,7 +274,13 @@ class TurnRunner:
         return (*closed, *seen, Noticed(text=notice))
 
     async def _commit(
-        self, run: Run, event: TurnEvent, entries: tuple[AnyBody, ...], text: str, *, reason: str | None = None
+        self,
+        run: Run,
+        event: TurnEvent,
+        entries: tuple[AnyBody, ...],
+        text: str,
+        *,
+        reason: str | None = None,
     ) -> None:
         reply = Reply(id=ReplyId(make_id("rep", self._clock.now(), self._entropy.bits(80))), text=text)
         commit = TurnCommit(
@@ -321,7 +327,12 @@ class TurnRunner:
     def _publish(self, claim: Claim, turn: Turn, name: str, *, text: str = "") -> None:
         self._notifier.publish(
             Event(
-                name=name, session=turn.session, mailbox=claim.mailbox, turn=turn.n, messages=turn.messages, text=text
+                name=name,
+                session=turn.session,
+                mailbox=claim.mailbox,
+                turn=turn.n,
+                messages=turn.messages,
+                text=text,
             )
         )
 

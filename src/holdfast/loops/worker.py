@@ -96,7 +96,11 @@ class Worker(Loop):
         code = error.code if isinstance(error, HoldfastError) else type(error).__name__
         known = isinstance(error, HoldfastError)
         log.error(
-            "claim.failed", failure=None if known else error, code=code, why=str(error), retry_in_ms=retry_in_ms
+            "claim.failed",
+            failure=None if known else error,
+            code=code,
+            why=str(error),
+            retry_in_ms=retry_in_ms,
         )
         try:
             await self._store.release_claim(claim, retry_in_ms=retry_in_ms)

@@ -114,8 +114,9 @@ class Reader(Protocol):
         """A summary by its public name, and the entries it covers."""
         ...
 
-    async def operations(self, *, session: SessionId | None = None, after: str = "", limit: int = 1000) -> Sequence[Operation]:
-        ...
+    async def operations(
+        self, *, session: SessionId | None = None, after: str = "", limit: int = 1000
+    ) -> Sequence[Operation]: ...
 
     async def facts(self, *, after: str = "", limit: int = 100) -> Sequence[SessionFacts]:
         """For the audit, session by session."""

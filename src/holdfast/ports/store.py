@@ -63,8 +63,12 @@ class Store(Protocol):
         ...
 
     # --- claiming
-    async def claim_mailbox(self, node: NodeId) -> Claim | None:
-        """Take the free mailbox that has been ready longest; its fence grows by one."""
+    async def claim_mailbox(self, node: NodeId, *, name: str = "") -> Claim | None:
+        """Take the free mailbox that has been ready longest; its fence grows by one.
+
+        `name` is the caller's for this claim: asked again under it, after an answer that was lost, the store gives
+        the same claim. Without a name such a claim stays taken until its node ends.
+        """
         ...
 
     async def read_mail(self, claim: Claim, *, limit: int) -> Mail: ...

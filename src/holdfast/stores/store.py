@@ -5,6 +5,7 @@ What this class adds to the scripts is RAM that can vanish: contexts read before
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import Self
 
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
@@ -42,7 +43,7 @@ class SqlStore:
         self._contexts: OrderedDict[SessionId, Context] = OrderedDict()
 
     @classmethod
-    async def open(cls, database: Database, candidate_secret: bytes) -> "SqlStore":
+    async def open(cls, database: Database, candidate_secret: bytes) -> Self:
         """Load the key of the tombstones; the candidate becomes it in a new store."""
         secret = await database.write("load_secret", lambda: upkeep.load_secret("tombstone", candidate_secret))
         return cls(database, secret)
@@ -66,8 +67,8 @@ class SqlStore:
     async def accept(self, arrival: Arrival, limits: Limits) -> AcceptOutcome:
         return await self._db.write("accept", lambda: accept.accept(arrival, limits, self._secret))
 
-    async def claim_mailbox(self, node: NodeId) -> Claim | None:
-        return await self._db.write("claim_mailbox", lambda: nodes.claim_mailbox(node))
+    async def claim_mailbox(self, node: NodeId, *, name: str = "") -> Claim | None:
+        return await self._db.write("claim_mailbox", lambda: nodes.claim_mailbox(node, name))
 
     async def read_mail(self, claim: Claim, *, limit: int) -> Mail:
         return await self._db.read("read_mail", lambda: mail.read_mail(claim, limit))

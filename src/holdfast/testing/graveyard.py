@@ -56,7 +56,6 @@ def bury(tasks: Iterable[SimTask[Any]], handles: Iterable[asyncio.Handle]) -> No
     with _silence():
         for task in tasks:
             if not task.done():
-                task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
                 _close(task.get_coro(), task.home)
         for handle in handles:
             for argument in handle._args or ():  # noqa: SLF001

@@ -132,9 +132,7 @@ class PostgresDatabase:
         except TimeoutError:
             self._pool.terminate()
 
-    async def _persist(
-        self, verb: str, script: Callable[[], Script[R]], *, isolation: Isolation, readonly: bool
-    ) -> R:
+    async def _persist(self, verb: str, script: Callable[[], Script[R]], *, isolation: Isolation, readonly: bool) -> R:
         for retry in range(RETRIES_MAX + 1):
             if retry:
                 await asyncio.sleep(self._entropy.fraction() * retry * RETRY_PAUSE_MS / 1_000)

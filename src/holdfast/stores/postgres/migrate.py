@@ -82,9 +82,7 @@ async def migrate(connection: Any, schema: str, migrations: tuple[Migration, ...
 async def _apply_next(connection: Any, schema: str, migrations: tuple[Migration, ...]) -> bool:  # noqa: ANN401
     async with connection.transaction():
         # A statement of its own: the next one must see what the former holder committed.
-        await connection.execute(
-            "select pg_advisory_xact_lock(hashtextextended($1, 0))", f"holdfast:{schema}"
-        )
+        await connection.execute("select pg_advisory_xact_lock(hashtextextended($1, 0))", f"holdfast:{schema}")
         version = await _version(connection, schema)
         if version is None:
             await _lay_ground(connection, schema)

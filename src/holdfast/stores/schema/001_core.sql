@@ -18,7 +18,8 @@ create table node (
   heartbeat_at int8 not null
 ) /*strict*/;
 
--- The place of a conversation. `ready_at` is set while there is mail to process or a turn to resume.
+-- The place of a conversation. `ready_at` is set while there is mail to process or a turn to resume; `claim` is the
+-- caller's name for the newest claim, so that a claim whose answer was lost can be asked for again.
 create table mailbox (
   id text primary key,
   agent text not null,
@@ -26,6 +27,7 @@ create table mailbox (
   session_id text unique,
   fence int8 not null default 0,
   owner text,
+  claim text,
   claimed_at int8,
   last_seq int8 not null default 0,
   depth int8 not null default 0,
@@ -64,13 +66,15 @@ create table inbound (
   unique (account, conversation, event_id)
 ) /*strict*/;
 create index inbound_open on inbound (mailbox, seq) where state in ('waiting', 'in_turn');
+create index inbound_session on inbound (session, turn) where session is not null;
 create index inbound_old on inbound (at) where state not in ('waiting', 'in_turn');
 
--- What remains of a pruned or forgotten inbound: keyed hashes, so that a late redelivery is still known.
+-- What remains of a pruned inbound: keyed hashes, so that a late redelivery is still known.
 create table tombstone (
   hash bytes primary key,
   body_hash bytes not null,
-  message text not null
+  message text not null,
+  state text not null
 ) /*strict*/;
 
 create table session (
@@ -84,6 +88,7 @@ create table session (
   fork_n int8 not null default 0,
   fork_turn int8 not null default 0,
   title text,
+  title_key text,
   state text not null,
   epoch int8 not null default 1,
   last_seq int8 not null,
@@ -100,6 +105,8 @@ create table session (
 ) /*strict*/;
 create index session_mailbox on session (mailbox);
 create index session_agent on session (agent, active_at);
+create index session_opened on session (opened_at, id);
+create index session_title on session (agent, title_key) where title_key is not null;
 create index session_parent on session (parent_id) where parent_id is not null;
 
 create table turn (
@@ -214,3 +221,4 @@ create table reply (
   body bytes not null
 ) /*strict*/;
 create index reply_message on reply (message);
+create index reply_session on reply (session) where session is not null;

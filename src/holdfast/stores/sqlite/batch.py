@@ -48,9 +48,7 @@ class BatchFailed(Exception):
         self.cause = cause
 
 
-def run_batch(
-    db: apsw.Connection, calls: Sequence[Call], clock: Clock, probe: Probe | None = None
-) -> list[Outcome]:
+def run_batch(db: apsw.Connection, calls: Sequence[Call], clock: Clock, probe: Probe | None = None) -> list[Outcome]:
     """Run every call in one durable transaction and return their outcomes in order."""
     try:
         db.execute("begin immediate")
@@ -110,9 +108,7 @@ def drive(cursor: apsw.Cursor, call: Call, clock: Clock, probe: Probe | None) ->
         return returned.value
 
 
-def _run_guarded(
-    db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None, *, alone: bool
-) -> Outcome:
+def _run_guarded(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None, *, alone: bool) -> Outcome:
     """One call inside the open transaction; a lone call needs no savepoint, the transaction is its own."""
     if not alone:
         db.execute("savepoint script")

@@ -93,9 +93,7 @@ class InlineDatabase:
         """What the checkpointer does now and then."""
         self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
-    def _submit(
-        self, queue: list[Pending], verb: str, script: Callable[[], Script[Any]]
-    ) -> asyncio.Future[Any]:
+    def _submit(self, queue: list[Pending], verb: str, script: Callable[[], Script[Any]]) -> asyncio.Future[Any]:
         if self._closed:
             raise StoreUnavailable(f"{verb}: the store is closed")
         call = Pending(verb, script)

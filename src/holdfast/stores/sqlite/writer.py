@@ -38,9 +38,7 @@ CLOSE_TIMEOUT_S = 10.0
 class ThreadedDatabase:
     """Implements `Database`. Made with `open`, which blocks; every other method is safe on any event loop."""
 
-    def __init__(
-        self, writing: "WriterDesk", reading: Sequence["ReaderDesk"], checkpointer: Checkpointer
-    ) -> None:
+    def __init__(self, writing: "WriterDesk", reading: Sequence["ReaderDesk"], checkpointer: Checkpointer) -> None:
         self._checkpointer = checkpointer
         self._desk = writing
         self._writers = Crew("holdfast-writer", [writing], take_max=BATCH_MAX)

@@ -33,7 +33,7 @@ NEW_MAILBOX = "insert into mailbox (id, agent, address) values (:mailbox, :agent
 FIND_INBOUND = """
 select message, body_hash, state from inbound
  where account = :account and conversation = :conversation and event_id = :event_id"""
-FIND_TOMBSTONE = "select message, body_hash from tombstone where hash = :hash"
+FIND_TOMBSTONE = "select message, body_hash, state from tombstone where hash = :hash"
 NEW_INBOUND = """
 insert into inbound (message, mailbox, seq, account, conversation, event_id, body_hash, principal, channel, kind,
                      human, hop, body, state, reason, session, at)
@@ -49,6 +49,8 @@ select turn.n, turn.attempt, turn.phase, turn.stop_at
   from session join turn on turn.session = session.id and turn.n = session.open_turn
  where session.id = :session"""
 STOP = "update turn set stop_at = :now where session = :session and n = :n and stop_at is null"
+HURRY = "update mailbox set ready_at = :now where id = :mailbox and ready_at > :now"
+SIGNALS_SHARE = 2  # signals pass a full window until it holds this many times what others may send
 
 
 @dataclass(slots=True)
@@ -75,14 +77,14 @@ def accept(arrival: Arrival, limits: Limits, secret: bytes) -> Script[AcceptOutc
     if refusal is not None:
         if arrival.refuse_durably:
             reason = "mailbox_full" if isinstance(refusal, MailboxFull) else "rate_limited"
-            yield from _append(arrival, box, MessageState.REFUSED, reason)
+            yield from _append(arrival, box, secret, MessageState.REFUSED, reason)
         return refusal
     box.window_count += 1
     if arrival.kind is Kind.SIGNAL:
-        yield from _append(arrival, box, MessageState.COMMAND, None)
+        yield from _append(arrival, box, secret, MessageState.COMMAND)
         yield from _signal(arrival, box)
         return Accepted(arrival.message, box.id, 0)
-    yield from _append(arrival, box, MessageState.WAITING, None)
+    yield from _append(arrival, box, secret, MessageState.WAITING)
     return Accepted(arrival.message, box.id, box.depth)
 
 
@@ -102,31 +104,27 @@ def _known(arrival: Arrival, secret: bytes) -> Script[AcceptOutcome | None]:
     row: Row | None = yield from one(
         FIND_INBOUND, account=arrival.account, conversation=arrival.conversation, event_id=arrival.event_id
     )
-    if row is not None:
-        if row[1] != arrival.body_hash:
-            return Conflict(MessageId(row[0]))
-        return Duplicate(MessageId(row[0]), MessageState(row[2]))
-    key = tombstone_hash(secret, arrival.account, arrival.conversation, arrival.event_id)
-    row = yield from one(FIND_TOMBSTONE, hash=key)
+    if row is None:
+        key = tombstone_hash(secret, arrival.account, arrival.conversation, arrival.event_id)
+        row = yield from one(FIND_TOMBSTONE, hash=key)
     if row is None:
         return None
-    if row[1] != keyed(secret, arrival.body_hash):
+    if bytes(row[1]) != keyed(secret, arrival.body_hash):
         return Conflict(MessageId(row[0]))
-    return Duplicate(MessageId(row[0]), MessageState.ANSWERED)
+    return Duplicate(MessageId(row[0]), MessageState(row[2]))
 
 
 def _refusal(arrival: Arrival, box: Box, limits: Limits) -> MailboxFull | TooMany | None:
-    """Signals pass: a full mailbox is exactly when somebody wants to say /stop."""
-    if arrival.kind is Kind.SIGNAL:
-        return None
-    if box.depth >= limits.mailbox_depth_max:
+    """Signals pass where others wait: a full mailbox is exactly when somebody wants to say /stop."""
+    is_signal = arrival.kind is Kind.SIGNAL
+    if box.depth >= limits.mailbox_depth_max and not is_signal:
         return MailboxFull(box.depth, arrival.refuse_durably)
-    if box.window_count >= limits.window_messages_max:
+    if box.window_count >= limits.window_messages_max * (SIGNALS_SHARE if is_signal else 1):
         return TooMany(box.window_at + limits.window_ms - box.now, arrival.refuse_durably)
     return None
 
 
-def _append(arrival: Arrival, box: Box, state: MessageState, reason: str | None) -> Script[None]:
+def _append(arrival: Arrival, box: Box, secret: bytes, state: MessageState, reason: str | None = None) -> Script[None]:
     box.last_seq += 1
     yield from run(
         NEW_INBOUND,
@@ -136,7 +134,7 @@ def _append(arrival: Arrival, box: Box, state: MessageState, reason: str | None)
         account=arrival.account,
         conversation=arrival.conversation,
         event_id=arrival.event_id,
-        body_hash=arrival.body_hash,
+        body_hash=keyed(secret, arrival.body_hash),
         principal=arrival.principal,
         channel=arrival.address.channel,
         kind=arrival.kind.value,
@@ -163,11 +161,14 @@ def _signal(arrival: Arrival, box: Box) -> Script[None]:
     if command is not None and command.verb is Verb.STOP:
         if row is not None:
             yield from run(STOP, session=box.session, n=row[0])
+            yield from run(HURRY, mailbox=box.id)  # the turn may be waiting out a delay
         text = stop_text(row[0] if row else None)
     else:
         text = status_text(_status(box, row))
     reply = Reply(id=arrival.reply, text=text)
-    yield from insert_reply(reply, box.id, str(arrival.address), arrival.address.channel, arrival.message, box.session, None)
+    yield from insert_reply(
+        reply, box.id, str(arrival.address), arrival.address.channel, arrival.message, box.session, None
+    )
 
 
 def _status(box: Box, row: Row | None) -> Status:

@@ -158,7 +158,12 @@ def _branch(claim: Claim, run_: CommandRun, held: Held) -> Script[CommandDone]:
         ratio=parent[8],
     )
     yield from run(
-        RECORD, id=run_.operation, kind="branch", session=run_.new_session, owner=claim.node, fence=claim.fence
+        RECORD,
+        id=run_.operation,
+        kind="branch",
+        session=run_.new_session,
+        owner=claim.node,
+        fence=claim.fence,
     )
     yield from go_live(claim, run_.new_session)
     return CommandDone(run_.new_session, say.branched_text(run_.new_session, parent[0], title), switched=True)

@@ -88,9 +88,7 @@ def entries(links: Sequence[Link], *, after: int, limit: int = NO_LIMIT) -> Scri
     for link in reversed(links):
         if link.upto_seq <= after or len(found) >= limit:
             continue
-        page = yield from rows(
-            PAGE, session=link.session, after=after, upto=link.upto_seq, limit=limit - len(found)
-        )
+        page = yield from rows(PAGE, session=link.session, after=after, upto=link.upto_seq, limit=limit - len(found))
         found.extend(entry_of(link.session, row) for row in page)
     return found
 
@@ -98,5 +96,10 @@ def entries(links: Sequence[Link], *, after: int, limit: int = NO_LIMIT) -> Scri
 def entry_of(session: SessionId, row: Row) -> Entry:
     seq, turn, kind, tokens, at, body = row
     return Entry(
-        seq=seq, turn=turn, body=decode_body(kind, bytes(body)), tokens=tokens, at=Instant(at), session=session
+        seq=seq,
+        turn=turn,
+        body=decode_body(kind, bytes(body)),
+        tokens=tokens,
+        at=Instant(at),
+        session=session,
     )

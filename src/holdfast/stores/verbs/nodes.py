@@ -4,7 +4,7 @@ from holdfast.core.errors import NodeLost
 from holdfast.core.ids import AgentName, MailboxId, NodeId
 from holdfast.core.mailbox import Claim
 from holdfast.ports.store import Reaped
-from holdfast.stores.script import Script, one, rows, run
+from holdfast.stores.script import Script, many, one, rows, run
 
 REGISTER = """
 insert into node (id, host, started_at, heartbeat_at) values (:node, :host, :now, :now)
@@ -16,24 +16,38 @@ FORGET_OTHERS = "delete from node where id <> :node"
 RENEW = "update node set heartbeat_at = :now where id = :node returning id"
 DEAD = "select id from node where heartbeat_at <= cast(:now as int8) - cast(:lease_ms as int8) /*lock*/"
 VOID = "update mailbox set owner = null, fence = fence + 1 where owner = :node returning id"
-END = "update operation set ended_at = :now, outcome = 'abandoned' where ended_at is null and owner = :node returning id"
+# A claim or an operation may be committed by a node in the instant in which it is reaped: the next reaping finds it.
+VOID_ORPHANS = """
+update mailbox set owner = null, fence = fence + 1
+ where owner is not null and not exists (select 1 from node where node.id = mailbox.owner) returning id"""
+END_ORPHANS = """
+update operation set ended_at = :now, outcome = 'abandoned'
+ where ended_at is null and not exists (select 1 from node where node.id = operation.owner) returning id"""
+END = (
+    "update operation set ended_at = :now, outcome = 'abandoned' where ended_at is null and owner = :node returning id"
+)
 FORGET = "delete from node where id = :node"
+# A claim that the caller holds under the same name already is given again as it is.
 CLAIM = """
-update mailbox set owner = :node, fence = fence + 1, claimed_at = :now
- where id = (
-   select id from mailbox
-    where owner is null and ready_at is not null and ready_at <= :now
-      and exists (select 1 from node where node.id = :node)
-    order by ready_at, id limit 1 /*skip locked*/)
+update mailbox
+   set fence = fence + case when owner is null then 1 else 0 end,
+       claimed_at = case when owner is null then :now else claimed_at end,
+       owner = :node, claim = :name
+ where id = coalesce(
+   (select id from mailbox where owner = :node and claim = :name and :name <> '' limit 1),
+   (select id from mailbox
+     where owner is null and ready_at is not null and ready_at <= :now
+       and exists (select 1 from node where node.id = :node)
+     order by ready_at, id limit 1 /*skip locked*/))
 returning id, fence, agent, address"""
 RELEASE = """
 update mailbox
    set owner = null,
        ready_at = case when depth > 0 then cast(:now as int8) + cast(:retry_in_ms as int8) else null end
- where id = :mailbox and fence = :fence"""
+ where id = :mailbox and fence = :fence and owner = :node"""
 
 
-def register_node(node: NodeId, host: str, sole: bool) -> Script[None]:  # noqa: FBT001
+def register_node(node: NodeId, host: str, sole: bool) -> Script[None]:
     yield from run(REGISTER, node=node, host=host)
     if sole:
         yield from run(VOID_ALL, node=node)
@@ -54,20 +68,18 @@ def retire_node(node: NodeId) -> Script[None]:
 
 def reap_nodes(lease_ms: int) -> Script[Reaped]:
     dead = yield from rows(DEAD, lease_ms=lease_ms)
-    claims = operations = 0
-    for (node,) in dead:
-        claims += len((yield from rows(VOID, node=node)))
-        operations += len((yield from rows(END, node=node)))
-        yield from run(FORGET, node=node)
-    return Reaped(nodes=len(dead), claims=claims, operations=operations)
+    yield from many(FORGET, [{"node": node} for (node,) in dead])
+    claims = yield from rows(VOID_ORPHANS)
+    operations = yield from rows(END_ORPHANS)
+    return Reaped(nodes=len(dead), claims=len(claims), operations=len(operations))
 
 
-def claim_mailbox(node: NodeId) -> Script[Claim | None]:
-    row = yield from one(CLAIM, node=node)
+def claim_mailbox(node: NodeId, name: str) -> Script[Claim | None]:
+    row = yield from one(CLAIM, node=node, name=name)
     if row is None:
         return None
     return Claim(mailbox=MailboxId(row[0]), fence=row[1], node=node, agent=AgentName(row[2]), address=row[3])
 
 
 def release_claim(claim: Claim, retry_in_ms: int) -> Script[None]:
-    yield from run(RELEASE, mailbox=claim.mailbox, fence=claim.fence, retry_in_ms=retry_in_ms)
+    yield from run(RELEASE, mailbox=claim.mailbox, fence=claim.fence, node=claim.node, retry_in_ms=retry_in_ms)

@@ -34,27 +34,27 @@ session.title, session.state, mailbox.id, session.epoch, session.committed_seq, 
 session.undo_count, session.opened_at, session.active_at, session.closed_at, session.reason, session.last_seq"""
 SESSION = f"""
 select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
- where session.id = :session"""  # noqa: S608
+ where session.id = :session"""
 SESSIONS_OF_PLACE = f"""
 select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
  where session.mailbox = (select mailbox_id from address where address = :address)
    and (:after = '' or session.id < :after)
- order by session.id desc limit :limit"""  # noqa: S608
+ order by session.id desc limit :limit"""
 SESSIONS_OF_AGENT = f"""
 select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
  where (:agent = '' or session.agent = :agent) and (:after = '' or session.id < :after)
- order by session.id desc limit :limit"""  # noqa: S608
+ order by session.id desc limit :limit"""
 ALL_SESSIONS = f"""
 select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
- where session.id > :after order by session.id limit :limit"""  # noqa: S608
+ where session.id > :after order by session.id limit :limit"""
 MAILBOX = """
 select id, agent, address, session_id, depth, owner, fence, ready_at from mailbox
  where id = (select mailbox_id from address where address = :address)"""
-SUMMARIES = f"select {SUMMARY_FIELDS} from summary where session = :session order by n"  # noqa: S608
-SUMMARY = f"select {SUMMARY_FIELDS} from summary where session = :session and n = :n"  # noqa: S608
+SUMMARIES = f"select {SUMMARY_FIELDS} from summary where session = :session order by n"
+SUMMARY = f"select {SUMMARY_FIELDS} from summary where session = :session and n = :n"
 OPERATIONS = f"""
 select {OPERATION_FIELDS} from operation
- where (:session = '' or session = :session) and id > :after order by id limit :limit"""  # noqa: S608
+ where (:session = '' or session = :session) and id > :after order by id limit :limit"""
 COUNTS = "select count(*), coalesce(max(seq), 0) from entry where session = :session"
 NEXT_READY = "select min(ready_at) from mailbox where owner is null and ready_at is not null"
 

@@ -16,8 +16,8 @@ SESSION = "select committed_seq, undo_count, summaries, state from session where
 OPERATION_FIELDS = "id, kind, session, owner, fence, started_at, ended_at, outcome, detail"
 OPEN = f"""
 select {OPERATION_FIELDS}, exists (select 1 from node where node.id = operation.owner)
-  from operation where session = :session and kind = :kind and ended_at is null"""  # noqa: S608
-BY_ID = f"select {OPERATION_FIELDS} from operation where id = :id"  # noqa: S608
+  from operation where session = :session and kind = :kind and ended_at is null"""
+BY_ID = f"select {OPERATION_FIELDS} from operation where id = :id"
 NEW_OPERATION = """
 insert into operation (id, kind, session, owner, fence, started_at)
 values (:id, :kind, :session, :owner,
@@ -29,10 +29,10 @@ HEADS = """
 select n, covers_through, head_seq from summary
  where session = :session and n <= :upto_n and length(body) > 0 order by n desc"""
 SUMMARY_FIELDS = "session, n, base_n, covers_from, covers_through, head_seq, model, tokens, operation, at, body"
-SUMMARY = f"select {SUMMARY_FIELDS} from summary where session = :session and n = :n"  # noqa: S608
+SUMMARY = f"select {SUMMARY_FIELDS} from summary where session = :session and n = :n"
 NEWEST = f"""
 select {SUMMARY_FIELDS} from summary
- where session = :session and n <= :upto_n and length(body) > 0 order by n desc limit 1"""  # noqa: S608
+ where session = :session and n <= :upto_n and length(body) > 0 order by n desc limit 1"""
 NEW_SUMMARY = """
 insert into summary (session, n, base_n, covers_from, covers_through, head_seq, model, tokens, operation, at, body)
 values (:session, :n, :base_n, :covers_from, :covers_through, :head_seq, :model, :tokens, :operation, :now, :body)"""

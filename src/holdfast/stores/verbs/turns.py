@@ -243,10 +243,7 @@ def observe(claim: Claim, session: SessionId, messages: Sequence[MessageId], hel
     state = MessageState.HELD if held_why else MessageState.OBSERVED
     yield from many(
         OBSERVE,
-        [
-            {"message": found[0], "state": state.value, "reason": held_why, "session": session}
-            for found in waiting
-        ],
+        [{"message": found[0], "state": state.value, "reason": held_why, "session": session} for found in waiting],
     )
     yield from run(OBSERVED_SESSION, session=session, last_seq=last_seq)
     yield from lighten(claim, len(waiting))

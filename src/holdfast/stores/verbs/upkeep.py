@@ -2,18 +2,19 @@
 
 from holdfast.core.ids import Instant
 from holdfast.stores.script import Script, many, one, rows, run
-from holdfast.stores.verbs.accept import keyed, tombstone_hash
+from holdfast.stores.verbs.accept import tombstone_hash
 
 NEW_SECRET = "insert into secret (key, value) values (:key, :value) on conflict (key) do nothing"
 SECRET = "select value from secret where key = :key"
 PROVE = """
 insert into proof (id, at) values (1, :now) on conflict (id) do update set at = excluded.at returning at"""
 OLD = """
-select message, account, conversation, event_id, body_hash from inbound
+select message, account, conversation, event_id, body_hash, state from inbound
  where state not in ('waiting', 'in_turn') and at < cast(:now as int8) - cast(:older_than_ms as int8)
  order by at limit :limit"""
 BURY = """
-insert into tombstone (hash, body_hash, message) values (:hash, :body_hash, :message) on conflict (hash) do nothing"""
+insert into tombstone (hash, body_hash, message, state) values (:hash, :body_hash, :message, :state)
+on conflict (hash) do nothing"""
 REMOVE = "delete from inbound where message = :message"
 
 
@@ -34,10 +35,11 @@ def prune(older_than_ms: int, limit: int, secret: bytes) -> Script[int]:
     buried = [
         {
             "hash": tombstone_hash(secret, account, conversation, event_id),
-            "body_hash": keyed(secret, bytes(body_hash)),
+            "body_hash": bytes(body_hash),
             "message": message,
+            "state": state,
         }
-        for message, account, conversation, event_id, body_hash in old
+        for message, account, conversation, event_id, body_hash, state in old
     ]
     yield from many(BURY, buried)
     yield from many(REMOVE, [{"message": grave["message"]} for grave in buried])

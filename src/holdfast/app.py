@@ -1,0 +1,144 @@
+"""Wiring: the one place that names concrete classes."""
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.core.errors import StoreBroken, StorePathInvalid, StoreReadOnly
+from holdfast.core.ids import AgentName
+from holdfast.core.policy import AgentPolicy
+from holdfast.loops.agents import Agent, Agents
+from holdfast.loops.attendant import Attendant
+from holdfast.loops.bell import Bell
+from holdfast.loops.compressor import Compressor
+from holdfast.loops.gateway import Gateway
+from holdfast.loops.loop import Loop
+from holdfast.loops.member import LEASE_MS, Lookout, Member, Reaper
+from holdfast.loops.supervisor import Supervisor
+from holdfast.loops.toolbox import ToolBox
+from holdfast.loops.turn_runner import TurnRunner
+from holdfast.loops.worker import TURNS_MAX, Worker
+from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.models.practice import PracticeModel
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.model import Model
+from holdfast.ports.tasks import Tasks
+from holdfast.runtime import Runtime
+from holdfast.stores.sqlite.owner import OwnerLock
+from holdfast.stores.sqlite.writer import ThreadedDatabase
+from holdfast.stores.store import SqlStore
+
+DATABASE = "holdfast.db"
+
+
+def make_agents(
+    *,
+    model: Model | None = None,
+    tools: Sequence[Callable[..., Any]] = (),
+    policy: AgentPolicy | None = None,
+    listed: Mapping[str, AgentPolicy] | None = None,
+) -> Agents:
+    """Agents that share a model and tools. With `listed`, only those names exist."""
+    box = ToolBox()
+    for tool in tools:
+        box.add(tool, idempotent=getattr(tool, "idempotent", False))
+    speaker = model or PracticeModel()
+    default = Agent(policy=policy or AgentPolicy(), model=speaker, summariser=speaker, tools=box)
+    if listed is None:
+        return Agents(default)
+    return Agents(None, {AgentName(name): replace(default, policy=chosen) for name, chosen in listed.items()})
+
+
+def assemble(
+    store: SqlStore,
+    agents: Agents,
+    *,
+    clock: Clock,
+    entropy: Entropy,
+    tasks: Tasks,
+    serve: bool = True,
+    sole: bool = True,
+    lease_ms: int = LEASE_MS,
+    turns_max: int = TURNS_MAX,
+) -> Runtime:
+    """The parts of one process around a store. The simulator assembles the same parts with its own ports."""
+    bell = Bell()
+    member = Member(store, clock, entropy, host=platform.node())
+    compressor = Compressor(store, agents, member, bell, clock, entropy, tasks)
+    gateway = Gateway(store, agents, bell, clock, entropy)
+    supervisor = None
+    if serve:
+        runner = TurnRunner(store, agents, compressor, bell, clock, entropy, tasks)
+        attendant = Attendant(store, agents, runner, compressor, bell, clock, entropy)
+        worker = Worker(store, store, attendant, member, bell, clock, entropy, tasks, turns_max=turns_max)
+        others: tuple[Loop, ...] = (
+            compressor,
+            Reaper(store, member, bell, tasks, entropy, lease_ms=lease_ms),
+            Lookout(store, bell, tasks, entropy),
+        )
+        supervisor = Supervisor(member, worker, others, bell, tasks, sole=sole)
+    return Runtime(
+        store=store,
+        reader=store,
+        gateway=gateway,
+        compressor=compressor,
+        supervisor=supervisor,
+        notifier=bell,
+        clock=clock,
+        entropy=entropy,
+        tasks=tasks,
+    )
+
+
+class _Owned(SqlStore):
+    """A store whose owner lock goes with it."""
+
+    lock: OwnerLock | None = None
+
+    async def close(self) -> None:
+        await super().close()
+        if self.lock is not None:
+            self.lock.release()
+
+
+async def open_runtime(
+    data: Path | str,
+    *,
+    agents: Agents | None = None,
+    serve: bool = True,
+    on_broken: Callable[[StoreBroken], None] | None = None,
+) -> Runtime:
+    """Open the store in the folder `data` and start working on it.
+
+    With `serve=False` no loop runs and no lock is taken: messages may be accepted and everything may be read while
+    another process serves the folder.
+    """
+    folder = data_folder(Path(data))
+    clock, entropy = SystemClock(), SystemEntropy()
+    lock = OwnerLock(folder) if serve else None
+    if lock is not None:
+        lock.acquire()
+    try:
+        database = ThreadedDatabase.open(folder / DATABASE, clock, shared=not serve, on_broken=on_broken)
+        store = await _Owned.open(database, entropy.bits(256).to_bytes(32, "big"))
+    except BaseException:
+        if lock is not None:
+            lock.release()
+        raise
+    store.lock = lock
+    runtime = assemble(store, agents or make_agents(), clock=clock, entropy=entropy, tasks=AsyncTasks(), serve=serve)
+    return await runtime.start()
+
+
+def data_folder(path: Path) -> Path:
+    """The folder, made private when it does not exist yet."""
+    if path.exists() and not path.is_dir():
+        raise StorePathInvalid(f"{path} is a file; a folder is needed", path=str(path))
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreReadOnly(f"the folder {path} cannot be made: {error.strerror}", path=str(path)) from error
+    return path

@@ -1,0 +1,111 @@
+"""Opening a runtime from a program: asynchronous, or synchronous and safe from any thread."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from holdfast.app import make_agents, open_runtime
+from holdfast.core.context import Context
+from holdfast.core.ids import MessageId, SessionId
+from holdfast.core.policy import AgentPolicy
+from holdfast.core.session import Session
+from holdfast.ports.model import Model
+from holdfast.ports.reader import EntryView, MessageTrace
+from holdfast.ports.service import Delta
+from holdfast.runtime import Runtime
+
+T = TypeVar("T")
+_END = object()
+
+
+@asynccontextmanager
+async def open(  # noqa: A001 - `holdfast.open` reads well where it is used
+    data: Path | str,
+    *,
+    model: Model | None = None,
+    tools: Sequence[Callable[..., Any]] = (),
+    policy: AgentPolicy | None = None,
+    serve: bool = True,
+) -> AsyncIterator[Runtime]:
+    """Open the runtime kept in the folder `data`; without a model, the offline practice model answers."""
+    agents = make_agents(model=model, tools=tools, policy=policy)
+    runtime = await open_runtime(data, agents=agents, serve=serve)
+    try:
+        yield runtime
+    finally:
+        await runtime.close()
+
+
+@contextmanager
+def open_sync(
+    data: Path | str,
+    *,
+    model: Model | None = None,
+    tools: Sequence[Callable[..., Any]] = (),
+    policy: AgentPolicy | None = None,
+    serve: bool = True,
+) -> Iterator["SyncRuntime"]:
+    """The same for synchronous programs. Its methods may be called from any thread."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="holdfast", daemon=True)
+    thread.start()
+    try:
+        agents = make_agents(model=model, tools=tools, policy=policy)
+        opening = open_runtime(data, agents=agents, serve=serve)
+        runtime = asyncio.run_coroutine_threadsafe(opening, loop).result()
+        try:
+            yield SyncRuntime(runtime, loop)
+        finally:
+            asyncio.run_coroutine_threadsafe(runtime.close(), loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+class SyncRuntime:
+    """A runtime on an event loop of its own thread."""
+
+    def __init__(self, runtime: Runtime, loop: asyncio.AbstractEventLoop) -> None:
+        self._runtime = runtime
+        self._loop = loop
+
+    def send(
+        self, chat: str, text: str, *, agent: str = "main", sender: str = "user", id: str | None = None
+    ) -> MessageId:
+        return self._do(self._runtime.send(chat, text, agent=agent, sender=sender, id=id))
+
+    def ask(self, chat: str, text: str, *, agent: str = "main", sender: str = "user", id: str | None = None) -> str:
+        return self._do(self._runtime.ask(chat, text, agent=agent, sender=sender, id=id))
+
+    def stream(
+        self, chat: str, text: str, *, agent: str = "main", sender: str = "user", id: str | None = None
+    ) -> Iterator[Delta]:
+        pieces = self._runtime.stream(chat, text, agent=agent, sender=sender, id=id)
+        while True:
+            piece = self._do(_next(pieces))
+            if not isinstance(piece, Delta):
+                return
+            yield piece
+
+    def trace(self, message: MessageId) -> MessageTrace:
+        return self._do(self._runtime.trace(message))
+
+    def sessions(self, *, agent: str | None = None, chat: str | None = None) -> Sequence[Session]:
+        return self._do(self._runtime.sessions(agent=agent, chat=chat))
+
+    def history(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
+        return self._do(self._runtime.history(session, after=after, limit=limit))
+
+    def context(self, session: SessionId) -> Context:
+        return self._do(self._runtime.context(session))
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+async def _next(pieces: AsyncIterator[Delta]) -> object:
+    return await anext(pieces, _END)

@@ -1,0 +1,74 @@
+"""The service: what a channel, a command or a console may ask of a running Holdfast. `Runtime` implements it."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from holdfast.core.compress import Operation
+from holdfast.core.context import Context
+from holdfast.core.ids import Instant, MessageId, SessionId
+from holdfast.core.inbound import AcceptOutcome
+from holdfast.core.session import Session
+from holdfast.ports.notifier import Feed
+from holdfast.ports.reader import EntryView, MessageTrace, Reader
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of a reply. `restarted` says that the pieces before it are void."""
+
+    text: str
+    restarted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """Well means that a real write succeeded just now."""
+
+    ok: bool
+    at: Instant
+    proved_write_ms: int | None = None
+    code: str | None = None
+    why: str | None = None
+
+
+class Service(Protocol):
+    @property
+    def reader(self) -> Reader: ...
+
+    async def health(self) -> Health: ...
+
+    async def accept(
+        self,
+        chat: str,
+        text: str,
+        *,
+        agent: str = "main",
+        sender: str = "user",
+        id: str | None = None,
+        channel: str = "http",
+    ) -> AcceptOutcome:
+        """Durable when it returns `Accepted`; raises for input that can never be accepted."""
+        ...
+
+    def stream(
+        self, chat: str, text: str, *, agent: str = "main", sender: str = "user", id: str | None = None
+    ) -> AsyncIterator[Delta]: ...
+
+    async def reply_to(self, message: MessageId) -> str: ...
+
+    async def trace(self, message: MessageId) -> MessageTrace: ...
+
+    async def sessions(
+        self, *, agent: str | None = None, chat: str | None = None, channel: str = "http"
+    ) -> Sequence[Session]: ...
+
+    async def history(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]: ...
+
+    async def context(self, session: SessionId) -> Context: ...
+
+    async def begin_compression(self, session: SessionId) -> Operation:
+        """Raises `OperationBusy` while one runs."""
+        ...
+
+    def events(self) -> Feed: ...

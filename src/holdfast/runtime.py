@@ -1,0 +1,226 @@
+"""The runtime: one open store and, where this process owns it, the loops that work on it.
+
+This is the library's face: send a message with an id to a chat, stream the reply, read what happened. Everything it
+returns is durable, and everything it holds in RAM may vanish.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from types import TracebackType
+
+from holdfast import log
+from holdfast.core.compress import Operation
+from holdfast.core.context import Context
+from holdfast.core.errors import HoldfastError, OperationBusy
+from holdfast.core.ids import AgentName, Instant, MessageId, SessionId, make_id
+from holdfast.core.inbound import UNFINISHED, AcceptOutcome, accepted_message
+from holdfast.core.key import Address
+from holdfast.core.session import Session
+from holdfast.core.turn import Recorded, TurnRecord
+from holdfast.loops.compressor import Compressor
+from holdfast.loops.gateway import Gateway, Received
+from holdfast.loops.supervisor import Supervisor
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.notifier import Feed, Notifier
+from holdfast.ports.reader import EntryView, MessageTrace, Reader
+from holdfast.ports.service import Delta, Health
+from holdfast.ports.store import Busy, Store
+from holdfast.ports.tasks import Tasks
+
+LOOK_EVERY_MS = 1_000
+CHAT_TYPE = "dm"
+PROVE_EVERY_MS = 1_000
+PROVE_WAIT_MS = 5_000
+
+
+class Runtime:
+    """Implements `Service`."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        reader: Reader,
+        gateway: Gateway,
+        compressor: Compressor,
+        supervisor: Supervisor | None,
+        notifier: Notifier,
+        clock: Clock,
+        entropy: Entropy,
+        tasks: Tasks,
+    ) -> None:
+        self.store = store
+        self.reader = reader
+        self.gateway = gateway
+        self._compressor = compressor
+        self._supervisor = supervisor
+        self._notifier = notifier
+        self._clock = clock
+        self._entropy = entropy
+        self._tasks = tasks
+        self._proving = asyncio.Lock()
+        self._proved: Health | None = None
+
+    # --- life
+
+    async def start(self) -> "Runtime":
+        if self._supervisor is not None:
+            await self._supervisor.start()
+        log.info("runtime.opened", serving=self._supervisor is not None)
+        return self
+
+    async def close(self) -> None:
+        if self._supervisor is not None:
+            await self._supervisor.stop()
+        await self.store.close()
+        log.info("runtime.closed")
+
+    async def __aenter__(self) -> "Runtime":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- saying
+
+    async def accept(
+        self,
+        chat: str,
+        text: str,
+        *,
+        agent: str = "main",
+        sender: str = "user",
+        id: str | None = None,
+        channel: str = "http",
+    ) -> AcceptOutcome:
+        """Make one message durable; the outcome as a value."""
+        address = Address(agent=AgentName(agent), channel=channel, type=CHAT_TYPE, chat=chat)
+        event_id = id if id is not None else self._new_id("ext")
+        return await self.gateway.accept(Received(address=address, event_id=event_id, sender=sender, text=text))
+
+    async def send(
+        self, chat: str, text: str, *, agent: str = "main", sender: str = "user", id: str | None = None
+    ) -> MessageId:
+        """Make one message durable and return its id. The same `id` again returns the same message."""
+        outcome = await self.accept(chat, text, agent=agent, sender=sender, id=id)
+        return accepted_message(outcome)
+
+    async def ask(
+        self, chat: str, text: str, *, agent: str = "main", sender: str = "user", id: str | None = None
+    ) -> str:
+        """Send a message and wait for its reply."""
+        return await self.reply_to(await self.send(chat, text, agent=agent, sender=sender, id=id))
+
+    async def reply_to(self, message: MessageId) -> str:
+        """The reply to a message, as soon as it is durable."""
+        feed = self._notifier.subscribe()
+        try:
+            while True:
+                trace = await self.reader.message(message)
+                if trace.state not in UNFINISHED:
+                    return trace.reply.text if trace.reply else ""
+                await feed.next_within(LOOK_EVERY_MS)
+        finally:
+            feed.close()
+
+    async def stream(
+        self, chat: str, text: str, *, agent: str = "main", sender: str = "user", id: str | None = None
+    ) -> AsyncIterator[Delta]:
+        """Send a message and yield its reply as it is made; the pieces add up to the durable reply."""
+        feed = self._notifier.subscribe()
+        try:
+            message = await self.send(chat, text, agent=agent, sender=sender, id=id)
+            async for delta in self._deltas(feed, message):
+                yield delta
+        finally:
+            feed.close()
+
+    async def _deltas(self, feed: Feed, message: MessageId) -> AsyncIterator[Delta]:
+        heard = ""
+        while True:
+            event = await feed.next_within(LOOK_EVERY_MS)
+            if event is not None and message in event.messages and event.name == "turn.delta":
+                heard += event.text
+                yield Delta(event.text)
+                continue
+            if event is not None and message in event.messages and event.name in {"turn.restarted", "turn.called"}:
+                if heard:
+                    heard = ""
+                    yield Delta("", restarted=True)
+                continue
+            if event is not None and message not in event.messages:
+                continue
+            trace = await self.reader.message(message)
+            if trace.state not in UNFINISHED:
+                final = trace.reply.text if trace.reply else ""
+                if final != heard:
+                    yield Delta(final, restarted=bool(heard))
+                return
+
+    async def record_turn(self, record: TurnRecord) -> Recorded:
+        """A whole turn from a writer that runs its own conversation (D8)."""
+        return await self.store.record_turn(record)
+
+    # --- asking what happened
+
+    async def trace(self, message: MessageId) -> MessageTrace:
+        return await self.reader.message(message)
+
+    async def sessions(
+        self, *, agent: str | None = None, chat: str | None = None, channel: str = "http"
+    ) -> Sequence[Session]:
+        address = None
+        if chat is not None:
+            address = str(Address(agent=AgentName(agent or "main"), channel=channel, type=CHAT_TYPE, chat=chat))
+        return await self.reader.sessions(agent=agent, address=address)
+
+    async def history(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
+        return await self.reader.entries(session, after=after, limit=limit)
+
+    async def context(self, session: SessionId) -> Context:
+        return await self.reader.context(session)
+
+    def events(self) -> Feed:
+        """Everything that happens in this process from now on."""
+        return self._notifier.subscribe()
+
+    # --- operating
+
+    async def health(self) -> Health:
+        """Well only when a real write has just succeeded (R41). One write a second serves everybody who asks."""
+        async with self._proving:
+            now = self._clock.now()
+            if self._proved is None or now - self._proved.at >= PROVE_EVERY_MS:
+                self._proved = await self._prove(now)
+            return self._proved
+
+    async def _prove(self, started: Instant) -> Health:
+        try:
+            async with asyncio.timeout(PROVE_WAIT_MS / 1000):
+                await self.store.prove_write()
+        except TimeoutError:
+            return Health(ok=False, at=started, code="store_unavailable", why=f"no write within {PROVE_WAIT_MS} ms")
+        except HoldfastError as error:
+            return Health(ok=False, at=started, code=error.code, why=str(error))
+        return Health(ok=True, at=started, proved_write_ms=self._clock.now() - started)
+
+    async def begin_compression(self, session: SessionId) -> Operation:
+        """Start compressing a session beside its mailbox; raises `OperationBusy` while one runs."""
+        agent = (await self.reader.session(session)).agent
+        begun = await self._compressor.begin(session)
+        if isinstance(begun, Busy):
+            raise OperationBusy(f"operation {begun.operation} is compressing {session}", operation=begun.operation)
+        self._tasks.start(self._see_through(begun, agent), name=f"compress {session}")
+        return begun
+
+    async def _see_through(self, operation: Operation, agent: AgentName) -> None:
+        try:
+            await self._compressor.run_operation(operation, agent, forced=True)
+        except HoldfastError as error:
+            log.warning("compress.done", operation=operation.id, outcome=error.code, why=str(error))
+
+    def _new_id(self, prefix: str) -> str:
+        return make_id(prefix, self._clock.now(), self._entropy.bits(80))
