@@ -61,6 +61,7 @@ MAY_IMPORT = {
 }
 MAY_ALSO_IMPORT = {
     "cli/sim.py": {"testing"},  # the command that runs the simulator
+    "cli/up.py": {"channels"},  # the command that opens the HTTP channel
 }
 
 
@@ -129,6 +130,7 @@ MACHINE = {
 }
 NOT_CHANCE = {"secrets.compare_digest"}
 MAY_USE_THE_MACHINE = {
+    "cli/keyboard.py": "a thread that waits for typed lines, which no event loop can do on every platform",
     "facade.py": "the synchronous face runs an event loop in a thread of its own",
     "machine.py": "the real Clock, Entropy and Tasks",
     "testing/*": "the simulator owns clock, chance and order, and its runner times itself",
@@ -150,6 +152,8 @@ def test_clock_chance_tasks_and_threads_come_through_ports(path):
 BROAD = {"Exception", "BaseException"}
 SWALLOWING = BROAD | {"HoldfastError"}
 MAY_CATCH_EVERYTHING = {
+    "channels/http/app.py": "the top of every request: logs once, answers 500",
+    "cli/running.py": "the top of every command: shows what happened, exits with 70",
     "loops/loop.py": "the top of every loop: logs once, backs off, goes on",
     "stores/sqlite/batch.py": "a bug in one script becomes that call's outcome and spares its neighbours",
     "stores/sqlite/crew.py": "a dead thread would leave its callers waiting for ever; each gets the error",
@@ -281,9 +285,7 @@ def test_no_exception_is_stale():
 # --- text ----------------------------------------------------------------------------------------
 
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
-THIS_MACHINE = re.compile(
-    r"(?<![\w.])/(work|root|opt/pypi[\w-]*)/|pypi\.org/simple|pythonhosted|--(extra-)?index-url"
-)
+THIS_MACHINE = re.compile(r"(?<![\w.])/(work|root|opt/pypi[\w-]*)/|pypi\.org/simple|pythonhosted|--(extra-)?index-url")
 TEXT = {"", ".css", ".html", ".js", ".json", ".md", ".py", ".sql", ".svg", ".toml", ".txt", ".yaml", ".yml"}
 NOT_OURS = re.compile(r"__pycache__|\.egg-info|^(build|dist|data)/|^\.(?!ci/|github/|gitignore)")
 
@@ -310,12 +312,8 @@ def test_no_file_names_the_machine_it_was_written_on(path):
 
 
 def sleeps(tree: ast.AST) -> list[str]:
-    yields = [
-        call.func for call in source.calls(tree, "sleep") if [ast.unparse(a) for a in call.args] == ["0"]
-    ]
-    found = [
-        (node, name) for node, name in source.references(tree) if name in {"time.sleep", "asyncio.sleep"}
-    ]
+    yields = [call.func for call in source.calls(tree, "sleep") if [ast.unparse(a) for a in call.args] == ["0"]]
+    found = [(node, name) for node, name in source.references(tree) if name in {"time.sleep", "asyncio.sleep"}]
     return [source.at(node, name) for node, name in found if name == "time.sleep" or node not in yields]
 
 
@@ -333,9 +331,7 @@ LOG_NAMES = re.compile(r"(^|\.)_?log(ger)?$")
 
 def events_logged(tree: ast.AST) -> list[tuple[ast.Call, str | None]]:
     """Each call of the log with the event it names; None when the name is put together at run time."""
-    found = [
-        call for level in LEVELS for call in source.calls(tree, level) if isinstance(call.func, ast.Attribute)
-    ]
+    found = [call for level in LEVELS for call in source.calls(tree, level) if isinstance(call.func, ast.Attribute)]
     ours = [call for call in found if LOG_NAMES.search(ast.unparse(call.func).rpartition(".")[0])]
     return [(call, _literal(call.args[0]) if call.args else None) for call in ours]
 
@@ -412,6 +408,4 @@ def test_sound_code_is_left_alone(finder, code):
 
 
 def test_a_relative_import_is_seen_as_the_layer_it_reaches():
-    assert source.imports(ast.parse("from ..stores import sqlite"), "holdfast.core.turn") == {
-        "holdfast.stores.sqlite"
-    }
+    assert source.imports(ast.parse("from ..stores import sqlite"), "holdfast.core.turn") == {"holdfast.stores.sqlite"}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.errors import StoreBroken, StorePathInvalid, StoreReadOnly
+from holdfast.core.errors import StoreBroken, StoreOwned, StorePathInvalid, StoreReadOnly
 from holdfast.core.ids import AgentName
 from holdfast.core.policy import AgentPolicy
 from holdfast.loops.agents import Agent, Agents
@@ -83,6 +83,8 @@ def assemble(
     return Runtime(
         store=store,
         reader=store,
+        agents=agents,
+        member=member,
         gateway=gateway,
         compressor=compressor,
         supervisor=supervisor,
@@ -131,6 +133,21 @@ async def open_runtime(
     store.lock = lock
     runtime = assemble(store, agents or make_agents(), clock=clock, entropy=entropy, tasks=AsyncTasks(), serve=serve)
     return await runtime.start()
+
+
+def is_served(data: Path) -> bool:
+    """Whether a process runs workers on the folder now. Asked by taking its lock for an instant."""
+    lock = OwnerLock(data)
+    try:
+        lock.acquire()
+    except StoreOwned:
+        return True
+    lock.release()
+    return False
+
+
+def has_store(data: Path) -> bool:
+    return (data / DATABASE).exists()
 
 
 def data_folder(path: Path) -> Path:

@@ -35,12 +35,15 @@ EVENTS: Mapping[str, str] = {
     "node.reaped": "claims of dead nodes were voided",
     "inbound.pruned": "old inbound rows became tombstones",
     "loop.failed": "a loop's step raised; it goes on after a pause",
+    "auth.refused": "a request came with a wrong token",
+    "http.failed": "a request was answered with 500; the fault is ours",
     "runtime.opened": "the runtime is open",
     "runtime.closed": "the runtime is closed",
     "store.broken": "a commit failed with an unknown outcome; the process stops",
 }
 
 _logger = logging.getLogger("holdfast")
+_logger.addHandler(logging.NullHandler())  # a library is silent until its user says where the lines go
 _pinned: ContextVar[Mapping[str, object]] = ContextVar("holdfast_pinned", default=MappingProxyType({}))
 T = TypeVar("T")
 

@@ -6,27 +6,30 @@ returns is durable, and everything it holds in RAM may vanish.
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from types import TracebackType
 
 from holdfast import log
 from holdfast.core.compress import Operation
-from holdfast.core.context import Context
-from holdfast.core.errors import HoldfastError, OperationBusy
+from holdfast.core.context import Context, render
+from holdfast.core.errors import HoldfastError, NodeLost, OperationBusy, SessionNotFound
 from holdfast.core.ids import AgentName, Instant, MessageId, SessionId, make_id
 from holdfast.core.inbound import UNFINISHED, AcceptOutcome, accepted_message
 from holdfast.core.key import Address
-from holdfast.core.session import Session
+from holdfast.core.session import Session, SessionState
 from holdfast.core.turn import Recorded, TurnRecord
+from holdfast.loops.agents import Agents
 from holdfast.loops.compressor import Compressor
 from holdfast.loops.gateway import Gateway, Received
+from holdfast.loops.member import RENEW_EVERY_MS, Member
 from holdfast.loops.supervisor import Supervisor
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.notifier import Feed, Notifier
 from holdfast.ports.reader import EntryView, MessageTrace, Reader
-from holdfast.ports.service import Delta, Health
+from holdfast.ports.service import Delta, Health, Prompt
 from holdfast.ports.store import Busy, Store
-from holdfast.ports.tasks import Tasks
+from holdfast.ports.tasks import Task, Tasks
 
 LOOK_EVERY_MS = 1_000
 CHAT_TYPE = "dm"
@@ -42,6 +45,8 @@ class Runtime:
         *,
         store: Store,
         reader: Reader,
+        agents: Agents,
+        member: Member,
         gateway: Gateway,
         compressor: Compressor,
         supervisor: Supervisor | None,
@@ -53,12 +58,15 @@ class Runtime:
         self.store = store
         self.reader = reader
         self.gateway = gateway
+        self.clock = clock
+        self.entropy = entropy
+        self.tasks = tasks
+        self._agents = agents
+        self._member = member
         self._compressor = compressor
         self._supervisor = supervisor
         self._notifier = notifier
-        self._clock = clock
-        self._entropy = entropy
-        self._tasks = tasks
+        self._visit: Task | None = None
         self._proving = asyncio.Lock()
         self._proved: Health | None = None
 
@@ -73,6 +81,8 @@ class Runtime:
     async def close(self) -> None:
         if self._supervisor is not None:
             await self._supervisor.stop()
+        if self._visit is not None:
+            await self._end_visit(self._visit)
         await self.store.close()
         log.info("runtime.closed")
 
@@ -95,11 +105,13 @@ class Runtime:
         sender: str = "user",
         id: str | None = None,
         channel: str = "http",
+        message: MessageId | None = None,
     ) -> AcceptOutcome:
-        """Make one message durable; the outcome as a value."""
+        """Make one message durable; the outcome as a value. `message` is an id made before, to be listened to."""
         address = Address(agent=AgentName(agent), channel=channel, type=CHAT_TYPE, chat=chat)
         event_id = id if id is not None else self._new_id("ext")
-        return await self.gateway.accept(Received(address=address, event_id=event_id, sender=sender, text=text))
+        received = Received(address=address, event_id=event_id, sender=sender, text=text)
+        return await self.gateway.accept(received, message=message)
 
     async def send(
         self, chat: str, text: str, *, agent: str = "main", sender: str = "user", id: str | None = None
@@ -116,7 +128,7 @@ class Runtime:
 
     async def reply_to(self, message: MessageId) -> str:
         """The reply to a message, as soon as it is durable."""
-        feed = self._notifier.subscribe()
+        feed = self._notifier.subscribe(message=message)
         try:
             while True:
                 trace = await self.reader.message(message)
@@ -130,15 +142,21 @@ class Runtime:
         self, chat: str, text: str, *, agent: str = "main", sender: str = "user", id: str | None = None
     ) -> AsyncIterator[Delta]:
         """Send a message and yield its reply as it is made; the pieces add up to the durable reply."""
-        feed = self._notifier.subscribe()
+        wanted = self.gateway.new_message()
+        feed = self._notifier.subscribe(message=wanted)
         try:
-            message = await self.send(chat, text, agent=agent, sender=sender, id=id)
-            async for delta in self._deltas(feed, message):
+            outcome = await self.accept(chat, text, agent=agent, sender=sender, id=id, message=wanted)
+            message = accepted_message(outcome)
+            if message != wanted:  # a repeat: the message has an older id
+                feed.close()
+                feed = self._notifier.subscribe(message=message)
+            async for delta in self.follow(message, feed):
                 yield delta
         finally:
             feed.close()
 
-    async def _deltas(self, feed: Feed, message: MessageId) -> AsyncIterator[Delta]:
+    async def follow(self, message: MessageId, feed: Feed) -> AsyncIterator[Delta]:
+        """The reply to a message as it is made. A feed from before the message was sent misses nothing of it."""
         heard = ""
         while True:
             event = await feed.next_within(LOOK_EVERY_MS)
@@ -170,18 +188,36 @@ class Runtime:
         return await self.reader.message(message)
 
     async def sessions(
-        self, *, agent: str | None = None, chat: str | None = None, channel: str = "http"
+        self,
+        *,
+        agent: str | None = None,
+        chat: str | None = None,
+        channel: str = "http",
+        after: str = "",
+        limit: int = 100,
     ) -> Sequence[Session]:
+        """Newest first; `after` is the last session of the page before."""
         address = None
         if chat is not None:
             address = str(Address(agent=AgentName(agent or "main"), channel=channel, type=CHAT_TYPE, chat=chat))
-        return await self.reader.sessions(agent=agent, address=address)
+        return await self.reader.sessions(agent=agent, address=address, after=after, limit=limit)
 
     async def history(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
         return await self.reader.entries(session, after=after, limit=limit)
 
     async def context(self, session: SessionId) -> Context:
         return await self.reader.context(session)
+
+    async def prompt(self, session: SessionId) -> Prompt:
+        """What the model would be sent if a turn began now: instructions, summary and everything committed since."""
+        context = await self.reader.context(session)
+        instructions = self._agents.policy(context.agent).instructions
+        settled = replace(context, entries=context.committed, open_turn=None)
+        return Prompt(
+            messages=render(settled, instructions),
+            covers_through=settled.covers_through,
+            tokens=round(settled.used_tokens(instructions)),
+        )
 
     def events(self) -> Feed:
         """Everything that happens in this process from now on."""
@@ -192,7 +228,7 @@ class Runtime:
     async def health(self) -> Health:
         """Well only when a real write has just succeeded (R41). One write a second serves everybody who asks."""
         async with self._proving:
-            now = self._clock.now()
+            now = self.clock.now()
             if self._proved is None or now - self._proved.at >= PROVE_EVERY_MS:
                 self._proved = await self._prove(now)
             return self._proved
@@ -205,22 +241,54 @@ class Runtime:
             return Health(ok=False, at=started, code="store_unavailable", why=f"no write within {PROVE_WAIT_MS} ms")
         except HoldfastError as error:
             return Health(ok=False, at=started, code=error.code, why=str(error))
-        return Health(ok=True, at=started, proved_write_ms=self._clock.now() - started)
+        return Health(ok=True, at=started, proved_write_ms=self.clock.now() - started)
 
     async def begin_compression(self, session: SessionId) -> Operation:
         """Start compressing a session beside its mailbox; raises `OperationBusy` while one runs."""
-        agent = (await self.reader.session(session)).agent
+        found = await self.reader.session(session)
+        self._agents.get(found.agent)  # an agent that is gone is said before an operation is opened
+        if found.state is SessionState.DELETED:
+            raise SessionNotFound(f"the session {session} was deleted", session=session)
+        if self._supervisor is None and self._visit is None:
+            await self._begin_visit()
         begun = await self._compressor.begin(session)
         if isinstance(begun, Busy):
             raise OperationBusy(f"operation {begun.operation} is compressing {session}", operation=begun.operation)
-        self._tasks.start(self._see_through(begun, agent), name=f"compress {session}")
+        self.tasks.start(self._see_through(begun, found.agent), name=f"compress {session}")
         return begun
 
     async def _see_through(self, operation: Operation, agent: AgentName) -> None:
         try:
             await self._compressor.run_operation(operation, agent, forced=True)
         except HoldfastError as error:
-            log.warning("compress.done", operation=operation.id, outcome=error.code, why=str(error))
+            log.warning(
+                "compress.done",
+                session=operation.session,
+                operation=operation.id,
+                outcome=error.code,
+                why=str(error),
+            )
+
+    # --- visiting: a process that serves nothing still proves life while it holds an operation
+
+    async def _begin_visit(self) -> None:
+        await self._member.join(sole=False)
+        self._visit = self.tasks.start(self._stay(), name="visit")
+
+    async def _stay(self) -> None:
+        try:
+            while True:
+                await self.tasks.sleep(RENEW_EVERY_MS)
+                await self.store.renew_node(self._member.node)
+        except NodeLost as lost:
+            log.warning("node.lost", node=self._member.node, why=str(lost))
+
+    async def _end_visit(self, visit: Task) -> None:
+        visit.cancel()
+        try:
+            await self._member.leave()
+        except HoldfastError as error:
+            log.warning("node.lost", node=self._member.node, why=str(error))
 
     def _new_id(self, prefix: str) -> str:
-        return make_id(prefix, self._clock.now(), self._entropy.bits(80))
+        return make_id(prefix, self.clock.now(), self.entropy.bits(80))

@@ -1,10 +1,10 @@
 """A disk that forgets: an apsw VFS whose files live in memory behind a volatile cache.
 
-The model, as pessimistic as POSIX allows:
+The model, as pessimistic as it can be read into POSIX:
 - a write is durable after the next sync of its file; until then each of its 512-byte sectors may have
   landed, be lost, or be torn in the middle, in any order;
-- a name made or removed is durable after the next sync of the folder. As SQLite's Unix layer does, the
-  first sync of a new journal or log syncs the folder, and so does a delete that asks for it;
+- a name made is durable after the next sync of its file (SQLite's Unix layer, or the file system, then
+  syncs the folder), a name removed only when its removal asked for it: nothing else syncs the folder;
 - a sync that fails may have dropped any of the pages it was to write, and the next one does not know.
 
 `crash(chance)` is the disk as it may be found after the power failed just now. The Python VFS has no
@@ -98,9 +98,13 @@ class Disk:
         if error:
             raise error
 
-    def sync_folder(self) -> None:
-        if not self.lies:
-            self.durable = dict(self.seen)
+    def sync_name(self, name: str) -> None:
+        if self.lies:
+            return
+        if name in self.seen:
+            self.durable[name] = self.seen[name]
+        else:
+            self.durable.pop(name, None)
 
     def crash(self, chance: random.Random) -> Image:
         image: Image = {}
@@ -119,7 +123,6 @@ class Disk:
 class OpenFile:
     def __init__(self, disk: Disk, name: str) -> None:
         self.disk, self.name = disk, name
-        self.names_new_entry = name not in disk.seen and name.endswith(("-wal", "-journal"))
         self.inode = disk.seen.setdefault(name, Inode())
 
     def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
@@ -142,9 +145,7 @@ class OpenFile:
             raise
         if not self.disk.lies:
             self.inode.sync()
-        if self.names_new_entry:
-            self.disk.sync_folder()
-            self.names_new_entry = False
+            self.disk.sync_name(self.name)
 
     def xFileSize(self) -> int:  # noqa: N802
         return len(self.inode.seen)
@@ -195,7 +196,7 @@ class Forgetful(apsw.VFS):
         if disk.seen.pop(name, None) is None:
             raise apsw.exception_for(apsw.SQLITE_IOERR_DELETE_NOENT)
         if sync_folder:
-            disk.sync_folder()
+            disk.sync_name(name)
 
     def xAccess(self, path, flags):  # noqa: N802
         disk, name = self.find(path)

@@ -5,7 +5,8 @@ knows which numbers were acknowledged, which were refused and which were merely 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import apsw
 
@@ -18,8 +19,10 @@ from holdfast.stores.sqlite.migrate import migrate
 from tests.disk.disk import VFS_NAME, Disk, Image, mounted
 
 SCHEMA = (
-    "create table turn (n integer primary key, body blob not null, at integer not null) strict;"
-    "create table outbox (n integer primary key, body blob not null) strict",
+    """
+    create table turn (n integer primary key, body blob not null, at integer) strict;
+    create table outbox (n integer primary key, body blob not null) strict;
+    """,
 )
 
 
@@ -69,12 +72,10 @@ class Ledger:
 
 
 def open_on(path: str, synchronous: str = "extra") -> InlineDatabase:
-    return InlineDatabase(
-        path, FrozenClock(), migrations=SCHEMA, vfs=VFS_NAME, exclusive=True, synchronous=synchronous
-    )
+    return InlineDatabase(path, FrozenClock(), migrations=SCHEMA, vfs=VFS_NAME, exclusive=True, synchronous=synchronous)
 
 
-Workload = Callable[[Ledger, Callable[[], InlineDatabase]], Awaitable[None]]
+Workload = Callable[[Ledger, Callable[[], InlineDatabase]], Coroutine[Any, Any, None]]
 
 
 async def one_by_one(ledger: Ledger, start: Callable[[], InlineDatabase]) -> None:
@@ -102,7 +103,7 @@ async def with_checkpoints(ledger: Ledger, start: Callable[[], InlineDatabase]) 
         if number % 4 == 3:
             db.checkpoint()
         if number == 9:
-            db._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            db.checkpoint(truncate=True)
     await db.close()
 
 
@@ -125,8 +126,18 @@ WORKLOADS: dict[str, Workload] = {
 
 def run_on(disk: Disk, workload: Workload, ledger: Ledger, synchronous: str = "extra") -> None:
     """Run a workload to its end; faults of the disk end up in the ledger or are raised."""
+    opened: list[InlineDatabase] = []
+
+    def start() -> InlineDatabase:
+        opened.append(open_on(path, synchronous))
+        return opened[-1]
+
     with mounted(disk) as path:
-        asyncio.run(workload(ledger, lambda: open_on(path, synchronous)))  # type: ignore[arg-type]
+        try:
+            asyncio.run(workload(ledger, start))
+        finally:
+            for db in opened:
+                db.crash()  # harmless where the workload came to its end
 
 
 def judge(image: Image, ledger: Ledger, watch: Callable[[Disk], None] | None = None) -> list[str]:

@@ -120,9 +120,7 @@ async def test_a_script_that_forgets_a_parameter_is_our_bug(db):
         await db.write("put", lambda: run("insert into thing (id, n) values (:id, :n)", id="a"))
 
 
-async def test_a_cancelled_script_leaves_no_trace_and_gives_its_connection_back(
-    postgres_server, schema, rival
-):
+async def test_a_cancelled_script_leaves_no_trace_and_gives_its_connection_back(postgres_server, schema, rival):
     async with postgres_database(postgres_server, schema=schema, migrations=TINY, pool_size=1) as database:
         waiting = asyncio.Event()
 
@@ -222,7 +220,8 @@ async def test_a_deadlock_is_run_again(db, rival):
         await holding_a.wait()
         await holding_b.wait()
     await asyncio.gather(one_way, other_way)
-    assert len(runs) == 3, "one of the two was the victim, once"
+    # Twice is possible: a victim may take its row again before the survivor has woken up.
+    assert len(runs) >= 3, "one of the two was the victim"
     assert await db.read("sum", lambda: rows("select n from thing")) == [(1,), (1,)]
 
 

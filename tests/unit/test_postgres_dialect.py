@@ -76,9 +76,7 @@ def test_a_column_called_bytes_survives_in_a_statement():
 
 def test_a_migration_gets_the_words_of_postgresql():
     sql = "create table t (a int8, b bytes not null, c text default 'bytes') /*strict*/; -- bytes"
-    assert translate_schema(sql) == (
-        "create table t (a int8, b bytea not null, c text default 'bytes') ; -- bytes"
-    )
+    assert translate_schema(sql) == ("create table t (a int8, b bytea not null, c text default 'bytes') ; -- bytes")
 
 
 def test_a_longer_word_is_not_a_type_word():

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from holdfast.core.command import Command, parse_command
 from holdfast.core.errors import (
     EmptyMessage,
+    HoldfastError,
     IdempotencyConflict,
     InvalidUnicode,
     MailboxIsFull,
@@ -199,9 +200,16 @@ def accepted_message(outcome: AcceptOutcome) -> MessageId:
     match outcome:
         case Accepted(message=message) | Duplicate(message=message):
             return message
+        case _:
+            raise refusal(outcome)
+
+
+def refusal(outcome: Conflict | MailboxFull | TooMany) -> HoldfastError:
+    """What a refusal is called where it is an error."""
+    match outcome:
         case Conflict(message=message):
-            raise IdempotencyConflict(f"this id belongs to message {message} with another text", message=message)
+            return IdempotencyConflict(f"this id belongs to message {message} with another text", message=message)
         case MailboxFull(depth=depth):
-            raise MailboxIsFull(f"{depth} messages are waiting already", depth=depth)
+            return MailboxIsFull(f"{depth} messages are waiting already", depth=depth)
         case TooMany(retry_after_ms=retry_after_ms):
-            raise RateLimited(f"too many messages; try again in {retry_after_ms} ms", retry_after_ms=retry_after_ms)
+            return RateLimited(f"too many messages; try again in {retry_after_ms} ms", retry_after_ms=retry_after_ms)

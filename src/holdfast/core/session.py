@@ -1,9 +1,10 @@
 """A session: who a conversation is. Compression never changes its id; only explicit commands switch it."""
 
+import unicodedata
 from dataclasses import dataclass
 from enum import Enum
 
-from holdfast.core.command import Command
+from holdfast.core.command import TITLE_CHARS_MAX, Command
 from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.ids import (
     AgentName,
@@ -79,3 +80,14 @@ class CommandDone:
     session: SessionId | None
     text: str
     switched: bool = False
+
+
+def clean_title(text: str) -> str:
+    """A title as it can be shown and kept anywhere: one line, no control characters, not too long."""
+    printable = "".join(" " if unicodedata.category(char) in {"Cc", "Cs"} else char for char in text)
+    return " ".join(printable.split())[:TITLE_CHARS_MAX]
+
+
+def title_key(title: str) -> str:
+    """Titles with equal keys are the same title, whatever the database makes of upper and lower case."""
+    return unicodedata.normalize("NFC", title).casefold()

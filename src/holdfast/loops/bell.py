@@ -23,7 +23,8 @@ class Bell:
 
     def __init__(self) -> None:
         self._bells: dict[Topic, asyncio.Event] = {topic: asyncio.Event() for topic in Topic}
-        self._feeds: dict[Feed, None] = {}  # ordered, so that histories replay
+        # By what they listen to, so that an event costs only those whom it concerns. Ordered, so that histories replay.
+        self._feeds: dict[str, dict[Feed, None]] = {}
 
     def wake(self, topic: Topic) -> None:
         self._bells[topic].set()
@@ -39,31 +40,38 @@ class Bell:
         return True
 
     def publish(self, event: Event) -> None:
-        for feed in tuple(self._feeds):
-            feed.offer(event)
+        for key in ("", f"mailbox {event.mailbox}", *(f"message {message}" for message in event.messages)):
+            for feed in tuple(self._feeds.get(key, ())):
+                feed.offer(event)
 
-    def subscribe(self, *, mailbox: str | None = None, name: str | None = None) -> "Feed":
-        feed = Feed(self, mailbox, name)
-        self._feeds[feed] = None
+    def subscribe(
+        self, *, mailbox: str | None = None, message: str | None = None, name: str | None = None
+    ) -> "Feed":
+        key = f"message {message}" if message else f"mailbox {mailbox}" if mailbox else ""
+        feed = Feed(self, key, name)
+        self._feeds.setdefault(key, {})[feed] = None
         return feed
 
     def leave(self, feed: "Feed") -> None:
-        self._feeds.pop(feed, None)
+        feeds = self._feeds.get(feed.key, {})
+        feeds.pop(feed, None)
+        if not feeds:
+            self._feeds.pop(feed.key, None)
 
 
 class Feed(AsyncIterator[Event]):
     """One subscriber's queue. It begins when it is made, not when it is first read."""
 
-    def __init__(self, bell: Bell, mailbox: str | None, name: str | None) -> None:
+    def __init__(self, bell: Bell, key: str, name: str | None) -> None:
         self._bell = bell
-        self._mailbox = mailbox
+        self.key = key
         self._name = name
         self._events: deque[Event] = deque()
         self._news = asyncio.Event()
         self._overrun = False
 
     def offer(self, event: Event) -> None:
-        if self._mailbox not in (None, event.mailbox) or self._name not in (None, event.name):
+        if self._name not in (None, event.name):
             return
         if len(self._events) >= FEED_EVENTS_MAX:
             self._overrun = True

@@ -46,10 +46,14 @@ class Gateway:
         self._clock = clock
         self._entropy = entropy
 
-    async def accept(self, received: Received) -> AcceptOutcome:
+    def new_message(self) -> MessageId:
+        """An id for a message about to be accepted, so that its caller can listen before it exists."""
+        return MessageId(self._id("msg"))
+
+    async def accept(self, received: Received, *, message: MessageId | None = None) -> AcceptOutcome:
         """Durable when it returns `Accepted`. Raises for input that can never be accepted; nothing is written then."""
         policy = self._agents.policy(received.address.agent)
-        arrival = self._arrival(received, check_text(received.text, policy.limits))
+        arrival = self._arrival(received, check_text(received.text, policy.limits), message or self.new_message())
         outcome = await self._store.accept(arrival, policy.limits)
         if isinstance(outcome, Accepted):
             log.info(
@@ -65,10 +69,10 @@ class Gateway:
             log.info("accept.refused", address=str(received.address), outcome=type(outcome).__name__)
         return outcome
 
-    def _arrival(self, received: Received, text: str) -> Arrival:
+    def _arrival(self, received: Received, text: str, message: MessageId) -> Arrival:
         address = received.address
         return Arrival(
-            message=MessageId(self._id("msg")),
+            message=message,
             address=address,
             account=received.account or address.agent,
             conversation=received.conversation or address.chat,

@@ -1,9 +1,10 @@
 """Questions about what happened. Readers never wait for the writer and hold no snapshot for long (D28)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
+from holdfast.core.audit import SessionFacts
 from holdfast.core.compress import Operation, Summary
 from holdfast.core.context import Context
 from holdfast.core.ids import AgentName, Instant, MailboxId, MessageId, Principal, SessionId
@@ -72,17 +73,6 @@ class MailboxView:
     owner: str | None
     fence: int
     ready_at: Instant | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionFacts:
-    """One session's records, as the audit reads them."""
-
-    session: Session
-    operations: tuple[Operation, ...]
-    summaries: tuple[Summary, ...]
-    entries: int = field(default=0)
-    last_seq: int = field(default=0)
 
 
 class Reader(Protocol):

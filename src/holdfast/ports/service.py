@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.core.compress import Operation
-from holdfast.core.context import Context
+from holdfast.core.context import Context, ModelMessage
 from holdfast.core.ids import Instant, MessageId, SessionId
 from holdfast.core.inbound import AcceptOutcome
 from holdfast.core.session import Session
@@ -30,6 +30,15 @@ class Health:
     proved_write_ms: int | None = None
     code: str | None = None
     why: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What a model would be sent now; `covers_through` is the last entry that the summary stands for."""
+
+    messages: tuple[ModelMessage, ...]
+    covers_through: int
+    tokens: int  # estimated, corrected by what the model reported for this session
 
 
 class Service(Protocol):
@@ -60,12 +69,20 @@ class Service(Protocol):
     async def trace(self, message: MessageId) -> MessageTrace: ...
 
     async def sessions(
-        self, *, agent: str | None = None, chat: str | None = None, channel: str = "http"
+        self,
+        *,
+        agent: str | None = None,
+        chat: str | None = None,
+        channel: str = "http",
+        after: str = "",
+        limit: int = 100,
     ) -> Sequence[Session]: ...
 
     async def history(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]: ...
 
     async def context(self, session: SessionId) -> Context: ...
+
+    async def prompt(self, session: SessionId) -> Prompt: ...
 
     async def begin_compression(self, session: SessionId) -> Operation:
         """Raises `OperationBusy` while one runs."""

@@ -63,3 +63,8 @@ def many(sql: str, batch: Sequence[Params]) -> Script[None]:
     """Yield one statement over many parameter rows; nothing is sent for an empty batch."""
     if batch:
         yield Many(sql, batch)
+
+
+def plain(text: str | None) -> str | None:
+    """A text of unknown origin for a text column; PostgreSQL keeps no NUL in one."""
+    return None if text is None else text.replace("\0", "")

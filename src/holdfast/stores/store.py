@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Self
 
+from holdfast.core.audit import SessionFacts
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
 from holdfast.core.ids import Instant, MessageId, NodeId, OperationId, SessionId
@@ -14,7 +15,7 @@ from holdfast.core.inbound import AcceptOutcome, Arrival, Limits
 from holdfast.core.mailbox import Claim, Mail
 from holdfast.core.session import CommandDone, CommandRun, Session
 from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, TurnRecord
-from holdfast.ports.reader import EntryView, MailboxView, MessageTrace, SessionFacts
+from holdfast.ports.reader import EntryView, MailboxView, MessageTrace
 from holdfast.ports.store import Busy, Committed, Reaped
 from holdfast.stores.database import Database
 from holdfast.stores.verbs import (

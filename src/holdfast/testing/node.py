@@ -13,7 +13,7 @@ gives it resources (a database connection) takes them away in `on_death`.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 if TYPE_CHECKING:
@@ -52,9 +52,11 @@ class SimNode:
 
     # --- work ------------------------------------------------------------------------------------
 
-    def start(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+    def start(
+        self, work: Coroutine[Any, Any, Any], *, name: str, context: Context | None = None
+    ) -> asyncio.Task[Any]:
         """Run work on this node. What it raises is kept in `loop.escaped`; work of a dead node never runs."""
-        task = self._spawn(work, name)
+        task = self._spawn(work, name, context)
         task.add_done_callback(self._ended, context=self.context)
         return task
 
@@ -70,9 +72,12 @@ class SimNode:
             raise NodeDown(f"{self.name} died during {name}")
         return task.result()
 
-    def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+    def _spawn(
+        self, work: Coroutine[Any, Any, Any], name: str, context: Context | None = None
+    ) -> asyncio.Task[Any]:
         # A copy, because contextvars set by one task must not show up in its sisters.
-        return self._loop.create_task(work, name=f"{self.name}/{name}", context=self.context.copy())
+        home = self.context.copy() if context is None else context
+        return self._loop.create_task(work, name=f"{self.name}/{name}", context=home)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         if task.cancelled() or (error := task.exception()) is None:

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextvars import copy_context
 from typing import Any, TypeVar
 
-from holdfast.testing.node import SimNode
+from holdfast.testing.node import NODE, SimNode
 from holdfast.testing.simloop import SimLoop
 
 T = TypeVar("T")
@@ -16,7 +17,9 @@ class SimTasks:
         self._node = node
 
     def start(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
-        return self._node.start(work, name=name)
+        """As on a real loop, the new task inherits what its starter has pinned to its context."""
+        inherited = copy_context() if NODE.get() is self._node else None
+        return self._node.start(work, name=name, context=inherited)
 
     async def sleep(self, delay_ms: float) -> None:
         await asyncio.sleep(delay_ms / 1000)

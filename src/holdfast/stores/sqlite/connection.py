@@ -46,12 +46,7 @@ def open_connection(
     `StoreCorrupt` or `StoreUnavailable`; the file is then as it was.
     """
     refuse_unsafe_engine(apsw.sqlite_lib_version())
-    with _opening:
-        if vfs is None:
-            check_path(Path(path), readonly=readonly)
-            if not readonly:
-                create_private(Path(path))
-        db = _connect(str(path), vfs)
+    db = _connect(str(path), vfs) if vfs else _connect_to_file(Path(path), readonly=readonly)
     try:
         _prepare(db, str(path), synchronous, exclusive, application_id)
         if readonly:
@@ -83,6 +78,14 @@ def pragma(db: apsw.Connection, name: str) -> Any:  # noqa: ANN401
     return next(iter(db.execute(f"pragma {name}")))[0]
 
 
+def _connect_to_file(path: Path, *, readonly: bool) -> apsw.Connection:
+    with _opening:
+        check_path(path, readonly=readonly)
+        if not readonly:
+            create_private(path)
+        return _connect(str(path), None)
+
+
 def _connect(name: str, vfs: str | None) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if vfs else 0)
     try:
@@ -93,11 +96,11 @@ def _connect(name: str, vfs: str | None) -> apsw.Connection:
 
 def _prepare(db: apsw.Connection, path: str, synchronous: str, exclusive: bool, application_id: int) -> None:
     db.execute(f"pragma busy_timeout={BUSY_TIMEOUT_MS}")
+    if db.readonly("main"):  # SQLite falls back to reading when writing is not permitted
+        raise StoreReadOnly(f"{path} cannot be written", path=path)
     if exclusive:
         db.execute("pragma locking_mode=exclusive")
     _refuse_foreign(db, path, application_id)
-    if db.readonly("main"):  # SQLite falls back to reading when writing is not permitted
-        raise StoreReadOnly(f"{path} cannot be written", path=path)
     db.execute(f"pragma page_size={PAGE_BYTES}")
     db.execute(f"pragma synchronous={synchronous}")
     _switch_to_wal(db, path)

@@ -6,7 +6,7 @@ Rule 2: every call that was taken in is answered, unless its caller has stopped 
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -70,34 +70,43 @@ class Crew:
                     self._queue.put(None)
         for hand in self._hands:
             await hand.ended(timeout_s)
-        left = [call for call in self._waiting() if call is not None]
-        answer(left, [Outcome(error=StoreUnavailable(f"{call.verb}: the store closed")) for call in left])
+        self._answer_the_rest()
 
     def _work(self, desk: Desk) -> None:
         going = True
         while going:
-            taken = [self._queue.get()]
-            taken.extend(self._waiting(self._take_max - 1))
-            going = None not in taken
-            calls = [call for call in taken if call is not None]
+            calls, going = self._take()
             if calls:
                 answer(calls, self._serve(desk, calls))
                 desk.rest()
         desk.leave()
+
+    def _take(self) -> tuple[list[Pending], bool]:
+        """Wait for calls and take what is there; False when this thread is to go home after them."""
+        calls: list[Pending] = []
+        item = self._queue.get()
+        while item is not None:
+            calls.append(item)
+            if len(calls) == self._take_max:
+                return calls, True
+            try:
+                item = self._queue.get_nowait()
+            except Empty:
+                return calls, True
+        return calls, False
+
+    def _answer_the_rest(self) -> None:
+        """Only a thread that hangs leaves calls behind."""
+        while not self._queue.empty():
+            call = self._queue.get()
+            if call is not None:
+                answer([call], [Outcome(error=StoreUnavailable(f"{call.verb}: the store closed"))])
 
     def _serve(self, desk: Desk, calls: Sequence[Call]) -> list[Outcome]:
         try:
             return desk.serve(calls)
         except BaseException as error:  # noqa: BLE001 - a dead thread would leave its callers waiting for ever
             return [Outcome(error=translate(error, call.verb)) for call in calls]
-
-    def _waiting(self, count_max: int | None = None) -> Iterable[Pending | None]:
-        try:
-            while count_max is None or count_max > 0:
-                yield self._queue.get_nowait()
-                count_max = None if count_max is None else count_max - 1
-        except Empty:
-            return
 
 
 def answer(calls: Sequence[Pending], outcomes: Sequence[Outcome]) -> None:

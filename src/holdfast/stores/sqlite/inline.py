@@ -17,9 +17,11 @@ from holdfast.ports.clock import Clock
 from holdfast.stores.script import R, Script
 from holdfast.stores.sqlite.anchor import Anchor
 from holdfast.stores.sqlite.batch import Probe, run_batch, run_read
-from holdfast.stores.sqlite.connection import close_untouched, open_connection
+from holdfast.stores.sqlite.connection import close_untouched
 from holdfast.stores.sqlite.crew import Pending, refuse, settle
-from holdfast.stores.sqlite.migrate import Migrations, load_migrations, migrate
+from holdfast.stores.sqlite.faults import translate
+from holdfast.stores.sqlite.migrate import Migrations
+from holdfast.stores.sqlite.opening import open_ready
 from holdfast.stores.sqlite.writer import BATCH_MAX, data_version
 
 
@@ -49,12 +51,7 @@ class InlineDatabase:
         self.broken: StoreBroken | None = None
         self._closed = False
         self.dead = False
-        self._db = open_connection(path, vfs=vfs, synchronous=synchronous, exclusive=exclusive)
-        try:
-            migrate(self._db, path, load_migrations() if migrations is None else migrations)
-        except BaseException:
-            close_untouched(self._db)
-            raise
+        self._db = open_ready(path, migrations, vfs=vfs, synchronous=synchronous, exclusive=exclusive)
         self._anchor = Anchor(Path(path))
 
     async def write(self, verb: str, script: Callable[[], Script[R]]) -> R:
@@ -81,7 +78,7 @@ class InlineDatabase:
         if self.broken:
             close_untouched(self._db)
         elif not self.dead:
-            self._db.close(True)
+            self._close()
 
     def crash(self) -> None:
         """Die here: nothing further is written, and calls that wait are never answered."""
@@ -89,9 +86,13 @@ class InlineDatabase:
             self.dead = True
             close_untouched(self._db)
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, *, truncate: bool = False) -> None:
         """What the checkpointer does now and then."""
-        self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if truncate else apsw.SQLITE_CHECKPOINT_PASSIVE
+        try:
+            self._db.wal_checkpoint(mode=mode)
+        except apsw.Error as error:
+            raise translate(error, "checkpoint") from error
 
     def _submit(self, queue: list[Pending], verb: str, script: Callable[[], Script[Any]]) -> asyncio.Future[Any]:
         if self._closed:
@@ -137,3 +138,9 @@ class InlineDatabase:
         settled = [(call.future, run_read(self._db, call, self._clock, self._probe)) for call in calls]
         self._db.execute("pragma query_only=off")
         settle(settled)
+
+    def _close(self) -> None:
+        try:
+            self._db.close(True)
+        except apsw.Error as error:  # of the last checkpoint, and only where the files are a test's own
+            raise translate(error, "closing") from error

@@ -15,7 +15,6 @@ import apsw
 
 from holdfast.core.errors import InvariantBroken, StoreNewer
 from holdfast.stores.sqlite.connection import APPLICATION_ID, pragma
-from holdfast.stores.sqlite.faults import translate
 
 Migrations: TypeAlias = tuple[str, ...]
 
@@ -49,20 +48,16 @@ def migrate(
 
     Raises `StoreNewer` when the database has taken unknown ones; close it with `close_untouched` then.
     """
-    try:
-        while (version := _version(db, path, len(migrations))) < len(migrations):
-            _take_step(db, version, migrations[version], application_id)
-    except apsw.Error as error:
-        raise translate(error, f"migrating {path}") from error
+    refuse_newer(db, path, len(migrations))
+    while (version := int(pragma(db, "user_version"))) < len(migrations):
+        _take_step(db, version, migrations[version], application_id)
 
 
-def _version(db: apsw.Connection, path: Path | str, known: int) -> int:
+def refuse_newer(db: apsw.Connection, path: Path | str, known: int) -> None:
+    """Raise `StoreNewer` when the database has taken steps this release does not know."""
     version = int(pragma(db, "user_version"))
     if version > known:
-        raise StoreNewer(
-            f"{path} has schema {version}, and this release knows {known}", path=str(path), version=version
-        )
-    return version
+        raise StoreNewer(f"{path} has schema {version}; this release knows {known}", version=version)
 
 
 def _take_step(db: apsw.Connection, version: int, step: str, application_id: int) -> None:

@@ -16,6 +16,8 @@ PID_NAME = "holdfast.pid"
 
 
 class OwnerLock:
+    """Held from `acquire` to `release`, or to the end of this object: keep it."""
+
     def __init__(self, data: Path) -> None:
         self._data = data
         self._pid = data / PID_NAME

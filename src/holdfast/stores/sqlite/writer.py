@@ -24,7 +24,8 @@ from holdfast.stores.sqlite.batch import Call, Outcome, roll_back, run_batch, ru
 from holdfast.stores.sqlite.checkpointer import Checkpointer
 from holdfast.stores.sqlite.connection import close_untouched, open_connection
 from holdfast.stores.sqlite.crew import Crew, Desk, refuse
-from holdfast.stores.sqlite.migrate import Migrations, load_migrations, migrate
+from holdfast.stores.sqlite.migrate import Migrations
+from holdfast.stores.sqlite.opening import open_ready
 
 BATCH_MAX = 512  # calls in one commit
 READERS = 2
@@ -60,9 +61,8 @@ class ThreadedDatabase:
         `shared` says that other processes write too, so a gap follows every batch. `on_broken` is called
         once, on the writer thread, when the process must stop.
         """
-        db = open_connection(path)
+        db = open_ready(path, migrations)
         try:
-            migrate(db, path, load_migrations() if migrations is None else migrations)
             readers = [ReaderDesk(open_connection(path, readonly=True), clock) for _ in range(READERS)]
             anchor = Anchor(path)
             checkpointer = Checkpointer(open_connection(path), anchor.wal_bytes)

@@ -25,20 +25,21 @@ from holdfast.stores.script import Row, Script, one, run
 from holdfast.stores.verbs.reply import insert_reply
 
 FIND_MAILBOX = """
-select mailbox.id, mailbox.depth, mailbox.last_seq, mailbox.window_at, mailbox.window_count, mailbox.session_id,
-       cast(:now as int8)
+select id, depth, last_seq, window_at, window_count, session_id, cast(:now as int8)
   from mailbox where id = (select mailbox_id from address where address = :address) /*lock*/"""
-NEW_ADDRESS = "insert into address (address, mailbox_id) values (:address, :mailbox) on conflict (address) do nothing returning address"
+NEW_ADDRESS = """
+insert into address (address, mailbox_id) values (:address, :mailbox)
+on conflict (address) do nothing returning address"""
 NEW_MAILBOX = "insert into mailbox (id, agent, address) values (:mailbox, :agent, :address)"
 FIND_INBOUND = """
 select message, body_hash, state from inbound
  where account = :account and conversation = :conversation and event_id = :event_id"""
 FIND_TOMBSTONE = "select message, body_hash, state from tombstone where hash = :hash"
 NEW_INBOUND = """
-insert into inbound (message, mailbox, seq, account, conversation, event_id, body_hash, principal, channel, kind,
-                     human, hop, body, state, reason, session, at)
-values (:message, :mailbox, :seq, :account, :conversation, :event_id, :body_hash, :principal, :channel, :kind,
-        :human, :hop, :body, :state, :reason, :session, :now)"""
+insert into inbound (message, mailbox, seq, account, conversation, event_id, body_hash, principal, channel,
+                     kind, human, hop, body, state, reason, session, at)
+values (:message, :mailbox, :seq, :account, :conversation, :event_id, :body_hash, :principal, :channel,
+        :kind, :human, :hop, :body, :state, :reason, :session, :now)"""
 GROW = """
 update mailbox
    set last_seq = :seq, depth = depth + :heavier, window_at = :window_at, window_count = :window_count,
@@ -167,7 +168,12 @@ def _signal(arrival: Arrival, box: Box) -> Script[None]:
         text = status_text(_status(box, row))
     reply = Reply(id=arrival.reply, text=text)
     yield from insert_reply(
-        reply, box.id, str(arrival.address), arrival.address.channel, arrival.message, box.session, None
+        reply,
+        mailbox=box.id,
+        address=str(arrival.address),
+        channel=arrival.address.channel,
+        message=arrival.message,
+        session=box.session,
     )
 
 

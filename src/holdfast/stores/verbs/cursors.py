@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from holdfast.core.delivery import DeliveryPolicy, TurnSpan, due_units
 from holdfast.core.ids import Principal, SessionId
 from holdfast.core.journal import Entry, Undone
-from holdfast.stores.script import Script, many, one, rows, run
+from holdfast.stores.script import Row, Script, many, one, rows, run
 from holdfast.stores.verbs.journal import chain, undos
 
 NEW_CURSOR = """
@@ -14,22 +14,25 @@ on conflict (provider, stream) do nothing"""
 CURSOR = "select scheduled_seq from cursor where provider = :provider and stream = :stream /*lock*/"
 PENDING = """
 select n, first_seq, last_seq, place, principal from turn
- where session = :session and n > :after_turn and first_seq > :scheduled and closed_at is not null order by n"""
+ where session = :session and first_seq > :scheduled and closed_at is not null order by n"""
 NEW_DELIVERY = """
-insert into delivery (id, provider, place, stream, from_seq, through_seq, from_turn, through_turn, op, principal,
-                      state, due_at, at)
-values (:id, :provider, :place, :stream, :from_seq, :through_seq, :from_turn, :through_turn, :op, :principal,
-        'scheduled', :now, :now)"""
+insert into delivery (id, provider, place, stream, from_seq, through_seq, from_turn, through_turn, op,
+                      principal, state, due_at, at)
+values (:id, :provider, :place, :stream, :from_seq, :through_seq, :from_turn, :through_turn, :op,
+        :principal, 'scheduled', :now, :now)"""
 ADVANCE = """
 update cursor set scheduled_seq = :through
  where provider = :provider and stream = :stream and scheduled_seq = :expected"""
 PROVIDERS = "select provider from cursor where stream = :stream order by provider"
-UNSENT = """
+TOUCHED = """
 select id, provider, place, from_seq, from_turn, through_turn, attempt, principal from delivery
- where stream = :stream and op = 'retain' and through_turn >= :first and from_turn <= :last and state <> 'dropped'"""
-DROP = "update delivery set state = 'dropped', reason = :reason where id = :id"
-SHORTEN = "update delivery set through_seq = :through_seq, through_turn = :through_turn where id = :id"
-LAST_SEQ = "select last_seq from turn where session = :session and n = :n"
+ where stream = :stream and op = 'retain' and through_turn >= :first and from_turn <= :last
+   and state <> 'dropped' order by id /*lock*/"""
+DROP = "update delivery set state = 'dropped', reason = 'undone' where id = :id"
+SHORTEN = """
+update delivery
+   set through_turn = :through, through_seq = (select last_seq from turn where session = :stream and n = :through)
+ where id = :id"""
 
 
 def schedule(
@@ -66,21 +69,21 @@ def schedule(
         yield from run(ADVANCE, provider=policy.provider, stream=session, through=through, expected=scheduled)
 
 
-def schedule_tail(session: SessionId, policies: Sequence[DeliveryPolicy], *, start: int) -> Script[None]:
-    """The session is ended or left: nothing stays behind its cursors, configured at present or not."""
-    known = {policy.provider for policy in policies}
+def schedule_tail(session: SessionId) -> Script[None]:
+    """The session is ended or left: nothing stays behind its cursors, whether or not they are configured still.
+
+    A provider without a cursor here was added after the last turn and starts with the next one (D22).
+    """
     for (provider,) in (yield from rows(PROVIDERS, stream=session)):
-        if provider not in known:
-            yield from schedule(session, (DeliveryPolicy(provider=provider),), start=start, boundary=True)
-    yield from schedule(session, policies, start=start, boundary=True)
+        yield from schedule(session, (DeliveryPolicy(provider=provider),), start=0, boundary=True)
 
 
 def _pending(session: SessionId, scheduled: int) -> Script[list[TurnSpan]]:
-    found = yield from rows(PENDING, session=session, after_turn=0, scheduled=scheduled)
+    found = yield from rows(PENDING, session=session, scheduled=scheduled)
     if not found:
         return []
-    links = (yield from chain(session))[:1]
-    voided: list[Entry] = yield from undos(links, after=scheduled)
+    own = (yield from chain(session))[:1]
+    voided: list[Entry] = yield from undos(own, after=scheduled)
     return [
         TurnSpan(
             n=n,
@@ -98,30 +101,35 @@ def _covers(undo: Entry, turn: int) -> bool:
     return isinstance(undo.body, Undone) and undo.body.first_turn <= turn <= undo.body.last_turn
 
 
-def cancel(session: SessionId, first: int, last: int, *, reason: str) -> Script[None]:
-    """Take turns back from the cursors: drop what never left, retract what did (D19)."""
-    found = yield from rows(UNSENT, stream=session, first=first, last=last)
-    for delivery, provider, place, from_seq, from_turn, through_turn, attempt, principal in found:
-        if attempt:
-            yield from many(
-                NEW_DELIVERY,
-                [
-                    {
-                        "id": f"{delivery}:retract:{first}",
-                        "provider": provider,
-                        "place": place,
-                        "stream": session,
-                        "from_seq": from_seq,
-                        "through_seq": from_seq,
-                        "from_turn": max(first, from_turn),
-                        "through_turn": min(last, through_turn),
-                        "op": f"retract:{first}",
-                        "principal": principal,
-                    }
-                ],
-            )
-        elif from_turn >= first:
-            yield from run(DROP, id=delivery, reason=reason)
-        else:
-            row = yield from one(LAST_SEQ, session=session, n=first - 1)
-            yield from run(SHORTEN, id=delivery, through_turn=first - 1, through_seq=row[0] if row else from_seq)
+def cancel(session: SessionId, turns: Sequence[int]) -> Script[None]:
+    """Take turns back from the cursors: drop what never left, retract what did (D19).
+
+    Undo takes the last turns that count, so within one unit they are always its end.
+    """
+    found = yield from rows(TOUCHED, stream=session, first=min(turns), last=max(turns))
+    for row in found:
+        taken = [turn for turn in turns if row[4] <= turn <= row[5]]
+        if taken:
+            yield from _take_back(session, row, min(taken), max(taken))
+
+
+def _take_back(session: SessionId, row: Row, first: int, last: int) -> Script[None]:
+    delivery, provider, place, from_seq, from_turn, _, attempt, principal = row
+    if attempt:
+        yield from run(
+            NEW_DELIVERY,
+            id=f"{delivery}:retract:{first}",
+            provider=provider,
+            place=place,
+            stream=session,
+            from_seq=from_seq,
+            through_seq=from_seq,
+            from_turn=first,
+            through_turn=last,
+            op=f"retract:{first}",
+            principal=principal,
+        )
+    elif from_turn == first:
+        yield from run(DROP, id=delivery)
+    else:
+        yield from run(SHORTEN, id=delivery, stream=session, through=first - 1)

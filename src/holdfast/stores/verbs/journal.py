@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.core.ids import Instant, SessionId
 from holdfast.core.journal import Body, Entry, Undone, body_tokens, decode_body, encode_body
+from holdfast.core.mailbox import Claim
 from holdfast.stores.script import Row, Script, many, one, rows
 
 APPEND = """
@@ -35,9 +36,9 @@ class Link:
 
 
 def append(
-    session: SessionId, mailbox: str, fence: int, turn: int, last_seq: int, bodies: Sequence[Body]
+    session: SessionId, turn: int, last_seq: int, bodies: Sequence[Body], claim: Claim | None = None
 ) -> Script[int]:
-    """Append entries after `last_seq`; the new last one."""
+    """Append entries after `last_seq`; the new last one. The writer's fence is kept beside the lease's (I4)."""
     batch = [
         {
             "session": session,
@@ -46,8 +47,8 @@ def append(
             "kind": body.kind,
             "ref": body.from_seq if isinstance(body, Undone) else None,
             "tokens": body_tokens(body),
-            "fence": fence,
-            "mailbox": mailbox,
+            "fence": claim.fence if claim else 0,
+            "mailbox": claim.mailbox if claim else "",
             "body": encode_body(body),
         }
         for position, body in enumerate(bodies, start=1)

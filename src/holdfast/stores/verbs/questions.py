@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
+from holdfast.core.audit import SessionFacts
 from holdfast.core.compress import Operation, Summary
 from holdfast.core.errors import MessageNotFound, SessionNotFound
 from holdfast.core.ids import AgentName, Instant, MailboxId, MessageId, Principal, SessionId
 from holdfast.core.inbound import UNFINISHED, MessageState
 from holdfast.core.journal import is_undone
 from holdfast.core.session import Purpose, Session, SessionState
-from holdfast.ports.reader import DeliveryView, EntryView, MailboxView, MessageTrace, ReplyView, SessionFacts
+from holdfast.ports.reader import DeliveryView, EntryView, MailboxView, MessageTrace, ReplyView
 from holdfast.stores.script import Row, Script, one, rows
 from holdfast.stores.verbs.journal import chain, entries, undos
 from holdfast.stores.verbs.summaries import OPERATION_FIELDS, SUMMARY_FIELDS, operation_of, summary_of
@@ -35,15 +36,16 @@ session.undo_count, session.opened_at, session.active_at, session.closed_at, ses
 SESSION = f"""
 select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
  where session.id = :session"""
+# Newest first; an id alone tells no age, since writers without a mailbox bring their own.
+OLDER_THAN_AFTER = """
+(:after = '' or (session.opened_at, session.id) < (select opened_at, id from session where id = :after))
+ order by session.opened_at desc, session.id desc limit :limit"""
 SESSIONS_OF_PLACE = f"""
 select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
- where session.mailbox = (select mailbox_id from address where address = :address)
-   and (:after = '' or session.id < :after)
- order by session.id desc limit :limit"""
+ where session.mailbox = (select mailbox_id from address where address = :address) and {OLDER_THAN_AFTER}"""
 SESSIONS_OF_AGENT = f"""
 select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
- where (:agent = '' or session.agent = :agent) and (:after = '' or session.id < :after)
- order by session.id desc limit :limit"""
+ where (:agent = '' or session.agent = :agent) and {OLDER_THAN_AFTER}"""
 ALL_SESSIONS = f"""
 select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
  where session.id > :after order by session.id limit :limit"""
@@ -55,7 +57,9 @@ SUMMARY = f"select {SUMMARY_FIELDS} from summary where session = :session and n 
 OPERATIONS = f"""
 select {OPERATION_FIELDS} from operation
  where (:session = '' or session = :session) and id > :after order by id limit :limit"""
-COUNTS = "select count(*), coalesce(max(seq), 0) from entry where session = :session"
+COUNTS = """
+select count(*), coalesce(max(seq), 0), (select fork_n from session where id = :session)
+  from entry where session = :session"""
 NEXT_READY = "select min(ready_at) from mailbox where owner is null and ready_at is not null"
 
 
@@ -68,7 +72,7 @@ def message(wanted: MessageId) -> Script[MessageTrace]:
     if state in UNFINISHED:
         (behind,) = (yield from one(BEHIND, mailbox=row[13], seq=row[14])) or (0,)
     session, turn = row[9], row[10]
-    reply = yield from _reply(wanted, session, turn)
+    reply = yield from _reply(wanted, session, turn if state not in UNFINISHED else None)
     deliveries = (yield from rows(DELIVERIES, session=session, turn=turn)) if turn is not None else []
     return MessageTrace(
         message=wanted,
@@ -92,11 +96,10 @@ def message(wanted: MessageId) -> Script[MessageTrace]:
 
 def _reply(wanted: MessageId, session: str | None, turn: int | None) -> Script[ReplyView | None]:
     """A turn answers its messages together; the reply hangs on the last of them."""
-    target: str = wanted
-    if session is not None and turn is not None:
+    row = yield from one(REPLY_TO, message=wanted)
+    if row is None and session is not None and turn is not None:
         last = yield from one(TURN_LAST, session=session, turn=turn)
-        target = last[0] if last else wanted
-    row = yield from one(REPLY_TO, message=target)
+        row = (yield from one(REPLY_TO, message=last[0])) if last else None
     if row is None:
         return None
     return ReplyView(id=row[0], text=bytes(row[1]).decode(), state=row[2], attempt=row[3], at=Instant(row[4]))
@@ -206,12 +209,13 @@ def facts(after: str, limit: int) -> Script[Sequence[SessionFacts]]:
     result = []
     for row in found:
         one_session = session_of(row)
-        count, last_seq = (yield from one(COUNTS, session=one_session.id)) or (0, 0)
+        count, last_seq, fork_n = (yield from one(COUNTS, session=one_session.id)) or (0, 0, 0)
         result.append(
             SessionFacts(
                 session=one_session,
                 operations=tuple((yield from operations(one_session.id, "", 10_000))),
                 summaries=tuple((yield from summaries(one_session.id))),
+                fork_n=fork_n,
                 entries=count,
                 last_seq=max(last_seq, one_session.fork_seq),
             )

@@ -1,7 +1,8 @@
 """record_turn: a whole turn from a writer without a mailbox, idempotent by its key (D8)."""
 
 from holdfast.core.context import calibrate
-from holdfast.core.errors import SessionLive, SessionMoved
+from holdfast.core.errors import InvalidInput, SessionLive, SessionMoved, SessionNotFound
+from holdfast.core.key import agent_name, check_part
 from holdfast.core.session import Purpose
 from holdfast.core.turn import Recorded, TurnRecord
 from holdfast.stores.script import Row, Script, one, run
@@ -9,21 +10,20 @@ from holdfast.stores.verbs.cursors import schedule
 from holdfast.stores.verbs.journal import append
 
 SESSION = """
-select last_seq, turns, token_ratio, state, purpose,
-       (select id from mailbox where session_id = :session),
-       (select n from turn where turn.session = :session and key = :key)
-  from session where id = :session /*lock*/"""
+select last_seq, turns, token_ratio, state, purpose, agent from session where id = :session /*lock*/"""
 NEW_SESSION = """
-insert into session (id, agent, mailbox, principal, purpose, parent_id, state, last_seq, committed_seq, turns, summaries,
-                     opened_at, active_at)
+insert into session (id, agent, mailbox, principal, purpose, parent_id, state, last_seq, committed_seq, turns,
+                     summaries, opened_at, active_at)
 values (:session, :agent, null, :principal, :purpose, :parent, 'open', 0, 0, 0, 0, :now, :now)
 on conflict (id) do nothing"""
-LAST_SEQ = "select last_seq from turn where session = :session and n = :n"
+# Asked after the session's row is locked: in the locking statement itself they would see the time before the wait.
+KNOWN = "select n, last_seq from turn where session = :session and key = :key"
+LIVE_IN = "select id from mailbox where session_id = :session"
 NEW_TURN = """
-insert into turn (session, n, key, phase, attempt, fence, lease_fence, mailbox, place, principal, first_seq, last_seq,
-                  tokens_in, tokens_out, opened_at, closed_at)
-values (:session, :n, :key, 'committed', 1, 0, 0, null, :place, :principal, :first_seq, :last_seq,
-        :tokens_in, :tokens_out, :now, :now)"""
+insert into turn (session, n, key, phase, attempt, fence, lease_fence, mailbox, place, principal, first_seq,
+                  last_seq, tokens_in, tokens_out, opened_at, closed_at)
+values (:session, :n, :key, 'committed', 1, 0, 0, null, :place, :principal, :first_seq,
+        :last_seq, :tokens_in, :tokens_out, :now, :now)"""
 ADVANCE = """
 update session
    set last_seq = :last_seq, committed_seq = :last_seq, turns = :n, token_ratio = :ratio, active_at = :now
@@ -31,19 +31,20 @@ update session
 
 
 def record_turn(record: TurnRecord) -> Script[Recorded]:
-    row = yield from _session(record)
-    last_seq, turns, ratio, _, purpose, live_in, known = row
+    _check(record)
+    last_seq, turns, ratio, _, purpose, _ = yield from _session(record)
+    known = yield from one(KNOWN, session=record.session, key=record.key)
     if known is not None:
-        found = yield from one(LAST_SEQ, session=record.session, n=known)
-        return Recorded(record.session, known, found[0] if found else 0, repeated=True)
+        return Recorded(record.session, known[0], known[1], repeated=True)
+    live_in = yield from one(LIVE_IN, session=record.session)
     if live_in is not None:
-        raise SessionLive(f"{record.session} is live in mailbox {live_in}", session=record.session)
+        raise SessionLive(f"{record.session} is live in mailbox {live_in[0]}", session=record.session)
     if record.expected_seq is not None and record.expected_seq != last_seq:
         raise SessionMoved(
             f"{record.session} is at entry {last_seq}, not {record.expected_seq}", session=record.session
         )
     n = turns + 1
-    end = yield from append(record.session, "", 0, n, last_seq, record.entries)
+    end = yield from append(record.session, n, last_seq, record.entries)
     yield from run(
         NEW_TURN,
         session=record.session,
@@ -65,8 +66,25 @@ def record_turn(record: TurnRecord) -> Script[Recorded]:
     return Recorded(record.session, n, end, repeated=False)
 
 
+def _check(record: TurnRecord) -> None:
+    """What comes from outside is refused before anything is written, on every engine alike."""
+    agent_name(record.agent)
+    for what, part in (
+        ("session", record.session),
+        ("turn key", record.key),
+        ("principal", record.principal),
+        ("place", record.place),
+    ):
+        check_part(what, part)
+    if record.purpose not in {purpose.value for purpose in Purpose}:
+        raise InvalidInput(f"there is no purpose {record.purpose!r}", purpose=record.purpose)
+    if not record.entries:
+        raise InvalidInput("a turn has at least one entry", session=record.session)
+
+
 def _session(record: TurnRecord) -> Script[Row]:
-    row = yield from one(SESSION, session=record.session, key=record.key)
+    """The session's row, under lock; made when there is none."""
+    row = yield from one(SESSION, session=record.session)
     if row is None:
         yield from run(
             NEW_SESSION,
@@ -76,6 +94,7 @@ def _session(record: TurnRecord) -> Script[Row]:
             purpose=record.purpose,
             parent=record.parent,
         )
-        row = yield from one(SESSION, session=record.session, key=record.key)
-        assert row is not None  # noqa: S101 - just made, or made by the transaction that we waited for
+        row = yield from one(SESSION, session=record.session)
+    if row is None or row[3] == "deleted" or row[5] != record.agent:
+        raise SessionNotFound(f"{record.agent} has no session {record.session}", session=record.session)
     return row

@@ -10,12 +10,13 @@ values (:id, :mailbox, :session, :turn, :message, :channel, :address, :state, :n
 
 def insert_reply(
     reply: Reply,
+    *,
     mailbox: str,
     address: str,
     channel: str,
     message: str,
     session: str | None,
-    turn: int | None,
+    turn: int | None = None,
 ) -> Script[None]:
     yield from run(
         NEW_REPLY,

@@ -15,7 +15,7 @@ insert into session (id, agent, mailbox, principal, purpose, state, last_seq, co
                      opened_at, active_at)
 values (:session, :agent, :mailbox, :principal, :purpose, 'open', 0, 0, 0, 0, :now, :now)"""
 GO_LIVE = "update mailbox set session_id = :session where id = :mailbox"
-POSITION = "select last_seq, turns, undo_count from session where id = :session"
+POSITION = "select last_seq, turns from session where id = :session"
 TURN_START = "select first_seq from turn where session = :session and n = :n"
 UNDONE = """
 update session
@@ -46,9 +46,9 @@ def go_live(claim: Claim, session: SessionId | None) -> Script[None]:
 
 
 def undo_turns(session: SessionId, claim: Claim, count: int, *, by: str) -> Script[UndoneTurns]:
-    """Append an undo of the last `count` turns that still count; inherited ones are hidden in this session only."""
+    """Append an undo of the last `count` turns that still count; inherited ones are hidden here only."""
     row = yield from one(POSITION, session=session)
-    last_seq, turns, _ = row or (0, 0, 0)
+    last_seq, turns = row or (0, 0)
     links = yield from chain(session)
     voided = [entry.body for entry in (yield from undos(links)) if isinstance(entry.body, Undone)]
     picked: list[int] = []
@@ -63,7 +63,7 @@ def undo_turns(session: SessionId, claim: Claim, count: int, *, by: str) -> Scri
     owner = next(link for link in links if link.from_turn < first)
     start = yield from one(TURN_START, session=owner.session, n=first)
     undo = Undone(first_turn=first, last_turn=turns, from_seq=start[0] if start else 1, by=by)
-    last_seq = yield from append(session, claim.mailbox, claim.fence, 0, last_seq, (undo,))
+    last_seq = yield from append(session, 0, last_seq, (undo,), claim)
     yield from run(UNDONE, session=session, last_seq=last_seq)
-    yield from cancel(session, first, turns, reason="undone")
+    yield from cancel(session, picked)
     return UndoneTurns(len(picked), last_seq)

@@ -9,7 +9,7 @@ from holdfast.core.errors import SessionNotFound, SummaryStale
 from holdfast.core.ids import Instant, NodeId, OperationId, SessionId
 from holdfast.core.journal import Entry, Undone, estimate_tokens
 from holdfast.ports.store import Busy
-from holdfast.stores.script import Row, Script, one, rows, run
+from holdfast.stores.script import Row, Script, one, plain, rows, run
 from holdfast.stores.verbs.journal import Link, chain, undos
 
 SESSION = "select committed_seq, undo_count, summaries, state from session where id = :session /*lock*/"
@@ -40,12 +40,14 @@ COUNTED = "update session set summaries = :n where id = :session"
 
 
 def begin_operation(operation: OperationId, kind: str, session: SessionId, node: NodeId) -> Script[Operation | Busy]:
-    if (yield from one(SESSION, session=session)) is None:
+    found = yield from one(SESSION, session=session)
+    if found is None or found[3] == "deleted":
         raise SessionNotFound(f"there is no session {session}", session=session)
+    known = yield from one(BY_ID, id=operation)
+    if known is not None:
+        return operation_of(known)
     row = yield from one(OPEN, session=session, kind=kind)
     if row is not None:
-        if row[0] == operation:
-            return operation_of(row)
         if row[-1]:
             return Busy(OperationId(row[0]))
         yield from run(END, id=row[0], fence=row[4], outcome="abandoned", detail=None)
@@ -84,7 +86,7 @@ def commit_summary(operation: Operation, draft: SummaryDraft) -> Script[Summary]
         covers_from=draft.covers_from,
         covers_through=draft.covers_through,
         head_seq=draft.head_seq,
-        model=draft.model,
+        model=plain(draft.model),
         tokens=estimate_tokens(draft.text),
         operation=operation.id,
         body=draft.text.encode(),

@@ -21,14 +21,14 @@ from holdfast.core.turn import (
     advance,
 )
 from holdfast.ports.store import Committed
-from holdfast.stores.script import Row, Script, many, one, rows, run
+from holdfast.stores.script import Row, Script, many, one, plain, rows, run
 from holdfast.stores.verbs.cursors import schedule
 from holdfast.stores.verbs.fence import Held, hold, lighten
 from holdfast.stores.verbs.journal import append
 from holdfast.stores.verbs.reply import insert_reply
 from holdfast.stores.verbs.sessions import new_session, undo_turns
 
-SESSION = "select last_seq, turns, open_turn, committed_seq, token_ratio from session where id = :session /*lock*/"
+SESSION = "select last_seq, turns, open_turn, token_ratio from session where id = :session /*lock*/"
 NEW_TURN = """
 insert into turn (session, n, key, phase, attempt, fence, lease_fence, mailbox, place, principal, first_seq, last_seq,
                   opened_at)
@@ -36,7 +36,7 @@ values (:session, :n, null, :phase, 1, :fence, (select fence from mailbox where 
         :principal, :first_seq, :last_seq, :now)"""
 TAKE = """
 update inbound set state = 'in_turn', session = :session, turn = :turn
- where message = :message and state = 'waiting' returning message"""
+ where message = :message and mailbox = :mailbox and state = 'waiting' returning message"""
 OPENED = "update session set last_seq = :last_seq, turns = :n, open_turn = :n, active_at = :now where id = :session"
 ATTENDED = "update mailbox set unattended = case when :human = 1 then 0 else unattended + 1 end where id = :mailbox"
 READ_TURN = """
@@ -45,6 +45,7 @@ select phase, attempt, principal, first_seq, last_seq, stop_at, fence, opened_at
 TURN_MESSAGES = """
 select message from inbound
  where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'in_turn' order by seq"""
+TURN_FENCE = "select fence from turn where session = :session and n = :n"
 RESUME = """
 update turn
    set attempt = attempt + 1, fence = :fence, lease_fence = (select fence from mailbox where id = :mailbox)
@@ -64,7 +65,9 @@ CLOSED_SESSION = """
 update session
    set last_seq = :last_seq, committed_seq = :last_seq, open_turn = null, active_at = :now, token_ratio = :ratio
  where id = :session"""
-READ_WAITING = "select message, principal, event_id, body from inbound where message = :message and state = 'waiting'"
+READ_WAITING = """
+select message, principal, event_id, body from inbound
+ where message = :message and mailbox = :mailbox and state = 'waiting'"""
 OBSERVE = "update inbound set state = :state, reason = :reason, session = :session where message = :message"
 OBSERVED_SESSION = """
 update session set last_seq = :last_seq, committed_seq = :last_seq, active_at = :now where id = :session"""
@@ -72,14 +75,14 @@ update session set last_seq = :last_seq, committed_seq = :last_seq, active_at = 
 
 def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn]:
     held = yield from hold(claim)
-    last_seq, turns, already, _, _ = yield from live_session(claim, held, opening.session, opening.principal)
+    last_seq, turns, already, _ = yield from live_session(claim, held, opening.session, opening.principal)
     if already is not None:
         return (yield from _repeated_opening(claim, opening, already))
     if opening.retry:
         undone = yield from undo_turns(opening.session, claim, 1, by=opening.messages[0])
         last_seq = undone.last_seq
     n, first_seq = turns + 1, last_seq + 1
-    last_seq = yield from append(opening.session, claim.mailbox, claim.fence, n, last_seq, opening.entries)
+    last_seq = yield from append(opening.session, n, last_seq, opening.entries, claim)
     yield from run(
         NEW_TURN,
         session=opening.session,
@@ -92,7 +95,7 @@ def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn]:
         first_seq=first_seq,
         last_seq=last_seq,
     )
-    yield from _take(opening.messages, opening.session, n)
+    yield from _take(claim, opening.messages, opening.session, n)
     yield from run(OPENED, session=opening.session, n=n, last_seq=last_seq)
     yield from run(ATTENDED, mailbox=claim.mailbox, human=int(opening.human))
     return (yield from read_turn(claim, opening.session, n, last_seq))
@@ -119,9 +122,9 @@ def _repeated_opening(claim: Claim, opening: TurnOpening, n: int) -> Script[Turn
     return turn
 
 
-def _take(messages: Sequence[MessageId], session: SessionId, turn: int) -> Script[None]:
+def _take(claim: Claim, messages: Sequence[MessageId], session: SessionId, turn: int) -> Script[None]:
     for message in messages:
-        taken = yield from one(TAKE, message=message, session=session, turn=turn)
+        taken = yield from one(TAKE, message=message, mailbox=claim.mailbox, session=session, turn=turn)
         if taken is None:
             raise InvariantBroken(f"message {message} is no longer waiting", message=message)
 
@@ -152,9 +155,19 @@ def resume_turn(claim: Claim, turn: Turn) -> Script[Turn]:
     if row is None or row[2] != turn.n:
         raise ClaimLost(f"turn {turn.n} of {turn.session} is not open", session=turn.session)
     current = yield from read_turn(claim, turn.session, turn.n, row[0])
+    if current.attempt != turn.attempt:
+        yield from _require_resumed(claim, turn, current)
+        return current
     advance(current.phase, TurnEvent.RESUMED)
     yield from run(RESUME, session=turn.session, n=turn.n, fence=claim.fence, mailbox=claim.mailbox)
     return replace(current, attempt=current.attempt + 1)
+
+
+def _require_resumed(claim: Claim, turn: Turn, current: Turn) -> Script[None]:
+    """A repeated resumption finds its own; any other attempt is somebody else's."""
+    row = yield from one(TURN_FENCE, session=turn.session, n=turn.n)
+    if current.attempt != turn.attempt + 1 or row is None or row[0] != claim.fence:
+        raise ClaimLost(f"turn {turn.n} is at attempt {current.attempt}, not {turn.attempt}", session=turn.session)
 
 
 def append_step(claim: Claim, turn: Turn, step: Step) -> Script[Turn]:
@@ -167,10 +180,10 @@ def append_step(claim: Claim, turn: Turn, step: Step) -> Script[Turn]:
         return (yield from read_turn(claim, turn.session, turn.n, row[0]))
     current = yield from read_turn(claim, turn.session, turn.n, row[0])
     phase = advance(current.phase, step.event)
-    last_seq = yield from append(turn.session, claim.mailbox, claim.fence, turn.n, row[0], step.entries)
+    last_seq = yield from append(turn.session, turn.n, row[0], step.entries, claim)
     yield from run(STEPPED, session=turn.session, n=turn.n, phase=phase.value, last_seq=last_seq)
     yield from run(GROWN, session=turn.session, last_seq=last_seq)
-    yield from _take(step.messages, turn.session, turn.n)
+    yield from _take(claim, step.messages, turn.session, turn.n)
     return replace(current, phase=phase, last_seq=last_seq, messages=current.messages + step.messages)
 
 
@@ -190,7 +203,8 @@ def commit_turn(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[Committe
         raise ClaimLost(f"{turn.session} is at entry {row[0]}, not {turn.last_seq}", session=turn.session)
     current = yield from read_turn(claim, turn.session, turn.n, row[0])
     phase = advance(current.phase, commit.event)
-    last_seq = yield from append(turn.session, claim.mailbox, claim.fence, turn.n, row[0], commit.entries)
+    reason = plain(commit.reason)
+    last_seq = yield from append(turn.session, turn.n, row[0], commit.entries, claim)
     yield from run(
         CLOSE_TURN,
         session=turn.session,
@@ -199,19 +213,23 @@ def commit_turn(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[Committe
         last_seq=last_seq,
         tokens_in=commit.usage.tokens_in,
         tokens_out=commit.usage.tokens_out,
-        reason=commit.reason,
+        reason=reason,
         fence=claim.fence,
         mailbox=claim.mailbox,
     )
-    finished = yield from rows(
-        FINISH_MESSAGES, mailbox=claim.mailbox, state=MESSAGE_STATES[phase].value, reason=commit.reason
-    )
+    finished = yield from rows(FINISH_MESSAGES, mailbox=claim.mailbox, state=MESSAGE_STATES[phase].value, reason=reason)
     channel = finished[-1][1] if finished else "http"
     for reply in commit.replies:
         yield from insert_reply(
-            reply, claim.mailbox, claim.address, channel, current.messages[-1], turn.session, turn.n
+            reply,
+            mailbox=claim.mailbox,
+            address=claim.address,
+            channel=channel,
+            message=current.messages[-1],
+            session=turn.session,
+            turn=turn.n,
         )
-    ratio = calibrate(row[4], commit.usage.tokens_in, commit.usage.estimated_in)
+    ratio = calibrate(row[3], commit.usage.tokens_in, commit.usage.estimated_in)
     yield from run(CLOSED_SESSION, session=turn.session, last_seq=last_seq, ratio=ratio)
     yield from lighten(claim, len(finished))
     yield from schedule(turn.session, commit.policies, start=turn.first_seq - 1)
@@ -229,17 +247,19 @@ def observe(claim: Claim, session: SessionId, messages: Sequence[MessageId], hel
     held = yield from hold(claim)
     waiting = []
     for message in messages:
-        found = yield from one(READ_WAITING, message=message)
+        found = yield from one(READ_WAITING, message=message, mailbox=claim.mailbox)
         if found is not None:
             waiting.append(found)
     if not waiting:
         return Committed(held.depth)
     row = yield from live_session(claim, held, session, Principal(waiting[0][1]))
+    if row[2] is not None:
+        raise InvariantBroken(f"talk is observed while turn {row[2]} of {session} is open", session=session)
     bodies = [
         Observed(text=bytes(body).decode(), principal=principal, message=message, event_id=event_id)
         for message, principal, event_id, body in waiting
     ]
-    last_seq = yield from append(session, claim.mailbox, claim.fence, 0, row[0], bodies)
+    last_seq = yield from append(session, 0, row[0], bodies, claim)
     state = MessageState.HELD if held_why else MessageState.OBSERVED
     yield from many(
         OBSERVE,

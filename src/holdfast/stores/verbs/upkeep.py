@@ -4,8 +4,8 @@ from holdfast.core.ids import Instant
 from holdfast.stores.script import Script, many, one, rows, run
 from holdfast.stores.verbs.accept import tombstone_hash
 
-NEW_SECRET = "insert into secret (key, value) values (:key, :value) on conflict (key) do nothing"
-SECRET = "select value from secret where key = :key"
+KEEP_KEY = "insert into secret (key, value) values (:key, :value) on conflict (key) do nothing"
+FIND_KEY = "select value from secret where key = :key"
 PROVE = """
 insert into proof (id, at) values (1, :now) on conflict (id) do update set at = excluded.at returning at"""
 OLD = """
@@ -20,8 +20,8 @@ REMOVE = "delete from inbound where message = :message"
 
 def load_secret(key: str, candidate: bytes) -> Script[bytes]:
     """The secret kept under the key; the candidate becomes it when there is none yet."""
-    yield from run(NEW_SECRET, key=key, value=candidate)
-    row = yield from one(SECRET, key=key)
+    yield from run(KEEP_KEY, key=key, value=candidate)
+    row = yield from one(FIND_KEY, key=key)
     return bytes(row[0]) if row else candidate
 
 

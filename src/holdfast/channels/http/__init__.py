@@ -1,0 +1,1 @@
+"""The HTTP channel: JSON over loopback, one bearer token."""

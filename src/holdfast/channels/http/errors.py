@@ -1,0 +1,136 @@
+"""What can be wrong with a request, and the status of every error, in one table."""
+
+from collections.abc import Mapping
+
+from holdfast.core.errors import HoldfastError, InvalidInput, Remedy
+
+RETRY_SOON_S = 1
+
+
+class NotFound(HoldfastError):
+    """There is no such route."""
+
+    code = "not_found"
+    remedy = Remedy.CORRECT
+    hint = "GET /openapi.json lists every route."
+
+
+class MethodNotAllowed(HoldfastError):
+    """The route does not take this method."""
+
+    code = "method_not_allowed"
+    remedy = Remedy.CORRECT
+    hint = "GET /openapi.json lists every route with its methods."
+
+
+class InvalidJson(InvalidInput):
+    """The body is not JSON in UTF-8."""
+
+    code = "invalid_json"
+    hint = "Send one JSON object, encoded as UTF-8."
+
+
+class AuthRequired(HoldfastError):
+    """The request has no valid token."""
+
+    code = "auth_required"
+    remedy = Remedy.CORRECT
+    hint = "Send the header `Authorization: Bearer <token>`; the token is in the file `token` of the data folder."
+
+
+class TooManyAttempts(HoldfastError):
+    """Too many wrong tokens came from this client."""
+
+    code = "too_many_attempts"
+    remedy = Remedy.RETRY
+    hint = "Wait a minute, and check which program has an old token."
+
+
+class TokenInUrl(HoldfastError):
+    """A token in a URL ends up in logs and histories."""
+
+    code = "token_in_url"
+    remedy = Remedy.CORRECT
+    hint = "Send the token in the header `Authorization: Bearer <token>` and choose a new one if this URL was logged."
+
+
+class HostNotAllowed(HoldfastError):
+    """The request names a host that this server is not (DNS rebinding)."""
+
+    code = "host_not_allowed"
+    remedy = Remedy.CORRECT
+    hint = "Use the address http://127.0.0.1:<port> or http://localhost:<port>."
+
+
+class RequestTimeout(HoldfastError):
+    """The body of the request did not arrive in time."""
+
+    code = "request_timeout"
+    remedy = Remedy.RETRY
+    hint = "Send the request again."
+
+
+class InternalError(HoldfastError):
+    """Something went wrong inside; the log has the details."""
+
+    code = "internal_error"
+    remedy = Remedy.REPORT
+    hint = "Look for http.failed in holdfast.log of the data folder, and please report it."
+
+
+class PublicBindRefused(HoldfastError):
+    """Holdfast listens on loopback only."""
+
+    code = "public_bind_refused"
+    remedy = Remedy.CORRECT
+    hint = "Use --host 127.0.0.1 or ::1, and a tunnel or a reverse proxy on this machine to reach it from elsewhere."
+
+
+class PortInUse(HoldfastError):
+    """Another program listens on the port."""
+
+    code = "port_in_use"
+    remedy = Remedy.REPAIR
+    hint = "Choose another port with --port, or stop the other program."
+
+
+STATUS_BY_CODE: Mapping[str, int] = {
+    "auth_required": 401,
+    "not_found": 404,
+    "agent_not_found": 404,
+    "message_not_found": 404,
+    "session_not_found": 404,
+    "method_not_allowed": 405,
+    "request_timeout": 408,
+    "idempotency_conflict": 409,
+    "operation_busy": 409,
+    "session_live": 409,
+    "session_moved": 409,
+    "message_too_large": 413,
+    "mailbox_full": 429,
+    "rate_limited": 429,
+    "refused": 429,
+    "too_many_attempts": 429,
+}
+STATUS_BY_REMEDY: Mapping[Remedy, int] = {
+    Remedy.CORRECT: 400,
+    Remedy.RETRY: 503,
+    Remedy.REPAIR: 503,
+    Remedy.REPORT: 500,
+}
+
+
+def status_of(error: HoldfastError) -> int:
+    return STATUS_BY_CODE.get(error.code, STATUS_BY_REMEDY[error.remedy])
+
+
+def headers_of(error: HoldfastError) -> dict[str, str]:
+    """What the client should know beside the body: how to authenticate, when to come back."""
+    status = status_of(error)
+    if status == 401:
+        return {"WWW-Authenticate": 'Bearer realm="holdfast"'}
+    if status in {429, 503}:
+        wait_ms = error.context.get("retry_after_ms", 0)
+        wait_s = -(-wait_ms // 1000) if isinstance(wait_ms, int) else 0
+        return {"Retry-After": str(max(RETRY_SOON_S, wait_s))}
+    return {}

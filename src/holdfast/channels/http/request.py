@@ -1,0 +1,103 @@
+"""Reading a request: its body within a limit and in strict UTF-8 JSON, its query with known names only."""
+
+import asyncio
+import re
+from collections.abc import Collection
+from typing import TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.requests import Request
+
+from holdfast.channels.http.errors import InvalidJson, RequestTimeout
+from holdfast.core.errors import InvalidInput, InvalidUnicode, MessageTooLarge
+
+BODY_WAIT_MS = 30_000
+NUMBER_DIGITS_MAX = 15
+FIELDS_MAX = 16
+_ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+
+T = TypeVar("T")
+
+
+async def read_body(request: Request, bytes_max: int) -> bytes:
+    """The whole body; `MessageTooLarge` as soon as it is seen to exceed the limit, whatever length was announced."""
+    announced = request.headers.get("content-length", "0")
+    if announced.isascii() and announced.isdigit() and int(announced[:20]) > bytes_max:
+        raise _too_large(bytes_max)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_WAIT_MS / 1000):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > bytes_max:
+                    raise _too_large(bytes_max)
+    except TimeoutError as error:
+        raise RequestTimeout(f"the body did not arrive within {BODY_WAIT_MS} ms") from error
+    return bytes(body)
+
+
+def _too_large(bytes_max: int) -> MessageTooLarge:
+    return MessageTooLarge(f"the body is larger than {bytes_max} bytes", limit=bytes_max)
+
+
+def decode(body: bytes, shape: type[T]) -> T:
+    """The body as a `shape`; the error says which field is missing, unknown or of the wrong type."""
+    try:
+        return msgspec.json.decode(body, type=shape, strict=True)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"the body is not acceptable: {error}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidUnicode("the body is not UTF-8") from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        if has_lone_surrogate(body):
+            raise InvalidUnicode("the body has a lone surrogate") from error
+        raise InvalidJson(f"the body cannot be read: {error}") from error
+
+
+def has_lone_surrogate(body: bytes) -> bool:
+    """Whether an escape names one half of a surrogate pair without the other."""
+    second_at = -1  # where a second half must begin
+    for found in _ESCAPE.finditer(body):
+        unit = int(found[1], 16) if found[1] else 0
+        is_second, is_due = 0xDC00 <= unit <= 0xDFFF, found.start() == second_at
+        if is_second != is_due or (second_at != -1 and not is_due):
+            return True
+        second_at = found.end() if 0xD800 <= unit <= 0xDBFF else -1
+    return second_at != -1
+
+
+class Query:
+    """The parameters of a URL; a name that the route does not know is an error, not a silence."""
+
+    def __init__(self, request: Request, known: Collection[str]) -> None:
+        raw = request.scope["query_string"].decode("latin-1")
+        try:
+            pairs = parse_qsl(raw, keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
+        except UnicodeDecodeError as error:
+            raise InvalidUnicode("the query is not UTF-8") from error
+        except ValueError as error:
+            raise InvalidInput(f"the query has more than {FIELDS_MAX} parameters") from error
+        self._values = dict(pairs)
+        unknown = sorted(set(self._values) - set(known))
+        if unknown:
+            wanted = ", ".join(sorted(known)) or "none"
+            raise InvalidInput(f"unknown parameter {unknown[0][:80]!r}; known are: {wanted}")
+        if len(pairs) != len(self._values):
+            raise InvalidInput("a parameter is given twice")
+
+    def text(self, name: str) -> str | None:
+        """The value; None when it is missing or empty."""
+        return self._values.get(name) or None
+
+    def number(self, name: str, default: int, *, most: int | None = None) -> int:
+        """A whole number from 0 on; more than `most` counts as `most`."""
+        given = self._values.get(name, "")
+        value = whole_number(name, given) if given else default
+        return value if most is None else min(value, most)
+
+
+def whole_number(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= NUMBER_DIGITS_MAX):
+        raise InvalidInput(f"{name} must be a whole number, not {text[:80]!r}")
+    return int(text)

@@ -1,0 +1,231 @@
+"""The routes, as one table: the server and the OpenAPI document are both made from it.
+
+A handler reads the request, asks the service one thing and answers with a shape of ports/surface.py. What is wrong
+is raised; the status of every error stands in errors.py.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.channels.http.request import Query, decode, read_body, whole_number
+from holdfast.core.ids import MessageId, SessionId
+from holdfast.core.inbound import Accepted
+from holdfast.core.key import check_part
+from holdfast.ports import surface
+from holdfast.ports.service import Service
+
+ENTRIES_DEFAULT, ENTRIES_MAX = 200, 1_000
+SESSIONS_DEFAULT, SESSIONS_MAX = 100, 1_000
+OPERATIONS_DEFAULT, OPERATIONS_MAX = 100, 1_000
+PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the handlers work with."""
+
+    service: Service
+    body_bytes_max: int
+
+
+Handler: TypeAlias = Callable[[Request, Settings], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    answers: Mapping[int, type[msgspec.Struct] | None]
+    body: type[msgspec.Struct] | None = None
+    query: Mapping[str, str] = field(default_factory=dict)
+    errors: tuple[int, ...] = ()
+    is_open: bool = False  # needs no token
+
+
+def answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(
+        msgspec.json.encode(value),
+        status_code=status,
+        headers={**PRIVATE, **(headers or {})},
+        media_type="application/json",
+    )
+
+
+# --- handlers --------------------------------------------------------------------------------------
+
+
+async def healthz(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    health = await settings.service.health()
+    return answer(surface.health_view(health), 200 if health.ok else 503)
+
+
+async def post_message(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    new = decode(await read_body(request, settings.body_bytes_max), surface.NewMessage)
+    outcome = await settings.service.accept(new.chat, new.text, agent=new.agent, sender=new.sender, id=new.id)
+    return answer(surface.accepted_view(outcome), 202 if isinstance(outcome, Accepted) else 200)
+
+
+async def get_message(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    message = MessageId(check_part("message", request.path_params["message"]))
+    return answer(surface.message_view(await settings.service.trace(message)))
+
+
+async def get_sessions(request: Request, settings: Settings) -> Response:
+    query = Query(request, SESSIONS_QUERY)
+    found = await settings.service.sessions(
+        agent=query.text("agent"),
+        chat=query.text("chat"),
+        after=query.text("after") or "",
+        limit=query.number("limit", SESSIONS_DEFAULT, most=SESSIONS_MAX),
+    )
+    return answer(surface.sessions_view(found))
+
+
+async def get_entries(request: Request, settings: Settings) -> Response:
+    query = Query(request, ENTRIES_QUERY)
+    found = await settings.service.history(
+        _session(request),
+        after=query.number("after", 0),
+        limit=query.number("limit", ENTRIES_DEFAULT, most=ENTRIES_MAX),
+    )
+    return answer(surface.entries_view(found))
+
+
+async def get_context(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    return answer(surface.context_view(await settings.service.prompt(_session(request))))
+
+
+async def get_snapshot(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    n = whole_number("the snapshot", request.path_params["n"])
+    summary, covered = await settings.service.reader.snapshot(_session(request), n)
+    return answer(surface.snapshot_view(summary, covered))
+
+
+async def post_compress(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    operation = await settings.service.begin_compression(_session(request))
+    return answer(surface.OperationStarted(operation=operation.id), 202)
+
+
+async def get_operations(request: Request, settings: Settings) -> Response:
+    query = Query(request, OPERATIONS_QUERY)
+    session = query.text("session")
+    found = await settings.service.reader.operations(
+        session=SessionId(session) if session else None,
+        after=query.text("after") or "",
+        limit=query.number("limit", OPERATIONS_DEFAULT, most=OPERATIONS_MAX),
+    )
+    return answer(surface.Operations(operations=[surface.operation_view(one) for one in found]))
+
+
+def _session(request: Request) -> SessionId:
+    return SessionId(check_part("session", request.path_params["session"]))
+
+
+# --- the table -------------------------------------------------------------------------------------
+
+SESSIONS_QUERY = {
+    "agent": "only the sessions of this agent",
+    "chat": "only the sessions of this chat (of the agent `main`, unless `agent` says otherwise)",
+    "after": "the last session of the page before",
+    "limit": f"how many; {SESSIONS_DEFAULT} unless said, at most {SESSIONS_MAX}",
+}
+ENTRIES_QUERY = {
+    "after": "the last seq of the page before",
+    "limit": f"how many; {ENTRIES_DEFAULT} unless said, at most {ENTRIES_MAX}",
+}
+OPERATIONS_QUERY = {
+    "session": "only the operations of this session",
+    "after": "the last operation of the page before",
+    "limit": f"how many; {OPERATIONS_DEFAULT} unless said, at most {OPERATIONS_MAX}",
+}
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET",
+        path="/healthz",
+        handler=healthz,
+        summary="Whether a real write succeeded just now",
+        answers={200: surface.HealthReport, 503: surface.HealthReport},
+        is_open=True,
+    ),
+    Endpoint(
+        method="POST",
+        path="/v1/messages",
+        handler=post_message,
+        summary="Send a message to a chat; 202 only once it is durable",
+        body=surface.NewMessage,
+        answers={202: surface.AcceptedMessage, 200: surface.DuplicateMessage},
+        errors=(400, 404, 408, 409, 413, 429, 503),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/messages/{message}",
+        handler=get_message,
+        summary="What happened to a message",
+        answers={200: surface.MessageStatus},
+        errors=(400, 404),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/sessions",
+        handler=get_sessions,
+        summary="Sessions, newest first",
+        query=SESSIONS_QUERY,
+        answers={200: surface.Sessions},
+        errors=(400,),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/sessions/{session}/entries",
+        handler=get_entries,
+        summary="A page of a session's journal",
+        query=ENTRIES_QUERY,
+        answers={200: surface.Entries},
+        errors=(400, 404),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/sessions/{session}/context",
+        handler=get_context,
+        summary="What the model would be sent now",
+        answers={200: surface.SessionContext},
+        errors=(400, 404),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/sessions/{session}/snapshots/{n}",
+        handler=get_snapshot,
+        summary="What was compressed, as `<session>.snapshot.<n>`",
+        answers={200: surface.Snapshot},
+        errors=(400, 404),
+    ),
+    Endpoint(
+        method="POST",
+        path="/v1/sessions/{session}/compress",
+        handler=post_compress,
+        summary="Begin a compression, beside the mailbox; the session stays the same",
+        answers={202: surface.OperationStarted},
+        errors=(400, 404, 409, 503),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/operations",
+        handler=get_operations,
+        summary="The audit trail, oldest first",
+        query=OPERATIONS_QUERY,
+        answers={200: surface.Operations},
+        errors=(400,),
+    ),
+)

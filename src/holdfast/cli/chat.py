@@ -1,0 +1,200 @@
+"""`holdfast chat`: a conversation in the terminal. It serves the data folder, or visits one that is served.
+
+Lines are accepted as they are typed, also while a reply is being written; replies are printed in order. Ctrl-C stops
+the running turn once, then leaves.
+"""
+
+import asyncio
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.cli.options import AgentName, Chat, Config, Data, Json
+
+if TYPE_CHECKING:
+    from holdfast.cli.keyboard import Keyboard
+    from holdfast.core.errors import HoldfastError
+    from holdfast.core.ids import MessageId
+    from holdfast.ports.notifier import Feed
+    from holdfast.runtime import Runtime
+
+HISTORY_ENTRIES = 20
+LEAVE = frozenset({"/quit", "/exit"})
+
+
+def chat(
+    *,
+    agent: AgentName = "main",
+    chat: Chat = "terminal",
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Talk with an agent here. Commands like /new, /undo, /branch and /help work; /quit leaves.
+
+    With --json each reply is one JSON object on a line.
+
+    \b
+    Examples:
+      holdfast chat
+      holdfast chat --agent main --chat family
+      echo "What is my cat called?" | holdfast chat
+    """
+    from holdfast.cli.running import run
+
+    run(lambda: _chat(agent, chat, config, data, as_json=as_json), as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A line that is durable, with the events since before it was."""
+
+    message: "MessageId"
+    behind: int
+    feed: "Feed"
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    error: "HoldfastError"
+
+
+async def _chat(agent: str, chat: str, config: Path | None, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.cli.keyboard import Keyboard
+    from holdfast.cli.opening import config_of, folder_of, serving_or_visiting
+    from holdfast.cli.running import OK
+    from holdfast.cli.signals import on_signal
+
+    folder = folder_of(data)
+    settings = config_of(config, folder)
+    async with serving_or_visiting(folder, settings) as (runtime, is_serving):
+        talk = Talk(runtime, agent, chat, as_json=as_json)
+        await talk.greet(is_serving=is_serving)
+        with on_signal(talk.interrupt):
+            runtime.tasks.start(talk.listen(Keyboard()), name="chat")
+            await talk.answer()
+    return OK
+
+
+class Talk:
+    def __init__(self, runtime: "Runtime", agent: str, chat: str, *, as_json: bool) -> None:
+        self._runtime = runtime
+        self._agent = agent
+        self._chat = chat
+        self._as_json = as_json
+        self._is_prompting = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
+        self._turns: asyncio.Queue[Sent | Unsent | None] = asyncio.Queue()
+        self._pending = 0
+        self._stopped = False
+
+    async def greet(self, *, is_serving: bool) -> None:
+        """Who answers, and the end of what was said before."""
+        from holdfast.cli.output import print_heading, visible
+
+        sessions = await self._runtime.sessions(agent=self._agent, chat=self._chat)
+        live = next((session for session in sessions if session.live), None)
+        if self._as_json:
+            return
+        where = "answered here" if is_serving else "answered by the process that serves this data folder"
+        print_heading(f"{self._agent}, chat {self._chat}: {where}. /help shows the commands, /quit leaves.")
+        if live is not None:
+            start = max(0, live.committed_seq - HISTORY_ENTRIES)
+            for view in await self._runtime.history(live.id, after=start, limit=HISTORY_ENTRIES):
+                if view.entry.kind in {"user", "assistant", "notice"} and view.entry.text and not view.undone:
+                    who = {"user": "you", "assistant": self._agent}.get(view.entry.kind, view.entry.kind)
+                    print(f"{who}> {visible(view.entry.text)}")
+
+    # --- what is typed
+
+    async def listen(self, keyboard: "Keyboard") -> None:
+        """Make every line durable as it comes; ends the conversation at the end of the input."""
+        from holdfast.core.errors import HoldfastError
+
+        self._prompt()
+        try:
+            while (line := await keyboard.next_line()) is not None and line.strip() not in LEAVE:
+                if not line.strip():
+                    self._prompt()
+                    continue
+                try:
+                    await self._send(line)
+                except HoldfastError as error:
+                    self._pending += 1
+                    self._turns.put_nowait(Unsent(error))
+        finally:
+            self._turns.put_nowait(None)
+
+    async def _send(self, text: str) -> None:
+        from holdfast.core.inbound import Accepted, accepted_message
+
+        feed = self._runtime.events()
+        try:
+            outcome = await self._runtime.accept(self._chat, text, agent=self._agent)
+            message = accepted_message(outcome)
+        except BaseException:
+            feed.close()
+            raise
+        self._pending += 1
+        self._stopped = False
+        self._turns.put_nowait(Sent(message, outcome.queued_behind if isinstance(outcome, Accepted) else 0, feed))
+
+    def interrupt(self) -> None:
+        """Ctrl-C: the first stops what is running, the next one leaves."""
+        if self._pending and not self._stopped:
+            self._stopped = True
+            self._runtime.tasks.start(self._stop(), name="stop")
+        else:
+            self._turns.put_nowait(None)
+
+    async def _stop(self) -> None:
+        from holdfast.core.errors import HoldfastError
+
+        try:
+            await self._runtime.accept(self._chat, "/stop", agent=self._agent)
+        except HoldfastError as error:
+            self._pending += 1
+            self._turns.put_nowait(Unsent(error))
+
+    # --- what is answered
+
+    async def answer(self) -> None:
+        """Print the reply to each message in turn, as it is made."""
+        from holdfast.cli.output import print_error
+
+        while (item := await self._turns.get()) is not None:
+            if isinstance(item, Unsent):
+                print_error(item.error, as_json=self._as_json)
+            elif self._as_json:
+                await self._print_whole(item)
+            else:
+                await self._print_stream(item)
+            self._pending -= 1
+            self._prompt()
+
+    async def _print_whole(self, sent: Sent) -> None:
+        from holdfast.cli.output import print_json
+        from holdfast.ports.surface import message_view
+
+        sent.feed.close()
+        await self._runtime.reply_to(sent.message)
+        print_json(message_view(await self._runtime.trace(sent.message)))
+
+    async def _print_stream(self, sent: Sent) -> None:
+        from holdfast.cli.output import visible
+
+        if sent.behind:
+            print(f"(queued behind {sent.behind})", flush=True)
+        print(f"{self._agent}> ", end="", flush=True)
+        try:
+            async for delta in self._runtime.follow(sent.message, sent.feed):
+                if delta.restarted:
+                    print(f"\n(starting again)\n{self._agent}> ", end="")
+                print(visible(delta.text), end="", flush=True)
+        finally:
+            sent.feed.close()
+        print(flush=True)
+
+    def _prompt(self) -> None:
+        if self._is_prompting and not self._pending:
+            print("you> ", end="", flush=True)

@@ -1,0 +1,60 @@
+"""Opening the data folder for a command: beside a running process, or in its place where nobody serves."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from holdfast.app import has_store, make_agents, open_runtime
+from holdfast.config import FILE, Config, load_config
+from holdfast.core.errors import StoreBroken, StoreOwned, StorePathInvalid
+from holdfast.runtime import Runtime
+
+
+def folder_of(data: Path | None) -> Path:
+    if data is not None:
+        return data.expanduser()
+    from platformdirs import user_data_path
+
+    return user_data_path("holdfast", appauthor=False)
+
+
+def config_of(file: Path | None, folder: Path) -> Config:
+    """The configuration that was named, or the one in the data folder."""
+    if file is None and (folder / FILE).exists():
+        file = folder / FILE
+    return load_config(file)
+
+
+@asynccontextmanager
+async def visiting(data: Path | None, config: Path | None = None, *, make: bool = False) -> AsyncIterator[Runtime]:
+    """The store, without serving it. Only with `make` is a new one made."""
+    folder = folder_of(data)
+    if not make and folder.is_dir() and not has_store(folder):
+        raise StorePathInvalid(f"there is no Holdfast data in {folder} yet", path=str(folder))
+    if not make and not folder.exists():
+        raise StorePathInvalid(f"the folder {folder} does not exist", path=str(folder))
+    agents = make_agents(listed=config_of(config, folder).agents)
+    async with await open_runtime(folder, agents=agents, serve=False) as runtime:
+        yield runtime
+
+
+@asynccontextmanager
+async def serving(
+    folder: Path, config: Config, on_broken: Callable[[StoreBroken], None] | None = None
+) -> AsyncIterator[Runtime]:
+    """The store with its loops running here. Raises `StoreOwned` while another process serves it."""
+    agents = make_agents(listed=config.agents)
+    async with await open_runtime(folder, agents=agents, on_broken=on_broken) as runtime:
+        yield runtime
+
+
+@asynccontextmanager
+async def serving_or_visiting(folder: Path, config: Config) -> AsyncIterator[tuple[Runtime, bool]]:
+    """The runtime, and whether it serves: another process may be doing that already."""
+    agents = make_agents(listed=config.agents)
+    try:
+        runtime, is_serving = await open_runtime(folder, agents=agents), True
+    except StoreOwned:
+        runtime, is_serving = await open_runtime(folder, agents=agents, serve=False), False
+    async with runtime:
+        yield runtime, is_serving

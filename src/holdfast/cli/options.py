@@ -1,0 +1,24 @@
+"""Options that several commands share, and what their defaults mean."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", envvar="HOLDFAST_DATA", help="The data folder.", show_default="the user's data folder"),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        envvar="HOLDFAST_CONFIG",
+        help="The configuration.",
+        show_default="holdfast.toml in the data folder, if there is one",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+AgentName = Annotated[str, typer.Option("--agent", help="The agent.")]
+Chat = Annotated[str, typer.Option("--chat", help="The chat.")]
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]

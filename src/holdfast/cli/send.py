@@ -1,0 +1,99 @@
+"""`holdfast send`: leave one message in a chat's mailbox, and wait for the reply if asked to."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.options import AgentName, Chat, Config, Data, Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    text: str
+    agent: str
+    chat: str
+    sender: str
+    id: str | None
+
+
+def send(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to say; `-` reads it from stdin.")],
+    *,
+    agent: AgentName = "main",
+    chat: Chat = "terminal",
+    sender: Annotated[str, typer.Option("--sender", help="Who speaks.")] = "user",
+    id: Annotated[str | None, typer.Option("--id", help="Your id of the message: repeating it is safe.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the reply and print it.")] = False,
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Send a message to a chat.
+
+    It is durable when this returns, whether or not `holdfast up` runs.
+
+    With --wait the reply is waited for; where nobody serves the data folder, this command does until the reply is
+    there.
+
+    \b
+    Examples:
+      holdfast send "My cat is called Byron."
+      holdfast send --chat family --id 42 "What is my cat called?" --wait
+    """
+    from holdfast.cli.running import run
+
+    letter = Letter(text=_text(text), agent=agent, chat=chat, sender=sender, id=id)
+    work = _wait if wait else _leave
+    run(lambda: work(letter, config, data, as_json=as_json), as_json=as_json)
+
+
+def _text(given: str) -> str:
+    if given != "-":
+        return given
+    import sys
+
+    return sys.stdin.read()
+
+
+async def _leave(letter: Letter, config: Path | None, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.app import is_served
+    from holdfast.cli.opening import folder_of, visiting
+    from holdfast.cli.output import print_json
+    from holdfast.cli.running import OK
+    from holdfast.ports.surface import AcceptedMessage, accepted_view
+
+    async with visiting(data, config, make=True) as runtime:
+        outcome = accepted_view(
+            await runtime.accept(letter.chat, letter.text, agent=letter.agent, sender=letter.sender, id=letter.id)
+        )
+    if as_json:
+        print_json(outcome)
+        return OK
+    print(f"{outcome.status} {outcome.message}")
+    if isinstance(outcome, AcceptedMessage):
+        if outcome.queued_behind:
+            print(f"It waits behind {outcome.queued_behind} others.")
+        if not is_served(folder_of(data)):
+            print("No process serves this data folder now: the message waits until `holdfast up` runs.")
+    return OK
+
+
+async def _wait(letter: Letter, config: Path | None, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.cli.opening import config_of, folder_of, serving_or_visiting
+    from holdfast.cli.output import print_json, visible
+    from holdfast.cli.running import OK, WRONG
+    from holdfast.core.inbound import MessageState
+    from holdfast.ports.surface import message_view
+
+    folder = folder_of(data)
+    async with serving_or_visiting(folder, config_of(config, folder)) as (runtime, _):
+        message = await runtime.send(letter.chat, letter.text, agent=letter.agent, sender=letter.sender, id=letter.id)
+        reply = await runtime.reply_to(message)
+        trace = await runtime.trace(message)
+    if as_json:
+        print_json(message_view(trace))
+    else:
+        print(visible(reply))
+    return OK if trace.state in {MessageState.ANSWERED, MessageState.COMMAND} else WRONG

@@ -1,0 +1,29 @@
+"""`holdfast version`."""
+
+from holdfast.cli.options import Json
+
+
+def version(as_json: Json = False) -> None:
+    """Show the versions of Holdfast, Python and SQLite.
+
+    \b
+    Examples:
+      holdfast version --json
+    """
+    import platform
+
+    import apsw
+
+    import holdfast
+    from holdfast.cli.output import print_json
+
+    found = {
+        "holdfast": holdfast.__version__,
+        "python": platform.python_version(),
+        "sqlite": apsw.sqlite_lib_version(),
+        "system": platform.platform(),
+    }
+    if as_json:
+        print_json(found)
+    else:
+        print("\n".join(f"{name:<9} {value}" for name, value in found.items()))

@@ -1,0 +1,35 @@
+"""Deletion: the words go, the envelopes stay (D25). What was not delivered yet is cancelled; nothing is extracted.
+
+A branch of the session keeps its own words and loses those it inherited, so its summaries, which are made of
+both, are blanked too. Its undo count grows: contexts kept in RAM and summaries under way are void by that.
+"""
+
+from holdfast.core.ids import SessionId
+from holdfast.stores.script import Script, run
+
+BLANK_ENTRIES = "update entry set body = :blank, tokens = 0 where session = :session and kind <> 'undo'"
+BLANK_INBOUND = "update inbound set body = :blank where session = :session"
+BLANK_REPLIES = """
+update reply set body = :blank, state = case when state = 'pending' then 'failed' else state end
+ where session = :session"""
+BLANK_SUMMARIES = "update summary set body = :blank where session = :session"
+BRANCHES = """
+with recursive branch (id) as (
+  select id from session where parent_id = :session and fork_seq > 0
+  union
+  select session.id from session join branch on session.parent_id = branch.id where session.fork_seq > 0)"""
+BLANK_BRANCHES = f"{BRANCHES} update summary set body = :blank where session in (select id from branch)"
+VOID_BRANCHES = f"{BRANCHES} update session set undo_count = undo_count + 1 where id in (select id from branch)"
+CANCEL = """
+update delivery set state = 'dropped', reason = 'deleted' where stream = :session and state = 'scheduled'"""
+DELETED = """
+update session
+   set state = 'deleted', closed_at = :now, reason = 'deleted', title = null, title_key = null
+ where id = :session"""
+
+
+def blank_session(session: SessionId) -> Script[None]:
+    for blanking in (BLANK_ENTRIES, BLANK_INBOUND, BLANK_REPLIES, BLANK_SUMMARIES, BLANK_BRANCHES):
+        yield from run(blanking, session=session, blank=b"")
+    for ending in (VOID_BRANCHES, CANCEL, DELETED):
+        yield from run(ending, session=session)

@@ -1,0 +1,145 @@
+"""One history: from a seed to a verdict.
+
+seed -> workload and fault plan -> rough times -> healing -> rest -> checks. The verdict holds the digest of every
+choice that was made and of everything that was left in the database: the same seed gives the same digest (I18).
+"""
+
+import asyncio
+import logging
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.testing.faults import FaultPlan, draw
+from holdfast.testing.invariants import Evidence, judge
+from holdfast.testing.report import Violation
+from holdfast.testing.rows import Rows, read_rows
+from holdfast.testing.simloop import Deadlock, StepLimitReached
+from holdfast.testing.world import NODES, Surprises, World, scope
+
+SHARED_MEMORY = Path("/", "dev", "shm")  # a folder in RAM, where the system has one
+RECOVERY_S = 6.0  # longer than a lease and a poll
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of one history."""
+
+    seed: int
+    violations: tuple[Violation, ...]
+    digest: str
+    steps: int
+    virtual_s: float
+    kills: int
+    pauses: int
+    crashes: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)  # messages, turns, summaries and the like
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for databases that need not outlive the process."""
+    place = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="holdfast-sim-", dir=place) as folder:
+        yield Path(folder)
+
+
+def plan_of(seed: int) -> FaultPlan:
+    return draw(seed, scope(nodes_of(seed)))
+
+
+def nodes_of(seed: int) -> int:
+    return NODES + (1 if seed % 5 == 0 else 0)
+
+
+def run_history(seed: int, *, folder: Path, plan: FaultPlan | None = None) -> Verdict:
+    """Live through the history of a seed, or through another plan with the chance of that seed."""
+    _clear(folder)
+    world = World(seed, plan_of(seed) if plan is None else plan, folder, nodes=nodes_of(seed))
+    try:
+        with _noticing(world):
+            return _verdict(seed, world, _lived(world))
+    finally:
+        world.close()
+
+
+def _lived(world: World) -> list[Violation]:
+    """Live through it, then once more through a recovery that has nothing left to recover."""
+    try:
+        world.loop.run_until_complete(world.live_through())
+    except (Deadlock, StepLimitReached) as error:
+        return [Violation("I15", f"{type(error).__name__}: {error}")]
+    return []
+
+
+def _verdict(seed: int, world: World, violations: list[Violation]) -> Verdict:
+    rows = read_rows(world.observer())
+    digest = f"{world.loop.digest()}{rows.digest()}"
+    if not violations:
+        violations += [*_recovered_again(world, rows), *judge(evidence_of(world, rows))]
+    violations += [Violation("surprise", what) for what in dict.fromkeys(world.surprises)]
+    violations += [Violation("surprise", f"{e.where}: {e.error!r}") for e in world.loop.escaped]
+    return Verdict(
+        seed=seed,
+        violations=tuple(violations),
+        digest=digest,
+        steps=world.loop.steps,
+        virtual_s=world.rested_at,
+        kills=world.tally.kills,
+        pauses=world.tally.pauses,
+        crashes=world.tally.crashes,
+        counts=Counter({table: len(rows[table]) for table in ("inbound", "turn", "session", "summary", "delivery")}),
+    )
+
+
+def _recovered_again(world: World, rows: Rows) -> list[Violation]:
+    """I13: a process that starts on what recovery left finds nothing to do and changes nothing."""
+    world.stop()
+    world.revive(0)
+    try:
+        world.loop.run_until_complete(asyncio.sleep(RECOVERY_S))
+    except (Deadlock, StepLimitReached) as error:
+        return [Violation("I13", f"{type(error).__name__}: {error}")]
+    after = read_rows(world.observer())
+    if after.digest() == rows.digest():
+        return []
+    changed = [table for table in rows.tables if rows[table] != after[table]]
+    return [Violation("I13", f"a recovery after the recovery changed {', '.join(changed)}")]
+
+
+def evidence_of(world: World, rows: Rows) -> Evidence:
+    return Evidence(
+        rows=rows,
+        sent=list(world.platform.sent.values()),
+        recorded=world.platform.recorded,
+        asked=world.memory.asked,
+        effects=world.memory.effects,
+        claims=world.claims,
+        policies=world.policies,
+        stranded=world.stranded,
+    )
+
+
+@contextmanager
+def _noticing(world: World) -> Iterator[None]:
+    """Errors of loops are evidence; other log lines are not even made."""
+    logger = logging.getLogger("holdfast")
+    level, propagates = logger.level, logger.propagate
+    handler = Surprises(world.surprises.append)
+    logger.addHandler(handler)
+    logger.setLevel(logging.ERROR)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagates
+
+
+def _clear(folder: Path) -> None:
+    for file in folder.iterdir():
+        file.unlink()

@@ -1,0 +1,222 @@
+"""The invariants of a history (I1..I18), as pure functions over what it left in the database and what was seen.
+
+Each checker looks at `Evidence` and yields a sentence per contradiction. The evidence was gathered outside the
+runtime: rows read by another connection, acknowledgements seen by the platform, requests seen by the model, effects
+seen by tools. A checker knows no SQL and no loop, so it can be tried on evidence made by hand.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+from holdfast.core.ids import AgentName
+from holdfast.core.journal import Observed, Undone, UserSaid
+from holdfast.core.mailbox import Claim
+from holdfast.core.policy import AgentPolicy
+from holdfast.testing.models import TOOLS, Asked
+from holdfast.testing.platform import RecordedTurn, Sent
+from holdfast.testing.report import Violation
+from holdfast.testing.rows import Row, Rows, body_of
+
+Found: TypeAlias = Iterator[str]
+IN_TURN = frozenset({"answered", "failed", "interrupted"})
+TERMINAL = IN_TURN | {"command", "observed", "held", "refused"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    rows: Rows
+    sent: Sequence[Sent]
+    recorded: Sequence[RecordedTurn] = ()
+    asked: Sequence[Asked] = ()
+    effects: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    claims: Sequence[Claim] = ()
+    policies: Mapping[AgentName, AgentPolicy] = field(default_factory=dict)
+    stranded: str | None = None
+
+
+def judge(evidence: Evidence) -> list[Violation]:
+    return [Violation(name, what) for name, check in CHECKS for what in check(evidence)]
+
+
+# --- I1, I2: what was acknowledged ---------------------------------------------------------------------------------
+
+
+def acknowledged_is_kept(evidence: Evidence) -> Found:
+    """I1: each acknowledged message has exactly one row, and a state that is final."""
+    rows = evidence.rows.by("inbound", "event_id")
+    for sent in evidence.sent:
+        kept = rows.get(sent.say.event_id, [])
+        if sent.acked_at is None or len(kept) != 1:
+            yield f"{sent.say.event_id} was acknowledged at {sent.acked_at} and has {len(kept)} rows"
+            continue
+        if kept[0]["state"] not in TERMINAL:
+            yield f"{sent.say.event_id} is {kept[0]['state']} at rest"
+        if kept[0]["state"] == "refused" and not kept[0]["reason"]:
+            yield f"{sent.say.event_id} is refused without a reason"
+        if sent.message and kept[0]["message"] != sent.message:
+            yield f"{sent.say.event_id} was acknowledged as {sent.message} and kept as {kept[0]['message']}"
+        yield from (f"{sent.say.event_id}: {what}" for what in sent.wrong)
+
+
+def identity_is_unique(evidence: Evidence) -> Found:
+    """I2: one row per identity; each message is in at most one turn, and an answered one in exactly one."""
+    for identity, kept in evidence.rows.by("inbound", "account", "conversation", "event_id").items():
+        if len(kept) > 1:
+            yield f"{identity} has {len(kept)} rows"
+    said = said_by_message(evidence.rows)
+    texts = {sent.say.event_id: sent.say.text for sent in evidence.sent}
+    gone = deleted_lines(evidence.rows)
+    for row in evidence.rows["inbound"]:
+        if row["session"] in gone:
+            continue
+        entries = said.get(row["message"], [])
+        turns = {(entry["session"], entry["turn"]) for entry in entries}
+        expected = {(row["session"], row["turn"])} if row["state"] in IN_TURN else set()
+        if row["state"] in {"observed", "held"}:
+            expected = {(row["session"], 0)}
+        if turns != expected:
+            yield f"{row['event_id']} ({row['state']}) is journaled in {sorted(turns)}, not in {sorted(expected)}"
+        if row["kind"] != "command" and expected and [body_of(entry).text for entry in entries] != [texts.get(row["event_id"])]:  # type: ignore[union-attr]  # fmt: skip
+            yield f"{row['event_id']} is journaled with another text, or twice"
+
+
+def said_by_message(rows: Rows) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = defaultdict(list)
+    for entry in rows["entry"]:
+        if entry["kind"] in {"user", "observed"}:
+            body = body_of(entry)
+            if isinstance(body, UserSaid | Observed) and body.message:
+                found[body.message].append(entry)
+    return found
+
+
+def deleted_lines(rows: Rows) -> set[str]:
+    return {row["id"] for row in rows["session"] if row["state"] == "deleted"}
+
+
+# --- I3: order -----------------------------------------------------------------------------------------------------
+
+
+def nothing_is_missing(evidence: Evidence) -> Found:
+    """I3: turns without gaps and entries without gaps, in each session from its fork on."""
+    turns, entries = evidence.rows.by("turn", "session"), evidence.rows.by("entry", "session")
+    for session in evidence.rows["session"]:
+        numbers = [row["n"] for row in turns.get(session["id"], [])]
+        if numbers != list(range(session["fork_turn"] + 1, session["turns"] + 1)):
+            yield f"{session['id']} has the turns {numbers} from fork {session['fork_turn']} to {session['turns']}"
+        seqs = [row["seq"] for row in entries.get(session["id"], [])]
+        if seqs != list(range(session["fork_seq"] + 1, session["last_seq"] + 1)):
+            yield f"{session['id']} has the entries {seqs} from {session['fork_seq']} to {session['last_seq']}"
+        spans = [(row["first_seq"], row["last_seq"]) for row in turns.get(session["id"], [])]
+        for entry in entries.get(session["id"], []):
+            inside = entry["turn"] == 0 or any(
+                row["n"] == entry["turn"] and row["first_seq"] <= entry["seq"] <= row["last_seq"]
+                for row in turns.get(session["id"], [])
+            )
+            if not inside:
+                yield f"entry {entry['seq']} of {session['id']} is outside its turn {entry['turn']}"
+        if any(later[0] <= earlier[1] for earlier, later in pairwise(spans)):
+            yield f"turns of {session['id']} overlap: {spans}"
+
+
+def order_is_kept(evidence: Evidence) -> Found:
+    """I3: what a chat said is journaled in the order in which it was accepted, across sessions."""
+    said = said_by_message(evidence.rows)
+    replies = {row["message"]: row["rowid"] for row in evidence.rows["reply"]}
+    for mailbox, kept in evidence.rows.by("inbound", "mailbox").items():
+        in_order = sorted(kept, key=lambda row: row["seq"])
+        if [row["seq"] for row in in_order] != list(range(1, len(in_order) + 1)):
+            yield f"the messages of {mailbox} are numbered {[row['seq'] for row in in_order]}"
+        journaled = [(row["event_id"], said[row["message"]][0]["rowid"]) for row in in_order if row["message"] in said]
+        yield from (f"{b[0]} is journaled before {a[0]}" for a, b in pairwise(journaled) if b[1] < a[1])
+        queued = [row for row in in_order if row["kind"] != "signal" and row["message"] in replies]
+        yield from (
+            f"{b['event_id']} is answered before {a['event_id']}"
+            for a, b in pairwise(queued)
+            if replies[b["message"]] < replies[a["message"]]
+        )
+
+
+def acceptance_follows_time(evidence: Evidence) -> Found:
+    """I3: a message that was first sent after another one was acknowledged stands behind it."""
+    seqs = {row["event_id"]: row["seq"] for row in evidence.rows["inbound"]}
+    by_chat: dict[Any, list[Sent]] = defaultdict(list)
+    for sent in evidence.sent:
+        if sent.say.event_id in seqs:
+            by_chat[sent.say.chat].append(sent)
+    for several in by_chat.values():
+        for early in several:
+            for late in several:
+                after = early.acked_at is not None and early.acked_at < late.first_at
+                if after and seqs[late.say.event_id] < seqs[early.say.event_id]:
+                    yield f"{late.say.event_id} was sent after {early.say.event_id} was acknowledged and stands before"
+
+
+# --- I4, I14: fences -----------------------------------------------------------------------------------------------
+
+
+def fences_hold(evidence: Evidence) -> Found:
+    """I4: the writer's fence is the lease's, and never goes back within a mailbox."""
+    for table, number in (("entry", "seq"), ("turn", "n")):
+        for row in evidence.rows[table]:
+            if row["fence"] != row["lease_fence"]:
+                yield f"{table} {row['session']}/{row[number]}: fence {row['fence']}, lease {row['lease_fence']}"
+    homes = {(row["session"], row["n"]): row["mailbox"] for row in evidence.rows["turn"]}
+    newest: dict[str, int] = {}
+    for entry in evidence.rows["entry"]:  # in the order in which they were written
+        mailbox = homes.get((entry["session"], entry["turn"]))
+        if mailbox is not None:
+            if entry["fence"] < newest.get(mailbox, 0):
+                yield f"entry {entry['session']}/{entry['seq']}: fence {entry['fence']} after {newest[mailbox]}"
+            newest[mailbox] = max(newest.get(mailbox, 0), entry["fence"])
+
+
+def claims_are_single(evidence: Evidence) -> Found:
+    """I14: a fence belongs to one node, fences grow, and no mailbox has a fence that was never given."""
+    owners: dict[tuple[str, int], set[str]] = defaultdict(set)
+    highest: Counter[str] = Counter()
+    for claim in evidence.claims:
+        owners[claim.mailbox, claim.fence].add(claim.node)
+        highest[claim.mailbox] = max(highest[claim.mailbox], claim.fence)
+    for (mailbox, fence), nodes in owners.items():
+        if len(nodes) > 1:
+            yield f"fence {fence} of {mailbox} was given to {len(nodes)} nodes"
+    for row in evidence.rows["mailbox"]:
+        if row["fence"] < highest[row["id"]]:
+            yield f"{row['id']} has fence {row['fence']}; {highest[row['id']]} was given"
+
+
+# --- I12, I15: the file, and rest ----------------------------------------------------------------------------------
+
+
+def file_is_whole(evidence: Evidence) -> Found:
+    if evidence.rows.integrity != "ok":
+        yield evidence.rows.integrity
+
+
+def world_is_at_rest(evidence: Evidence) -> Found:
+    """I15: after healing everything comes to an end, and the counters agree with what they count."""
+    if evidence.stranded:
+        yield f"still to do after healing: {evidence.stranded}"
+    waiting = Counter(row["mailbox"] for row in evidence.rows["inbound"] if row["state"] in {"waiting", "in_turn"})
+    for box in evidence.rows["mailbox"]:
+        if box["depth"] != waiting[box["id"]]:
+            yield f"{box['id']} says depth {box['depth']} and holds {waiting[box['id']]}"
+        if (box["ready_at"] is not None) != (box["depth"] > 0):
+            yield f"{box['id']} has depth {box['depth']} and ready_at {box['ready_at']}"
+
+
+CHECKS: tuple[tuple[str, Callable[[Evidence], Found]], ...] = (
+    ("I1", acknowledged_is_kept),
+    ("I2", identity_is_unique),
+    ("I3", nothing_is_missing),
+    ("I3", order_is_kept),
+    ("I3", acceptance_follows_time),
+    ("I4", fences_hold),
+    ("I14", claims_are_single),
+    ("I12", file_is_whole),
+    ("I15", world_is_at_rest),
+)

@@ -1,0 +1,169 @@
+"""A model and tools for histories: they answer from what they are shown, fail as the plan says, and remember all.
+
+The same question gets the same answer in every run, whatever else happens around it. What they remember belongs
+to the world, not to a node: a model's vendor and a tool's far end do not die with the process that asks.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+
+from holdfast import log
+from holdfast.core.context import ModelMessage
+from holdfast.core.errors import ModelFailed
+from holdfast.core.journal import ToolCall, estimate_tokens
+from holdfast.core.turn import Usage
+from holdfast.ports.model import Answer, ModelEvent, ModelRequest, Task, TextDelta, ToolSpec
+from holdfast.ports.tool import ToolContext, ToolOutcome
+from holdfast.testing.faults import ModelFailure, ModelFault
+from holdfast.testing.workload import FILLER, marks_in
+
+FOREVER_S = 10_000.0
+TOOLS = {"look": True, "pay": False}  # name -> idempotent
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request, with the session and turn that the asking worker had pinned."""
+
+    at_ms: int
+    task: Task
+    session: str
+    turn: int
+    operation: str
+    messages: tuple[ModelMessage, ...]
+    answered: str | None = None
+
+
+@dataclass(slots=True)
+class Memory:
+    """What the outside saw: every request to the model, and every effect of a tool by its call."""
+
+    asked: list[Asked] = field(default_factory=list)
+    effects: Counter[tuple[str, str]] = field(default_factory=Counter)
+    calls: int = 0
+
+
+class FakeModel:
+    """Implements `Model`. Texts wish for tools by name: `m07 use pay`."""
+
+    name = "fake"
+
+    def __init__(
+        self, seed: int | str, memory: Memory, now_ms: Callable[[], int], fault: Callable[[], ModelFault | None]
+    ) -> None:
+        self._seed = seed
+        self._memory = memory
+        self._now_ms = now_ms
+        self._fault = fault
+
+    async def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self._remember(request)
+        rng = random.Random(f"{self._seed}/{_key(request.messages)}")
+        fault = self._fault()
+        await asyncio.sleep(_delay_s(rng, fault))
+        if fault is not None and fault.failure is ModelFailure.RAISES:
+            raise ModelFailed("the fake model is told to fail")
+        answer = self._answer(request, rng)
+        if fault is not None and fault.failure is ModelFailure.EMPTY:
+            answer = Answer(text="")
+        if fault is not None and fault.failure is ModelFailure.GARBAGE:
+            if request.task is Task.REPLY:
+                yield TextDelta("gar")
+                return
+            answer = Answer(text=FILLER * 40)  # an oversized summary
+        half = len(answer.text) // 2
+        for part in (answer.text[:half], answer.text[half:]):
+            if part:
+                yield TextDelta(part)
+                await asyncio.sleep(rng.random() * 0.1)
+        yield answer
+
+    def _remember(self, request: ModelRequest) -> None:
+        pins = log.pins()
+        self._memory.asked.append(
+            Asked(
+                at_ms=self._now_ms(),
+                task=request.task,
+                session=str(pins.get("session", "")),
+                turn=int(str(pins.get("turn", 0))),
+                operation=str(pins.get("operation", "")),
+                messages=request.messages,
+            )
+        )
+
+    def _answer(self, request: ModelRequest, rng: random.Random) -> Answer:
+        if request.task is Task.SUMMARY:
+            text = "said: " + " ".join(marks_said(request.messages))
+            return Answer(text=text, usage=_usage(request.messages, text, rng))
+        wishes = _wishes(request.messages)
+        if wishes:
+            calls = tuple(self._call(name, rng) for name in wishes)
+            return Answer(text=rng.choice(("", "let me see")), calls=calls, usage=_usage(request.messages, "", rng))
+        text = f"re {_last_mark(request.messages)} {FILLER[: rng.randrange(90)]}".strip()
+        return Answer(text=text, usage=_usage(request.messages, text, rng))
+
+    def _call(self, name: str, rng: random.Random) -> ToolCall:
+        self._memory.calls += 1
+        arguments = "{}" if rng.random() < 0.9 else "{not json"
+        return ToolCall(id=f"call{self._memory.calls}", name=name, arguments=arguments)
+
+
+def marks_said(messages: Sequence[ModelMessage]) -> list[str]:
+    """The marks of everything people said, summaries included, in order; replies and tools quote nothing."""
+    return [mark for message in messages if message.role in {"system", "user"} for mark in marks_in(message.content)]
+
+
+def _last_mark(messages: Sequence[ModelMessage]) -> str:
+    marks = [marks_in(message.content) for message in messages if message.role == "user"]
+    return "".join(f"[{mark[0][1:]}]" for mark in marks[-1:] if mark)
+
+
+def _wishes(messages: Sequence[ModelMessage]) -> list[str]:
+    """The tools that the newest text wishes for, unless it has had them already."""
+    last = max((n for n, message in enumerate(messages) if message.role == "user"), default=-1)
+    if last < 0 or any(message.role == "tool" for message in messages[last:]):
+        return []
+    return [name for name in TOOLS if f" {name}" in messages[last].content.partition(" use")[2]]
+
+
+def _key(messages: Sequence[ModelMessage]) -> str:
+    return f"{len(messages)}/{messages[-1].content if messages else ''}"
+
+
+def _delay_s(rng: random.Random, fault: ModelFault | None) -> float:
+    if fault is None or fault.failure not in {ModelFailure.SILENT, ModelFailure.SLOW}:
+        return rng.random() * rng.choice((0.05, 0.5, 1.5))
+    return FOREVER_S if fault.failure is ModelFailure.SILENT else fault.delay_ms / 1000
+
+
+def _usage(messages: Sequence[ModelMessage], text: str, rng: random.Random) -> Usage:
+    """What a vendor reports: nothing, or a count of its own that differs from ours."""
+    counted = sum(estimate_tokens(message.content) for message in messages)
+    return Usage(tokens_in=rng.choice((0, counted, int(counted * 1.2))), tokens_out=estimate_tokens(text))
+
+
+class FakeTools:
+    """Implements `Tools`. An effect counts as soon as it happened, heard of or not."""
+
+    def __init__(self, seed: int | str, memory: Memory) -> None:
+        self._seed = seed
+        self._memory = memory
+
+    def specs(self, agent: str) -> tuple[ToolSpec, ...]:
+        del agent
+        return tuple(ToolSpec(name=name, description=name, parameters={}) for name in TOOLS)
+
+    def is_idempotent(self, name: str) -> bool:
+        return TOOLS.get(name, False)
+
+    async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
+        rng = random.Random(f"{self._seed}/tool/{context.call}")
+        if arguments != "{}":
+            return ToolOutcome("unusable arguments", ok=False)
+        await asyncio.sleep(rng.random() * 0.3)
+        self._memory.effects[name, context.call] += 1
+        await asyncio.sleep(rng.random() * (0.3 if rng.random() < 0.9 else 8))
+        return ToolOutcome(f"{name} did it")

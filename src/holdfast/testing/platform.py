@@ -1,0 +1,203 @@
+"""A chat platform that delivers at least once: again until it is acknowledged, sometimes anyway, in any order.
+
+It talks to any live node, gives up waiting after a while and asks another one. What it saw is what a person would
+hold us to: when a message was first sent, when it was acknowledged, and with which outcome.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ids import SessionId
+from holdfast.core.inbound import Accepted, AcceptOutcome, Conflict, Duplicate, MailboxFull, TooMany
+from holdfast.core.journal import AssistantSaid, UserSaid
+from holdfast.core.turn import Principal, Recorded, TurnRecord
+from holdfast.loops.gateway import Received
+from holdfast.runtime import Runtime
+from holdfast.testing.armed import Armed
+from holdfast.testing.faults import PlatformFailure
+from holdfast.testing.node import NodeDown, SimNode
+from holdfast.testing.workload import RECORDED_TURNS, Say, mark_of
+
+WAIT_S = 3.0
+AGAIN_S_MAX = 1.5
+ATTEMPTS_MAX = 200
+
+Live: TypeAlias = Callable[[], Sequence[tuple[SimNode, Runtime]]]
+
+
+@dataclass(slots=True)
+class Sent:
+    """What the platform knows of one message."""
+
+    say: Say
+    first_at: float
+    acked_at: float | None = None
+    message: str = ""  # our id, as the acknowledgement named it
+    refusals: int = 0
+    recorded_refusal: bool = False
+    attempts: int = 0
+    wrong: list[str] = field(default_factory=list)  # answers that no honest gateway gives
+
+
+@dataclass(slots=True)
+class RecordedTurn:
+    key: str
+    session: str
+    mark: str
+    turn: int | None = None
+    wrong: list[str] = field(default_factory=list)
+
+
+class Platform:
+    def __init__(self, seed: int | str, armed: Armed, live: Live) -> None:
+        self._seed = seed
+        self._armed = armed
+        self._live = live
+        self.sent: dict[str, Sent] = {}
+        self.recorded: list[RecordedTurn] = []
+
+    # --- messages
+
+    async def deliver(self, say: Say) -> None:
+        rng = random.Random(f"{self._seed}/platform/{say.n}")
+        fault = self._armed.at_message(say.n)
+        failure = fault.failure if fault else None
+        late_s = fault.delay_ms / 1000 if fault and failure is PlatformFailure.LATE else 0.0
+        await asyncio.sleep(say.at_ms / 1000 + late_s)
+        sent = self.sent[say.event_id] = Sent(say, asyncio.get_running_loop().time())
+        await self._until_acknowledged(sent, rng)
+        if failure is PlatformFailure.ACK_LOST:
+            await self._until_acknowledged(sent, rng)
+        if fault and failure is PlatformFailure.REDELIVERED:
+            await asyncio.sleep(fault.delay_ms / 1000)
+            await self._until_acknowledged(sent, rng)
+        if say.conflicts:
+            await asyncio.sleep(rng.random() * 3)
+            await self._conflict(sent, rng)
+
+    async def _until_acknowledged(self, sent: Sent, rng: random.Random) -> None:
+        for _ in range(ATTEMPTS_MAX):
+            outcome = await self._try(sent.say, sent.say.text, rng)
+            sent.attempts += 1
+            if outcome is not None and self._is_final(sent, outcome):
+                return
+            await asyncio.sleep(rng.random() * AGAIN_S_MAX)
+        sent.wrong.append(f"not acknowledged in {ATTEMPTS_MAX} attempts")
+
+    def _is_final(self, sent: Sent, outcome: AcceptOutcome | HoldfastError) -> bool:
+        match outcome:
+            case Accepted(message=message) | Duplicate(message=message):
+                if sent.message not in ("", message):
+                    sent.wrong.append(f"acknowledged as {sent.message} and as {message}")
+                if isinstance(outcome, Accepted) and sent.acked_at is not None:
+                    sent.wrong.append(f"accepted again as {message} after its acknowledgement")
+                sent.message = message
+            case MailboxFull(recorded=True) | TooMany(recorded=True):
+                sent.recorded_refusal = True
+            case MailboxFull() | TooMany():
+                sent.refusals += 1
+                return False
+            case Conflict():
+                sent.wrong.append("its own text is called a conflict")
+            case _:
+                sent.wrong.append(f"refused with {outcome!r}")
+        if sent.acked_at is None:
+            sent.acked_at = asyncio.get_running_loop().time()
+        return True
+
+    async def _conflict(self, sent: Sent, rng: random.Random) -> None:
+        """The same event id with another text: refused, and nothing changes."""
+        for _ in range(ATTEMPTS_MAX):
+            outcome = await self._try(sent.say, f"{sent.say.text} (edited)", rng)
+            if outcome is not None:
+                if not isinstance(outcome, Conflict):
+                    sent.wrong.append(f"another text under its id gave {outcome!r}")
+                return
+            await asyncio.sleep(rng.random() * AGAIN_S_MAX)
+
+    async def _try(self, say: Say, text: str, rng: random.Random) -> AcceptOutcome | HoldfastError | None:
+        received = Received(
+            address=say.chat.address,
+            event_id=say.event_id,
+            sender=say.sender,
+            text=text,
+            addressed=say.addressed,
+            human=say.human,
+            refuse_durably=say.chat.durably,
+        )
+        found = self._pick(rng)
+        if found is None:
+            return None
+        node, runtime = found
+
+        async def accept() -> AcceptOutcome | HoldfastError:
+            try:
+                return await runtime.gateway.accept(received)
+            except HoldfastError as error:
+                return error
+
+        try:
+            async with asyncio.timeout(WAIT_S):
+                return await node.call(accept(), name=f"accept {say.event_id}")
+        except (NodeDown, TimeoutError):
+            return None
+
+    def _pick(self, rng: random.Random) -> tuple[SimNode, Runtime] | None:
+        live = self._live()
+        return live[int(rng.random() * len(live))] if live else None
+
+    # --- a writer without a mailbox
+
+    async def record(self, session: str, *, purpose: str, agent: str) -> None:
+        """Record turns one after the other, each again until it is confirmed, sometimes once more (D8)."""
+        rng = random.Random(f"{self._seed}/recorder")
+        for n in range(RECORDED_TURNS):
+            await asyncio.sleep(rng.random() * 4)
+            turn = RecordedTurn(key=f"k{n}", session=session, mark=mark_of(900 + n))
+            self.recorded.append(turn)
+            record = TurnRecord(
+                session=SessionId(session),
+                agent=agent,
+                key=turn.key,
+                entries=(UserSaid(text=turn.mark, principal="ghost"), AssistantSaid(text="noted")),
+                principal=Principal(rng.choice(("ghost", "spook"))),
+                place="attic",
+                purpose=purpose,
+            )
+            for _ in range(1 if rng.random() < 0.7 else 2):
+                await self._record_once(turn, record, rng)
+
+    async def _record_once(self, turn: RecordedTurn, record: TurnRecord, rng: random.Random) -> None:
+        for _ in range(ATTEMPTS_MAX):
+            outcome = await self._try_record(record, rng)
+            if isinstance(outcome, Recorded):
+                if turn.turn not in (None, outcome.turn):
+                    turn.wrong.append(f"{turn.key} is turn {turn.turn} and turn {outcome.turn}")
+                turn.turn = outcome.turn
+                return
+            if outcome is not None:
+                turn.wrong.append(f"{turn.key} was refused with {outcome!r}")
+                return
+            await asyncio.sleep(rng.random() * AGAIN_S_MAX)
+
+    async def _try_record(self, record: TurnRecord, rng: random.Random) -> Recorded | HoldfastError | None:
+        found = self._pick(rng)
+        if found is None:
+            return None
+        node, runtime = found
+
+        async def write() -> Recorded | HoldfastError:
+            try:
+                return await runtime.record_turn(record)
+            except HoldfastError as error:
+                return error
+
+        try:
+            async with asyncio.timeout(WAIT_S):
+                return await node.call(write(), name=f"record {record.key}")
+        except (NodeDown, TimeoutError):
+            return None

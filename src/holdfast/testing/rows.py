@@ -1,0 +1,87 @@
+"""What a history left in the database, read as plain values by a connection of its own."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, TypeAlias
+
+import apsw
+
+from holdfast.core.journal import AnyBody, decode_body
+
+Row: TypeAlias = dict[str, Any]
+
+TABLES = (
+    "address",
+    "cursor",
+    "delivery",
+    "entry",
+    "inbound",
+    "mailbox",
+    "operation",
+    "reply",
+    "session",
+    "summary",
+    "tombstone",
+    "turn",
+)
+# Which node holds or held what is no part of the outcome; a restart may change it.
+PASSING = {"mailbox": {"owner", "claim", "claimed_at"}}
+UNFINISHED = """
+select 'mailbox ' || id || ' holds ' || depth from mailbox where depth <> 0
+union all select 'mailbox ' || id || ' is claimed by ' || owner from mailbox where owner is not null
+union all select 'message ' || message || ' is ' || state from inbound where state in ('waiting', 'in_turn')
+union all select 'turn ' || open_turn || ' of ' || id || ' is open' from session where open_turn is not null
+union all select 'operation ' || id || ' is open' from operation where ended_at is null
+limit 1"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Every row of the tables that matter, in the order in which it was written."""
+
+    tables: dict[str, list[Row]]
+    integrity: str
+
+    def __getitem__(self, table: str) -> list[Row]:
+        return self.tables[table]
+
+    def by(self, table: str, *columns: str) -> dict[Any, list[Row]]:
+        grouped: dict[Any, list[Row]] = defaultdict(list)
+        for row in self.tables[table]:
+            key = row[columns[0]] if len(columns) == 1 else tuple(row[column] for column in columns)
+            grouped[key].append(row)
+        return grouped
+
+    def digest(self) -> str:
+        kept = blake2b(digest_size=16)
+        for table in TABLES:
+            for row in self.tables[table]:
+                shown = [value for name, value in row.items() if name not in PASSING.get(table, ())]
+                kept.update(repr(shown).encode())
+        return kept.hexdigest()
+
+
+def read_rows(db: apsw.Connection) -> Rows:
+    tables = {table: _rows(db, f"select rowid as rowid, * from {table} order by rowid") for table in TABLES}  # noqa: S608
+    return Rows(tables, str(_rows(db, "pragma integrity_check")[0]["integrity_check"]))
+
+
+def _rows(db: apsw.Connection, sql: str) -> list[Row]:
+    cursor = db.execute(sql)
+    found: list[Row] = []
+    names: list[str] = []
+    for values in cursor:
+        names = names or [column[0] for column in cursor.get_description()]
+        found.append(dict(zip(names, values, strict=True)))
+    return found
+
+
+def unfinished(db: apsw.Connection) -> str | None:
+    """The first thing that is still to do."""
+    found = db.execute(UNFINISHED).fetchall()
+    return str(found[0][0]) if found else None
+
+
+def body_of(entry: Row) -> AnyBody:
+    return decode_body(entry["kind"], bytes(entry["body"]))

@@ -1,0 +1,175 @@
+"""What people do in a history: who says what, where and when, drawn from a seed.
+
+Every message has a number and draws its own chance from it, so leaving one out of a plan moves no other.
+Plain texts begin with a mark (`m07`) that is unique in the history: wherever a text turns up, in a journal, a
+request to the model or a summary, its mark says which message it was.
+"""
+
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.core.command import parse_command
+from holdfast.core.compress import Thresholds
+from holdfast.core.delivery import DeliveryPolicy
+from holdfast.core.ids import AgentName, Provider
+from holdfast.core.inbound import Kind, Limits, kind_of
+from holdfast.core.key import Address
+from holdfast.core.policy import AgentPolicy, Arrivals, RetryPolicy, TurnPolicy
+
+MARK = re.compile(r"\bm\d{2,}\b")
+FILLER = "so it goes on and on for a while about nothing in particular until it stops "
+HORIZON_MS = 12_000  # within this time everything is said
+MESSAGES = 22
+RECORDED_TURNS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    agent: str
+    type: str
+    name: str
+    durably: bool = False  # its platform cannot be refused, so a refusal is a durable row (D2)
+
+    @property
+    def address(self) -> Address:
+        return Address(agent=AgentName(self.agent), channel="sim", type=self.type, chat=self.name)
+
+
+CHATS = (
+    Chat("fern", "dm", "home"),
+    Chat("fern", "group", "club", durably=True),
+    Chat("moss", "dm", "desk"),
+    Chat("reed", "dm", "yard"),
+)
+CHAT_WEIGHTS = (5, 3, 4, 3)
+SENDERS = {"home": ("ada",), "club": ("ada", "bob"), "desk": ("ada", "cy"), "yard": ("bob",)}
+TITLES = ("alpha", "Beta")
+COMMANDS = (
+    ("/new", 5),
+    ("/undo", 3),
+    ("/undo 2", 1),
+    ("/branch", 3),
+    ("/branch alpha", 1),
+    ("/title alpha", 2),
+    ("/title Beta", 2),
+    ("/resume alpha", 3),
+    ("/resume beta", 2),
+    ("/retry", 4),
+    ("/compress", 4),
+    ("/delete", 1),
+    ("/help", 1),
+    ("/status", 2),
+    ("/stop", 3),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """The n-th message of the workload."""
+
+    n: int
+    at_ms: int
+    chat: Chat
+    sender: str
+    text: str
+    addressed: bool
+    human: bool
+    conflicts: bool  # the same event id comes again with another text
+
+    @property
+    def event_id(self) -> str:
+        return f"e{self.n}"
+
+    @property
+    def mark(self) -> str:
+        return mark_of(self.n)
+
+    @property
+    def kind(self) -> Kind:
+        return kind_of(self.text, addressed=self.addressed)
+
+
+def mark_of(n: int) -> str:
+    return f"m{n:02d}"
+
+
+def marks_in(text: str) -> list[str]:
+    return MARK.findall(text)
+
+
+def say(seed: int | str, n: int) -> Say:
+    rng = random.Random(f"{seed}/say/{n}")
+    chat = rng.choices(CHATS, CHAT_WEIGHTS)[0]
+    text = _text(rng, n)
+    # Bursts: everything that is said in the same second falls on the same instant.
+    at_ms = rng.randrange(HORIZON_MS)
+    if rng.random() < 0.35:
+        at_ms -= at_ms % 2_000
+    return Say(
+        n=n,
+        at_ms=at_ms,
+        chat=chat,
+        sender=rng.choice(SENDERS[chat.name]),
+        text=text,
+        addressed=chat.type == "dm" or rng.random() < 0.7,
+        human=rng.random() < 0.85,
+        conflicts=rng.random() < 0.08,
+    )
+
+
+def _text(rng: random.Random, n: int) -> str:
+    if rng.random() < 0.28:
+        words, weights = zip(*COMMANDS, strict=True)
+        return str(rng.choices(words, weights)[0])
+    length = rng.choice((0, 10, 60, 160)) if rng.random() < 0.9 else 700
+    wish = rng.choices(("", " use look", " use pay", " use pay look"), (7, 1, 1, 1))[0]
+    return f"{mark_of(n)}{wish} {(FILLER * 10)[:length]}".strip()
+
+
+def policies(seed: int | str) -> dict[AgentName, AgentPolicy]:
+    """One agent queues; the others get a policy for arrivals, windows and providers by chance."""
+    rng = random.Random(f"{seed}/policies")
+    arrivals = {"fern": Arrivals.QUEUE, "moss": rng.choice(list(Arrivals)), "reed": rng.choice(list(Arrivals))}
+    return {AgentName(name): _policy(rng, chosen) for name, chosen in arrivals.items()}
+
+
+def _policy(rng: random.Random, arrivals: Arrivals) -> AgentPolicy:
+    return AgentPolicy(
+        instructions=rng.choice(("", "Be brief.")),
+        turn=TurnPolicy(
+            arrivals=arrivals,
+            turn_attempts_max=3,
+            model_attempts_max=2,
+            model_wait_ms=5_000,
+            tool_wait_ms=4_000,
+            steps_max=5,
+            unattended_max=2,
+            retry=RetryPolicy(delay_ms_base=200, delay_ms_max=1_000),
+        ),
+        thresholds=Thresholds(
+            context_tokens=rng.choice((160, 240, 320)),
+            soft=0.5,
+            hard=0.8,
+            keep=0.2,
+            summary=0.3,
+            summariser_wait_ms=2_500,
+            failed_pause_ms=2_000,
+        ),
+        limits=Limits(mailbox_depth_max=rng.choice((3, 6, 50)), window_ms=5_000, window_messages_max=12),
+        deliveries=tuple(_deliveries(rng)),
+    )
+
+
+def _deliveries(rng: random.Random) -> Iterator[DeliveryPolicy]:
+    if rng.random() < 0.9:
+        yield DeliveryPolicy(provider=Provider("swift"), every_turns=1)
+    if rng.random() < 0.9:
+        yield DeliveryPolicy(provider=Provider("slow"), every_turns=3)
+
+
+def verb_of(text: str) -> str:
+    """The command that a text is, or nothing."""
+    command = parse_command(text)
+    return command.verb.value if command else ""

@@ -1,0 +1,306 @@
+"""The world of one history: nodes on one database file, people, a model, and what goes wrong between them.
+
+A node is the real runtime, assembled as a process assembles it, over simulated ports: the loop's clock, seeded
+chance, tasks that can be killed. Each node has its own connection to the same SQLite file. Every port that a node
+uses is wrapped, so it can die before and after each verb and before each statement of a transaction.
+
+After the faults the world heals: paused nodes go on, dead ones start again, and everything that was accepted has
+to come to an end within `REST_S` virtual seconds.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from contextvars import Context
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import apsw
+
+from holdfast.app import assemble
+from holdfast.core.ids import NodeId
+from holdfast.core.mailbox import Claim
+from holdfast.loops.agents import Agent, Agents
+from holdfast.ports.store import Store
+from holdfast.ports.tool import Tools
+from holdfast.runtime import Runtime
+from holdfast.stores.sqlite.connection import open_connection
+from holdfast.stores.sqlite.inline import InlineDatabase
+from holdfast.stores.store import SqlStore
+from holdfast.testing.armed import Armed
+from holdfast.testing.clock import SimClock
+from holdfast.testing.crash import Side, crashing, die, points
+from holdfast.testing.entropy import SeededEntropy
+from holdfast.testing.faults import FaultPlan, Kill, Pause, Scope
+from holdfast.testing.models import FakeModel, FakeTools, Memory
+from holdfast.testing.node import NODE, SimNode
+from holdfast.testing.platform import Platform
+from holdfast.testing.rows import unfinished
+from holdfast.testing.simloop import SimLoop
+from holdfast.testing.tasks import SimTasks
+from holdfast.testing.workload import MESSAGES, policies, say
+
+NODES = 2
+LEASE_MS = 4_000
+STEPS = 4_000
+STATEMENTS = 2_500
+MODEL_CALLS = 30
+STEPS_MAX = 200_000
+TURNS_MAX = 3  # turns at a time per node: fewer than there are chats
+ROUGH_S = 30.0  # how long faults may still strike after everything was said
+REST_S = 120.0  # within this time after healing nothing is left to do
+LOOK_S = 0.5
+DATABASE = "history.db"
+# Statements of polling loops. There are thousands, so crashes at them would crowd out all others.
+DULL = frozenset({"renew_node", "reap_nodes", "changed", "next_ready", "claim_mailbox"})
+SURPRISES = frozenset({"claim.failed", "loop.failed"})
+EXPECTED_CODES = frozenset({"claim_lost", "node_lost", "store_unavailable"})
+
+
+def scope(nodes: int = NODES) -> Scope:
+    return Scope(
+        nodes=nodes,
+        steps=STEPS,
+        messages=MESSAGES,
+        points=tuple(points(Store, Tools)),
+        statements=STATEMENTS,
+        model_calls=MODEL_CALLS,
+        lease_ms=LEASE_MS,
+    )
+
+
+class Watched(SqlStore):
+    """The store, with every claim it gives written down by the world."""
+
+    claims: list[Claim]
+
+    async def claim_mailbox(self, node: NodeId, *, name: str = "") -> Claim | None:
+        claim = await super().claim_mailbox(node, name=name)
+        if claim is not None:
+            self.claims.append(claim)
+        return claim
+
+
+@dataclass(slots=True)
+class Slot:
+    """A place for one node; after a death another node takes it."""
+
+    node: SimNode | None = None
+    runtime: Runtime | None = None
+    incarnation: int = 0
+    down_ms: int = 0
+    restarts: bool = True
+
+
+@dataclass(slots=True)
+class Tally:
+    """What happened to the nodes."""
+
+    kills: int = 0
+    pauses: int = 0
+    crashes: Counter[str] = field(default_factory=Counter)
+
+
+class World:
+    def __init__(self, seed: int | str, plan: FaultPlan, folder: Path, *, nodes: int = NODES) -> None:
+        self.seed = seed
+        self.plan = plan
+        self.path = folder / DATABASE
+        self.loop = SimLoop(f"{seed}/loop", steps_max=STEPS_MAX)
+        self.armed = Armed(plan)
+        self.memory = Memory()
+        self.tally = Tally()
+        self.claims: list[Claim] = []
+        self.surprises: list[str] = []
+        self.stranded: str | None = None  # what was still to do when the time for coming to rest was over
+        self.rested_at = 0.0
+        self.says = [say(seed, message.n) for message in plan.messages]
+        self.policies = policies(seed)
+        self.platform = Platform(seed, self.armed, self.live)
+        self._clock = SimClock(self.loop)
+        self._agents = self._make_agents()
+        self._outside = Context()
+        self._last_verb = ""
+        self._observer: apsw.Connection | None = None
+        self.slots = [Slot() for _ in range(nodes)]
+
+    # --- one history
+
+    async def live_through(self) -> None:
+        """Everything is said while things go wrong; then the world heals and comes to rest."""
+        for number in range(len(self.slots)):
+            self._start(number)
+        for fault in (*self.plan.of(Kill), *self.plan.of(Pause)):
+            self.loop.at_step(fault.step, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
+        senders = [self.loop.create_task(self.platform.deliver(one), name=f"send {one.n}") for one in self.says]
+        if self.says:
+            purpose = "conversation" if int(self.seed) % 3 else "review"
+            recording = self.platform.record("ghost-1", purpose=purpose, agent="fern")
+            senders.append(self.loop.create_task(recording, name="recorder"))
+        for sender in senders:
+            await sender
+        await self.come_to_rest(ROUGH_S)
+        self.heal()
+        self.stranded = await self.come_to_rest(REST_S)
+        self.rested_at = self.loop.time()
+
+    async def come_to_rest(self, within_s: float) -> str | None:
+        """Wait until nothing is left to do; what is left when the time is over."""
+        end = self.loop.time() + within_s
+        while (left := self.unfinished()) and self.loop.time() < end:
+            await asyncio.sleep(LOOK_S)
+        return left
+
+    def unfinished(self) -> str | None:
+        return unfinished(self.observer())
+
+    def observer(self) -> apsw.Connection:
+        """A connection that only looks, for the world's own questions."""
+        if self._observer is None:
+            self._observer = open_connection(self.path, readonly=True, synchronous="off")
+        return self._observer
+
+    def heal(self) -> None:
+        self.armed.heal()
+        for number, slot in enumerate(self.slots):
+            if slot.node is not None:
+                slot.node.thaw()
+            if slot.node is None or not slot.node.alive:
+                self._start(number)
+
+    def live(self) -> list[tuple[SimNode, Runtime]]:
+        """The nodes that a platform could reach: up and serving, or paused without knowing it."""
+        return [
+            (slot.node, slot.runtime) for slot in self.slots if slot.node and slot.node.alive and slot.runtime
+        ]
+
+    # --- nodes
+
+    def _start(self, number: int) -> None:
+        slot = self.slots[number]
+        if slot.node is not None and slot.node.alive:
+            return
+        slot.incarnation += 1
+        slot.runtime = None
+        name = f"n{number}.{slot.incarnation}"
+        node = slot.node = SimNode(self.loop, name)
+        database = InlineDatabase(
+            self.path,
+            self._clock,
+            before_statement=self._before_statement,
+            on_crash=lambda _crash: node.kill(),
+            synchronous="off",
+        )
+        node.on_death(database.crash)
+        node.on_death(lambda: self._fell(number))
+        node.start(self._boot(slot, node, database), name="boot")
+
+    async def _boot(self, slot: Slot, node: SimNode, database: InlineDatabase) -> None:
+        entropy = SeededEntropy(f"{self.seed}/{node.name}")
+        store = await Watched.open(database, entropy.bits(256).to_bytes(32, "big"))
+        store.claims = self.claims
+        runtime = assemble(
+            crashing(store, self._reach),
+            self._agents,
+            clock=self._clock,
+            entropy=entropy,
+            tasks=SimTasks(self.loop, node),
+            sole=False,
+            lease_ms=LEASE_MS,
+            turns_max=TURNS_MAX,
+        )
+        slot.runtime = runtime
+        await runtime.start()
+
+    def _make_agents(self) -> Agents:
+        model = FakeModel(self.seed, self.memory, self._clock.now, self.armed.at_model_call)
+        tools = cast("Any", crashing(FakeTools(self.seed, self.memory), self._reach))
+        guarded = crashing(model, self._reach)
+        return Agents(
+            None,
+            {
+                name: Agent(policy=policy, model=guarded, summariser=guarded, tools=tools)
+                for name, policy in self.policies.items()
+            },
+        )
+
+    # --- what goes wrong
+
+    def _strike(self, fault: Kill | Pause) -> None:
+        if self.armed.healed:
+            return
+        slot = self.slots[fault.node]
+        node = slot.node
+        if node is None or not node.alive or (isinstance(fault, Pause) and node.paused):
+            return
+        self.armed.fired.append(fault)
+        self.loop.note(type(fault).__name__, node.name)
+        if isinstance(fault, Kill):
+            self.tally.kills += 1
+            slot.down_ms = fault.down_ms
+            node.kill()
+        else:
+            self.tally.pauses += 1
+            node.pause()
+            self.loop.call_later(fault.length_ms / 1000, node.thaw, context=self._outside)
+
+    def _reach(self, verb: str, side: Side) -> None:
+        fault = self.armed.at_verb(verb, side)
+        if fault is not None:
+            self._die(f"{side} {verb}", "verb", fault.down_ms)
+
+    def _before_statement(self, verb: str, sql: str) -> None:
+        if verb != "batch":
+            self._last_verb = verb
+        if self._last_verb in DULL:
+            return
+        fault = self.armed.at_statement()
+        if fault is not None:
+            kind = sql if verb == "batch" else "statement"
+            self._die(f"{kind} of {self._last_verb}", kind, fault.down_ms)
+
+    def _die(self, what: str, kind: str, down_ms: int) -> None:
+        node = NODE.get()
+        assert node is not None, "only nodes use wrapped ports"
+        self.tally.crashes[kind] += 1
+        self.loop.note("crash", what, node.name)
+        next(slot for slot in self.slots if slot.node is node).down_ms = down_ms
+        die(what)
+
+    def _fell(self, number: int) -> None:
+        slot = self.slots[number]
+        if slot.restarts:
+            self.loop.call_later(slot.down_ms / 1000, self._start, number, context=self._outside)
+
+    def stop(self) -> None:
+        """Kill every node for good."""
+        for slot in self.slots:
+            slot.restarts = False
+            if slot.node is not None:
+                slot.node.kill()
+
+    def revive(self, number: int) -> None:
+        """Start one node again after `stop`."""
+        self.slots[number].restarts = True
+        self._start(number)
+
+    def close(self) -> None:
+        self.stop()
+        if self._observer is not None:
+            self._observer.close(True)
+        self.loop.close()
+
+
+class Surprises(logging.Handler):
+    """Errors that no fault explains: a loop or a worker met something that it does not know."""
+
+    def __init__(self, kept: Callable[[str], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._kept = kept
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields = getattr(record, "fields", {})
+        if record.getMessage() in SURPRISES and fields.get("code") not in EXPECTED_CODES:
+            self._kept(f"{record.getMessage()}: {fields.get('code')}: {fields.get('why')}")

@@ -1,0 +1,39 @@
+"""One `driver` per engine. Whatever a test did, the ledgers must agree with each other afterwards."""
+
+import pytest
+
+from holdfast.stores.store import SqlStore
+from holdfast.testing import ManualClock
+from tests.contract.driver import Driver
+from tests.contract.engines import ENGINES, open_engine
+from tests.contract.ledger import faults_in
+from tests.servers import postgres_server
+
+__all__ = ["postgres_server"]
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture(params=ENGINES)
+async def database(request, tmp_path, clock):
+    server = request.getfixturevalue("postgres_server") if request.param == "postgres" else None
+    async with open_engine(request.param, tmp_path, clock, server) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def store(database):
+    opened = await SqlStore.open(database, b"a secret of the tests")
+    yield opened
+    faults = await database.read("check", faults_in)
+    assert faults == [], "the ledgers disagree"
+
+
+@pytest.fixture
+async def driver(store, database, clock):
+    made = Driver(store, database, clock)
+    await store.register_node(made.node, "here", sole=False)
+    return made

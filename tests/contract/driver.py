@@ -1,0 +1,239 @@
+"""What the tests of the contract do to a store, as short sentences: say, claim, open, answer, talk, command."""
+
+from collections.abc import Sequence
+
+from holdfast.core.command import parse_command
+from holdfast.core.compress import COMPRESS, Operation, Summary, SummaryDraft
+from holdfast.core.delivery import DeliveryPolicy
+from holdfast.core.ids import AgentName, MailboxId, MessageId, NodeId, OperationId, Principal, ReplyId, SessionId
+from holdfast.core.inbound import Accepted, AcceptOutcome, Arrival, Limits, kind_of
+from holdfast.core.journal import AnyBody, AssistantSaid, ToolCall, ToolReturned, ToolStarted, UserSaid
+from holdfast.core.key import Address
+from holdfast.core.mailbox import Claim
+from holdfast.core.session import CommandDone, CommandRun
+from holdfast.core.turn import Reply, Step, Turn, TurnCommit, TurnEvent, TurnOpening, TurnRecord, Usage
+from holdfast.ports.store import Committed
+from holdfast.stores.database import Database
+from holdfast.stores.script import Row, rows
+from holdfast.stores.store import SqlStore
+from holdfast.testing import ManualClock
+
+LIMITS = Limits()
+
+
+class Driver:
+    """One node and its people. Ids are numbered, so that they sort by the order in which they were made."""
+
+    node = NodeId("node_a")
+
+    def __init__(self, store: SqlStore, database: Database, clock: ManualClock) -> None:
+        self.store = store
+        self.database = database
+        self.clock = clock
+        self.policies: tuple[DeliveryPolicy, ...] = ()
+        self._made = 0
+
+    def id(self, prefix: str) -> str:
+        self._made += 1
+        return f"{prefix}_{self._made:06d}"
+
+    # --- accepting
+
+    def arrival(
+        self,
+        text: str,
+        *,
+        chat: str = "home",
+        who: str = "ada",
+        event: str | None = None,
+        agent: str = "fern",
+        account: str | None = None,
+        addressed: bool = True,
+        human: bool = True,
+        refuse_durably: bool = False,
+    ) -> Arrival:
+        message = MessageId(self.id("msg"))
+        return Arrival(
+            message=message,
+            address=Address(agent=AgentName(agent), channel="http", type="chat", chat=chat),
+            account=account or agent,
+            conversation=chat,
+            event_id=event or f"event of {message}",
+            principal=Principal(who),
+            text=text,
+            kind=kind_of(text, addressed=addressed),
+            human=human,
+            reply=ReplyId(self.id("rep")),
+            new_mailbox=MailboxId(self.id("box")),
+            refuse_durably=refuse_durably,
+        )
+
+    async def accept(self, arrival: Arrival, limits: Limits = LIMITS) -> AcceptOutcome:
+        return await self.store.accept(arrival, limits)
+
+    async def say(self, text: str, **options: object) -> MessageId:
+        """A message that must be accepted."""
+        outcome = await self.accept(self.arrival(text, **options))  # type: ignore[arg-type]
+        assert isinstance(outcome, Accepted), outcome
+        return outcome.message
+
+    # --- turns
+
+    async def claim(self, chat: str = "home", *, node: NodeId | None = None) -> Claim:
+        taken = await self.store.claim_mailbox(node or self.node)
+        assert taken is not None, "nothing is ready"
+        assert taken.address.endswith(f":{chat}"), f"{taken.address} came before {chat}"
+        return taken
+
+    async def open(self, claim: Claim, count: int = 1, *, retry: bool = False) -> Turn:
+        """A turn over the next `count` messages."""
+        mail = await self.store.read_mail(claim, limit=count)
+        return await self.store.open_turn(claim, self.opening(mail.session, mail.waiting, retry=retry))
+
+    def opening(self, session: SessionId | None, items: Sequence[object], *, retry: bool = False) -> TurnOpening:
+        return TurnOpening(
+            session=session or SessionId(self.id("ses")),
+            messages=tuple(item.message for item in items),  # type: ignore[attr-defined]
+            entries=tuple(item.said() for item in items),  # type: ignore[attr-defined]
+            principal=items[0].principal,  # type: ignore[attr-defined]
+            human=any(item.human for item in items),  # type: ignore[attr-defined]
+            retry=retry,
+        )
+
+    def commit(
+        self, text: str = "ok", *, event: TurnEvent = TurnEvent.ANSWERED, pulled: bool = True, reason: str | None = None
+    ) -> TurnCommit:
+        return TurnCommit(
+            event=event,
+            entries=(AssistantSaid(text=text),),
+            replies=(Reply(id=ReplyId(self.id("rep")), text=text, pulled=pulled),),
+            usage=Usage(tokens_in=10, tokens_out=5, estimated_in=10),
+            reason=reason,
+            policies=self.policies,
+        )
+
+    async def answer(self, claim: Claim, turn: Turn, text: str = "ok") -> Committed:
+        return await self.store.commit_turn(claim, turn, self.commit(text))
+
+    async def talk(self, text: str, reply: str | None = None, *, chat: str = "home", who: str = "ada") -> Turn:
+        """A whole turn, from a message to its reply."""
+        await self.say(text, chat=chat, who=who)
+        claim = await self.claim(chat)
+        turn = await self.open(claim)
+        await self.answer(claim, turn, reply or f"re: {text}")
+        await self.store.release_claim(claim)
+        return turn
+
+    async def chat(self, *texts: str, chat: str = "home") -> SessionId:
+        """Several turns; the session they are in."""
+        turns = [await self.talk(text, chat=chat) for text in texts]
+        return turns[-1].session
+
+    # --- commands
+
+    def command_run(self, message: MessageId, text: str, *, who: str = "ada", answer: str | None = None) -> CommandRun:
+        command = parse_command(text)
+        assert command is not None
+        return CommandRun(
+            message=message,
+            command=command,
+            principal=Principal(who),
+            new_session=SessionId(self.id("ses")),
+            operation=OperationId(self.id("op")),
+            reply=ReplyId(self.id("rep")),
+            answer=answer,
+            policies=self.policies,
+        )
+
+    async def command(self, text: str, *, chat: str = "home", who: str = "ada") -> CommandDone:
+        """A whole command, from its message to its reply."""
+        message = await self.say(text, chat=chat, who=who)
+        claim = await self.claim(chat)
+        done = await self.store.run_command(claim, self.command_run(message, text, who=who))
+        await self.store.release_claim(claim)
+        return done
+
+    # --- summaries
+
+    async def begin(self, session: SessionId, *, node: NodeId | None = None) -> Operation:
+        operation = OperationId(self.id("op"))
+        begun = await self.store.begin_operation(operation, COMPRESS, session, node or self.node)
+        assert isinstance(begun, Operation), begun
+        return begun
+
+    async def draft(self, session: SessionId, *, through: int | None = None, text: str = "so far") -> SummaryDraft:
+        context = await self.store.read_context(session)
+        return SummaryDraft(
+            base_n=context.summary.n if context.summary else 0,
+            undo_count=context.undo_count,
+            covers_from=context.covers_through + 1,
+            covers_through=through or context.committed_seq,
+            head_seq=context.last_seq,
+            text=text,
+            model="practice",
+        )
+
+    async def summarise(self, session: SessionId, *, through: int | None = None, text: str = "so far") -> Summary:
+        operation = await self.begin(session)
+        return await self.store.commit_summary(operation, await self.draft(session, through=through, text=text))
+
+    # --- looking
+
+    async def texts(self, session: SessionId) -> list[str]:
+        """What the model would see after the summary."""
+        return [entry.text for entry in (await self.store.read_context(session)).entries]
+
+    async def rows(self, sql: str, **params: object) -> list[Row]:
+        return await self.database.read("look", lambda: rows(sql, **params))
+
+    async def write(self, sql: str, **params: object) -> None:
+        """What a loop of a later milestone would do; used for couriers."""
+        await self.database.write("poke", lambda: rows(sql, **params))
+
+    async def state(self, message: MessageId) -> str:
+        return (await self.store.message(message)).state.value
+
+
+def address_of(chat: str, agent: str = "fern") -> str:
+    return str(Address(agent=AgentName(agent), channel="http", type="chat", chat=chat))
+
+
+def tool_step(call: str = "c1") -> Step:
+    body = AssistantSaid(text="let me look", calls=(ToolCall(id=call, name="clock"),))
+    return Step(event=TurnEvent.CALLED, entries=(body,))
+
+
+def started(call: str = "c1") -> Step:
+    return Step(event=TurnEvent.STEPPED, entries=(ToolStarted(call=call, name="clock"),))
+
+
+def returned(call: str = "c1", text: str = "noon") -> Step:
+    return Step(event=TurnEvent.RETURNED, entries=(ToolReturned(call=call, name="clock", text=text),))
+
+
+def record(
+    key: str,
+    *,
+    session: str = "hermes-1",
+    text: str = "hello",
+    agent: str = "fern",
+    place: str = "desk",
+    who: str = "ada",
+    purpose: str = "conversation",
+    parent: str | None = None,
+    expected_seq: int | None = None,
+    policies: tuple[DeliveryPolicy, ...] = (),
+) -> TurnRecord:
+    entries: tuple[AnyBody, ...] = (UserSaid(text=text, principal=who), AssistantSaid(text=f"re: {text}"))
+    return TurnRecord(
+        session=SessionId(session),
+        agent=agent,
+        key=key,
+        entries=entries,
+        principal=Principal(who),
+        place=place,
+        purpose=purpose,
+        parent=SessionId(parent) if parent else None,
+        expected_seq=expected_seq,
+        policies=policies,
+    )

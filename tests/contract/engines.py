@@ -1,0 +1,71 @@
+"""The engines that the contract runs over, each opened for one test with a clock that the test owns.
+
+PostgreSQL gets one schema per process, emptied before every test: making the tables takes longer than most tests.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from holdfast.stores.database import Database
+from holdfast.stores.postgres import PostgresDatabase
+from holdfast.stores.script import R, Script, rows, run
+from holdfast.stores.sqlite import InlineDatabase, ThreadedDatabase
+from holdfast.testing import ManualClock
+from tests.servers import Clocked, PostgresServer, postgres_database, set_now
+
+SCHEMA = "contract"
+TABLES = "select tablename from pg_tables where schemaname = current_schema() and tablename not like 'holdfast%'"
+ENGINES = ("inline", "threaded", "postgres")
+
+
+class Timed(Clocked):
+    """Like `Clocked`, but PostgreSQL is told the time only when it changed."""
+
+    def __init__(self, database: PostgresDatabase, clock: ManualClock) -> None:
+        super().__init__(database, clock)
+        self._told = -1
+
+    async def write(self, verb: str, script: Callable[[], Script[R]]) -> R:
+        await self._tell()
+        return await self._database.write(verb, script)
+
+    async def read(self, verb: str, script: Callable[[], Script[R]]) -> R:
+        await self._tell()
+        return await self._database.read(verb, script)
+
+    async def _tell(self) -> None:
+        if self._told != self._clock.now():
+            self._told = self._clock.now()
+            await set_now(self._database, self._told)
+
+
+@asynccontextmanager
+async def open_engine(
+    name: str, folder: Path, clock: ManualClock, server: PostgresServer | None = None
+) -> AsyncIterator[Database]:
+    """An empty database of the named engine."""
+    if server is not None:
+        async with open_postgres(server, clock) as timed:
+            await timed.write("wipe", _wipe)
+            yield timed
+        return
+    path = folder / "store.db"
+    database = InlineDatabase(path, clock) if name == "inline" else ThreadedDatabase.open(path, clock)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+@asynccontextmanager
+async def open_postgres(server: PostgresServer, clock: ManualClock) -> AsyncIterator[Timed]:
+    """The contract's schema as it is; a second one is a second node."""
+    async with postgres_database(server, clock, schema=SCHEMA, pool_size=10, seed=7) as clocked:
+        assert isinstance(clocked, Clocked)
+        yield Timed(clocked._database, clock)
+
+
+def _wipe() -> Script[None]:
+    for (table,) in (yield from rows(TABLES)):
+        yield from run(f"delete from {table}")

@@ -1,0 +1,198 @@
+"""The promise: what was said reaches every cursor once, in whole turns, under the place and person it was said in."""
+
+from holdfast.core.delivery import DeliveryPolicy
+from tests.contract.driver import address_of, record
+
+UNITS = """
+select stream, from_turn, through_turn, op, state from delivery where provider = :provider order by stream, from_seq, op"""
+THREE = (DeliveryPolicy(provider="mem", every_turns=3),)
+EACH = (DeliveryPolicy(provider="mem"),)
+
+
+async def units(driver, provider="mem"):
+    return await driver.rows(UNITS, provider=provider)
+
+
+async def test_a_unit_is_made_when_enough_turns_are_pending(driver):
+    driver.policies = THREE
+    session = await driver.chat("one", "two")
+    assert await units(driver) == []
+    await driver.chat("three", "four")
+    assert await units(driver) == [(session, 1, 3, "retain", "scheduled")]
+    assert await driver.rows("select scheduled_seq, settled_seq from cursor") == [(6, 0)]
+
+
+async def test_new_resume_and_branch_leave_nothing_behind(driver):
+    driver.policies = THREE
+    first = await driver.chat("one", "two")
+    await driver.command("/new")
+    assert await units(driver) == [(first, 1, 2, "retain", "scheduled")]
+    second = await driver.chat("three")
+    await driver.command(f"/resume {first}")
+    assert (second, 1, 1, "retain", "scheduled") in await units(driver)
+    await driver.chat("four")
+    await driver.command("/branch")
+    assert (first, 3, 3, "retain", "scheduled") in await units(driver)
+    assert len(await units(driver)) == 3
+
+
+async def test_taking_a_session_from_an_idle_place_leaves_nothing_behind(driver):
+    driver.policies = THREE
+    session = await driver.chat("one", chat="phone")
+    await driver.command(f"/resume {session}")
+    assert await units(driver) == [(session, 1, 1, "retain", "scheduled")]
+
+
+async def test_leaving_twice_schedules_once(driver):
+    driver.policies = THREE
+    session = await driver.chat("one")
+    for _ in range(2):
+        await driver.command("/new")
+        await driver.command(f"/resume {session}")
+    assert len(await units(driver)) == 1
+
+
+async def test_a_branch_starts_at_its_fork(driver):
+    driver.policies = EACH
+    parent = await driver.chat("one")
+    child = (await driver.command("/branch")).session
+    await driver.talk("two")
+    assert await units(driver) == [(parent, 1, 1, "retain", "scheduled"), (child, 2, 2, "retain", "scheduled")]
+
+
+async def test_a_unit_never_spans_a_change_of_principal(driver):
+    driver.policies = THREE
+    for who in ("ada", "ada", "bob"):
+        await driver.talk("hi", who=who)
+    found = await driver.rows("select from_turn, through_turn, principal from delivery order by from_seq")
+    assert found == [(1, 2, "ada"), (3, 3, "bob")]
+
+
+async def test_a_unit_never_spans_a_change_of_place(driver):
+    driver.policies = THREE
+    for place in ("desk", "desk", "porch"):
+        await driver.store.record_turn(record(driver.id("k"), place=place, policies=THREE))
+    found = await driver.rows("select from_turn, through_turn, place from delivery order by from_seq")
+    assert found == [(1, 2, "desk"), (3, 3, "porch")]
+
+
+async def test_a_turns_place_is_the_address_it_was_said_at(driver):
+    driver.policies = EACH
+    await driver.talk("one", chat="phone")
+    assert await driver.rows("select place from delivery") == [(address_of("phone"),)]
+
+
+# --- undo ------------------------------------------------------------------------------------------
+
+
+async def test_a_turn_undone_before_it_was_scheduled_is_passed_over(driver):
+    driver.policies = THREE
+    session = await driver.chat("one", "two")
+    await driver.command("/undo")
+    await driver.talk("three")
+    assert await units(driver) == [], "two turns count, not three"
+    await driver.command("/new")
+    assert [unit[1:3] for unit in await units(driver)] == [(1, 1), (3, 3)]
+    assert {unit[0] for unit in await units(driver)} == {session}
+
+
+async def test_undo_drops_a_unit_that_never_left(driver):
+    driver.policies = EACH
+    session = await driver.chat("one", "two")
+    await driver.command("/undo")
+    assert [unit[4] for unit in await units(driver)] == ["scheduled", "dropped"]
+    await driver.command("/new")
+    assert len(await units(driver)) == 2, f"{session} has nothing more to deliver"
+
+
+async def test_undo_shortens_a_unit_that_never_left(driver):
+    driver.policies = THREE
+    await driver.chat("one", "two", "three")
+    await driver.command("/undo 2")
+    assert await driver.rows("select from_turn, through_turn, through_seq, state from delivery") == [
+        (1, 1, 2, "scheduled")
+    ]
+
+
+async def test_undo_after_an_attempt_appends_a_retraction_behind_it(driver):
+    driver.policies = THREE
+    session = await driver.chat("one", "two", "three")
+    await driver.write("update delivery set state = 'delivered', attempt = 1")
+    await driver.command("/undo")
+    assert await units(driver) == [
+        (session, 1, 3, "retain", "delivered"),
+        (session, 3, 3, "retract:3", "scheduled"),
+    ]
+    await driver.talk("four")
+    await driver.command("/undo 2")
+    assert (session, 2, 2, "retract:2", "scheduled") in await units(driver), "what is retracted is not retracted twice"
+
+
+async def test_undo_of_inherited_turns_retracts_nothing(driver):
+    driver.policies = EACH
+    await driver.chat("one")
+    await driver.write("update delivery set state = 'delivered', attempt = 1")
+    await driver.command("/branch")
+    await driver.command("/undo")
+    assert [unit[3] for unit in await units(driver)] == ["retain"]
+
+
+async def test_delete_cancels_what_was_not_delivered(driver):
+    driver.policies = EACH
+    await driver.chat("one", "two")
+    await driver.write("update delivery set state = 'delivered', attempt = 1 where from_turn = 1")
+    await driver.command("/delete")
+    assert [unit[4] for unit in await units(driver)] == ["delivered", "dropped"]
+
+
+# --- which providers -------------------------------------------------------------------------------
+
+
+async def test_a_provider_added_later_starts_at_the_present_end(driver):
+    session = await driver.chat("one", "two")
+    driver.policies = EACH
+    await driver.talk("three")
+    assert await units(driver) == [(session, 3, 3, "retain", "scheduled")]
+
+
+async def test_a_provider_added_after_the_last_turn_gets_nothing_of_it_when_the_session_ends(driver):
+    await driver.chat("one", "two")
+    driver.policies = EACH
+    await driver.command("/new")
+    assert await units(driver) == []
+
+
+async def test_a_provider_no_longer_configured_still_gets_the_tail(driver):
+    driver.policies = THREE
+    session = await driver.chat("one")
+    driver.policies = ()
+    await driver.command("/new")
+    assert await units(driver) == [(session, 1, 1, "retain", "scheduled")]
+
+
+async def test_providers_have_cursors_of_their_own(driver):
+    driver.policies = (*THREE, DeliveryPolicy(provider="other"))
+    await driver.chat("one", "two")
+    assert (len(await units(driver)), len(await units(driver, "other"))) == (0, 2)
+
+
+async def test_without_policies_there_are_no_rows(driver):
+    await driver.chat("one")
+    await driver.command("/new")
+    assert await driver.rows("select 1 from cursor") == await driver.rows("select 1 from delivery") == []
+
+
+async def test_only_conversations_reach_a_provider(driver):
+    for purpose in ("compression", "review", "extraction", "scheduled", "subagent"):
+        await driver.store.record_turn(record("k1", session=purpose, purpose=purpose, policies=EACH))
+    assert await driver.rows("select 1 from cursor") == await driver.rows("select 1 from delivery") == []
+
+
+async def test_a_commit_repeated_schedules_once(driver):
+    driver.policies = EACH
+    await driver.say("one")
+    claim = await driver.claim()
+    turn, commit = await driver.open(claim), driver.commit()
+    for _ in range(2):
+        await driver.store.commit_turn(claim, turn, commit)
+    assert len(await units(driver)) == 1

@@ -1,0 +1,250 @@
+"""The promise: a turn's entries, acknowledgements, replies and counters become durable together, once."""
+
+from dataclasses import replace
+
+import pytest
+
+from holdfast.core.errors import ClaimLost, InvariantBroken
+from holdfast.core.inbound import MessageState
+from holdfast.core.journal import UserSaid
+from holdfast.core.turn import Phase, Step, TurnEvent
+from tests.contract.driver import address_of, returned, started, tool_step
+from tests.contract.test_claims import EVERYTHING
+
+
+async def opened(driver, *texts, count=1):
+    for text in texts or ("one",):
+        await driver.say(text)
+    claim = await driver.claim()
+    return claim, await driver.open(claim, count)
+
+
+async def test_a_turn_is_journaled_in_order(driver):
+    claim, turn = await opened(driver, "what time is it?")
+    for step in (tool_step(), started(), returned()):
+        turn = await driver.store.append_step(claim, turn, step)
+    await driver.answer(claim, turn, "noon")
+    page = await driver.store.entries(turn.session)
+    assert [view.entry.kind for view in page] == ["user", "assistant", "tool_started", "tool", "assistant"]
+    assert [view.entry.seq for view in page] == [1, 2, 3, 4, 5]
+    assert {view.entry.turn for view in page} == {1}
+
+
+async def test_user_entries_carry_the_ids_of_their_messages(driver):
+    claim, turn = await opened(driver, "one", "two", count=2)
+    await driver.answer(claim, turn)
+    said = [view.entry.body for view in await driver.store.entries(turn.session)]
+    assert tuple(body.message for body in said if isinstance(body, UserSaid)) == turn.messages
+    assert len(turn.messages) == 2
+
+
+async def test_the_steps_of_an_open_turn_are_written_but_not_committed(driver):
+    claim, turn = await opened(driver)
+    turn = await driver.store.append_step(claim, turn, tool_step())
+    context = await driver.store.read_context(turn.session)
+    assert (context.committed_seq, context.last_seq, context.open_turn) == (0, 2, 1)
+    assert context.committed == ()
+    turn = await driver.store.append_step(claim, turn, returned())
+    await driver.answer(claim, turn)
+    context = await driver.store.read_context(turn.session)
+    assert (context.committed_seq, context.last_seq, context.open_turn) == (4, 4, None)
+
+
+@pytest.mark.parametrize(
+    ("event", "state", "phase"),
+    [
+        (TurnEvent.ANSWERED, MessageState.ANSWERED, Phase.COMMITTED),
+        (TurnEvent.FAILED, MessageState.FAILED, Phase.FAILED),
+        (TurnEvent.INTERRUPTED, MessageState.INTERRUPTED, Phase.INTERRUPTED),
+    ],
+    ids=lambda value: getattr(value, "value", None),
+)
+async def test_messages_end_as_their_turn_did(driver, event, state, phase):
+    claim, turn = await opened(driver, "one", "two", count=2)
+    commit = driver.commit("so be it", event=event, reason="a reason\0")
+    await driver.store.commit_turn(claim, turn, commit)
+    for message in turn.messages:
+        trace = await driver.store.message(message)
+        assert (trace.state, trace.phase, trace.reply.text) == (state, phase.value, "so be it")
+        assert trace.reason.rstrip("\0") == "a reason"
+
+
+async def test_a_commit_brings_the_mailbox_to_rest(driver):
+    claim, turn = await opened(driver, "one", "two")
+    assert (await driver.answer(claim, turn)).waiting == 1
+    box = await driver.store.mailbox(address_of("home"))
+    assert (box.depth, box.ready_at) == (1, driver.clock.now())
+    assert (await driver.answer(claim, await driver.open(claim))).waiting == 0
+    box = await driver.store.mailbox(address_of("home"))
+    assert (box.depth, box.ready_at, box.session) == (0, None, turn.session)
+
+
+@pytest.mark.parametrize(("pulled", "state"), [(True, "delivered"), (False, "pending")])
+async def test_a_reply_stands_in_the_ledger_as_soon_as_the_turn_is_committed(driver, pulled, state):
+    claim, turn = await opened(driver)
+    commit = driver.commit("hi", pulled=pulled)
+    await driver.store.commit_turn(claim, turn, commit)
+    found = await driver.rows("select id, session, turn, message, channel, address, state, attempt from reply")
+    expected = (commit.replies[0].id, turn.session, 1, turn.messages[0], "http", address_of("home"), state, 0)
+    assert found == [expected]
+
+
+async def test_a_message_that_joins_is_answered_with_the_turn(driver):
+    claim, turn = await opened(driver)
+    late = await driver.say("and another thing")
+    mail = await driver.store.read_mail(claim, limit=5)
+    step = Step(event=TurnEvent.JOINED, entries=(mail.waiting[0].said(),), messages=(late,))
+    turn = await driver.store.append_step(claim, turn, step)
+    assert turn.messages[-1] == late
+    assert (await driver.answer(claim, turn, "both")).waiting == 0
+    for message in turn.messages:
+        assert (await driver.store.message(message)).reply.text == "both"
+
+
+async def test_a_message_that_is_no_longer_waiting_joins_no_turn(driver):
+    claim, turn = await opened(driver)
+    step = Step(event=TurnEvent.JOINED, entries=(UserSaid(text="x", principal="ada"),), messages=turn.messages)
+    before = await driver.rows(EVERYTHING)
+    with pytest.raises(InvariantBroken):
+        await driver.store.append_step(claim, turn, step)
+    assert await driver.rows(EVERYTHING) == before
+
+
+async def test_a_message_of_another_mailbox_joins_no_turn(driver):
+    await driver.say("mine", chat="a")
+    claim = await driver.claim("a")
+    await driver.say("theirs", chat="b")
+    other = await driver.claim("b")
+    theirs = (await driver.store.read_mail(other, limit=1)).waiting
+    with pytest.raises(InvariantBroken):
+        await driver.store.open_turn(claim, driver.opening(None, theirs))
+
+
+async def test_a_crashed_turn_is_resumed_from_its_last_step(driver):
+    claim, turn = await opened(driver)
+    turn = await driver.store.append_step(claim, turn, tool_step())
+    await driver.store.release_claim(claim)
+    young = await driver.claim()
+    found = (await driver.store.read_mail(young, limit=1)).turn
+    assert found == turn
+    resumed = await driver.store.resume_turn(young, found)
+    assert (resumed.attempt, resumed.phase, resumed.last_seq) == (2, Phase.ACTING, 2)
+    resumed = await driver.store.append_step(young, resumed, returned())
+    await driver.answer(young, resumed)
+
+
+async def test_stop_is_seen_by_every_later_step(driver):
+    claim, turn = await opened(driver)
+    await driver.say("/stop")
+    assert (await driver.store.append_step(claim, turn, tool_step())).stopping
+
+
+async def test_an_event_that_the_phase_cannot_see_changes_nothing(driver):
+    claim, turn = await opened(driver)
+    before = await driver.rows(EVERYTHING)
+    with pytest.raises(InvariantBroken):
+        await driver.store.append_step(claim, turn, returned())
+    assert await driver.rows(EVERYTHING) == before
+
+
+async def test_observed_talk_is_journaled_without_a_turn(driver):
+    turn = await driver.talk("hello")
+    heard = await driver.say("psst", addressed=False)
+    claim = await driver.claim()
+    assert (await driver.store.observe(claim, turn.session, [heard])).waiting == 0
+    context = await driver.store.read_context(turn.session)
+    assert (context.entries[-1].kind, context.entries[-1].turn, context.committed_seq) == ("observed", 0, 3)
+    assert await driver.state(heard) == "observed"
+
+
+async def test_held_mail_says_why(driver):
+    held = await driver.say("beep", human=False)
+    claim = await driver.claim()
+    await driver.store.observe(claim, driver.id("ses"), [held], held="loop_guard")
+    trace = await driver.store.message(held)
+    assert (trace.state, trace.reason) == (MessageState.HELD, "loop_guard")
+
+
+async def test_turns_without_a_human_are_counted_until_one_speaks(driver):
+    counts = []
+    for human in (False, False, True):
+        await driver.say("hi", human=human)
+        claim = await driver.claim()
+        await driver.answer(claim, await driver.open(claim))
+        counts.append((await driver.store.read_mail(claim, limit=1)).unattended)
+        await driver.store.release_claim(claim)
+    assert counts == [1, 2, 0]
+
+
+# --- repeated after an unknown commit ---------------------------------------------------------------
+
+
+async def test_opening_again_returns_the_open_turn(driver):
+    await driver.say("one")
+    claim = await driver.claim()
+    mail = await driver.store.read_mail(claim, limit=1)
+    opening = driver.opening(None, mail.waiting)
+    first = await driver.store.open_turn(claim, opening)
+    before = await driver.rows(EVERYTHING)
+    assert await driver.store.open_turn(claim, opening) == first
+    assert await driver.rows(EVERYTHING) == before
+
+
+async def test_a_retry_opened_again_undoes_once(driver):
+    await driver.talk("one")
+    await driver.say("/retry")
+    claim = await driver.claim()
+    mail = await driver.store.read_mail(claim, limit=1)
+    opening = driver.opening(mail.session, mail.waiting, retry=True)
+    first = await driver.store.open_turn(claim, opening)
+    assert await driver.store.open_turn(claim, opening) == first
+    assert (await driver.store.session(first.session)).undo_count == 1
+    await driver.answer(claim, first)
+
+
+async def test_stepping_again_returns_the_same_turn(driver):
+    claim, turn = await opened(driver)
+    first = await driver.store.append_step(claim, turn, tool_step())
+    before = await driver.rows(EVERYTHING)
+    assert await driver.store.append_step(claim, turn, tool_step()) == first
+    assert await driver.rows(EVERYTHING) == before
+
+
+async def test_resuming_again_grows_the_attempt_once(driver):
+    claim, turn = await opened(driver)
+    await driver.store.release_claim(claim)
+    young = await driver.claim()
+    first = await driver.store.resume_turn(young, turn)
+    assert await driver.store.resume_turn(young, turn) == first
+    assert first.attempt == 2
+    assert (await driver.store.resume_turn(young, first)).attempt == 3
+
+
+async def test_committing_again_changes_nothing(driver):
+    claim, turn = await opened(driver, "one", "two")
+    commit = driver.commit("hi")
+    first = await driver.store.commit_turn(claim, turn, commit)
+    before = await driver.rows(EVERYTHING)
+    assert await driver.store.commit_turn(claim, turn, commit) == first
+    assert await driver.rows(EVERYTHING) == before
+
+
+async def test_observing_again_changes_nothing(driver):
+    heard = await driver.say("psst", addressed=False)
+    claim = await driver.claim()
+    session = driver.id("ses")
+    first = await driver.store.observe(claim, session, [heard])
+    before = await driver.rows(EVERYTHING)
+    assert await driver.store.observe(claim, session, [heard]) == first
+    assert await driver.rows(EVERYTHING) == before
+
+
+async def test_a_write_that_expects_another_sequence_is_void(driver):
+    claim, turn = await opened(driver)
+    await driver.store.append_step(claim, turn, tool_step())
+    before = await driver.rows(EVERYTHING)
+    with pytest.raises(ClaimLost):
+        await driver.store.commit_turn(claim, turn, driver.commit())
+    with pytest.raises(ClaimLost):
+        await driver.store.append_step(claim, replace(turn, last_seq=0), started())
+    assert await driver.rows(EVERYTHING) == before
