@@ -5,7 +5,17 @@ from collections.abc import Sequence
 from holdfast.core.command import parse_command
 from holdfast.core.compress import COMPRESS, Operation, Summary, SummaryDraft
 from holdfast.core.delivery import DeliveryPolicy
-from holdfast.core.ids import AgentName, MailboxId, MessageId, NodeId, OperationId, Principal, ReplyId, SessionId
+from holdfast.core.ids import (
+    AgentName,
+    MailboxId,
+    MessageId,
+    NodeId,
+    OperationId,
+    Principal,
+    Provider,
+    ReplyId,
+    SessionId,
+)
 from holdfast.core.inbound import Accepted, AcceptOutcome, Arrival, Limits, kind_of
 from holdfast.core.journal import AnyBody, AssistantSaid, ToolCall, ToolReturned, ToolStarted, UserSaid
 from holdfast.core.key import Address
@@ -196,6 +206,10 @@ class Driver:
 
 def address_of(chat: str, agent: str = "fern") -> str:
     return str(Address(agent=AgentName(agent), channel="http", type="chat", chat=chat))
+
+
+def retain(provider: str = "mem", *, every_turns: int = 1) -> DeliveryPolicy:
+    return DeliveryPolicy(provider=Provider(provider), every_turns=every_turns)
 
 
 def tool_step(call: str = "c1") -> Step:

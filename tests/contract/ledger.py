@@ -97,7 +97,7 @@ CHECKS = {
 
 def faults_in() -> Script[list[str]]:
     """Every broken promise, in words."""
-    faults = []
+    faults: list[str] = []
     for promise, query in CHECKS.items():
         faults.extend(f"{promise}: {row}" for row in (yield from rows(query)))
     return faults

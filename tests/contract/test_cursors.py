@@ -1,12 +1,12 @@
 """The promise: what was said reaches every cursor once, in whole turns, under the place and person it was said in."""
 
-from holdfast.core.delivery import DeliveryPolicy
-from tests.contract.driver import address_of, record
+from tests.contract.driver import address_of, record, retain
 
 UNITS = """
-select stream, from_turn, through_turn, op, state from delivery where provider = :provider order by stream, from_seq, op"""
-THREE = (DeliveryPolicy(provider="mem", every_turns=3),)
-EACH = (DeliveryPolicy(provider="mem"),)
+select stream, from_turn, through_turn, op, state from delivery
+ where provider = :provider order by stream, from_seq, op"""
+THREE = (retain(every_turns=3),)
+EACH = (retain(),)
 
 
 async def units(driver, provider="mem"):
@@ -171,7 +171,7 @@ async def test_a_provider_no_longer_configured_still_gets_the_tail(driver):
 
 
 async def test_providers_have_cursors_of_their_own(driver):
-    driver.policies = (*THREE, DeliveryPolicy(provider="other"))
+    driver.policies = (*THREE, retain("other"))
     await driver.chat("one", "two")
     assert (len(await units(driver)), len(await units(driver, "other"))) == (0, 2)
 

@@ -2,13 +2,12 @@
 
 import pytest
 
-from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.errors import MessageNotFound, SessionNotFound
-from tests.contract.driver import address_of, record
+from tests.contract.driver import address_of, record, retain
 
 
 async def test_a_message_can_be_traced_from_acceptance_to_delivery(driver):
-    driver.policies = (DeliveryPolicy(provider="mem"),)
+    driver.policies = (retain(),)
     message = await driver.say("hello", event="e1")
     waiting = await driver.store.message(message)
     assert (waiting.state.value, waiting.turn, waiting.reply, waiting.queued_behind) == ("waiting", None, None, 0)

@@ -31,7 +31,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.ids import Instant
 from holdfast.stores.script import Many, Query, Script, one, rows, run
-from holdfast.stores.sqlite import InlineDatabase, OwnerLock, ThreadedDatabase, migrate, open_connection
+from holdfast.stores.sqlite import InlineDatabase, OwnerLock, ThreadedDatabase, migrate, open_connection, relog
 from holdfast.stores.sqlite import batch as batch_module
 from holdfast.stores.sqlite.batch import Call, run_batch
 from holdfast.stores.sqlite.checkpointer import WAL_BYTES_MAX
@@ -555,6 +555,28 @@ async def test_a_file_that_was_taken_away_breaks_the_engine(path, name):
             await db.write("add", add(n))
     assert len(told) == 1
     await db.close()
+
+
+async def test_a_log_left_behind_is_written_again_only_by_the_first_to_open_it(path, monkeypatch):
+    rewritten: list[str] = []
+    rewrite = relog._rewrite
+
+    def watched(db: apsw.Connection) -> None:
+        rewritten.append(db.filename)
+        rewrite(db)
+
+    monkeypatch.setattr(relog, "_rewrite", watched)
+    left = InlineDatabase(path, Clock(), migrations=SCHEMA)
+    await left.write("add", add(1))
+    left.crash()
+    first = ThreadedDatabase.open(path, Clock(), migrations=SCHEMA)
+    assert len(rewritten) == 1
+    await first.write("add", add(2))
+    second = ThreadedDatabase.open(path, Clock(), migrations=SCHEMA)
+    assert len(rewritten) == 1
+    assert await second.read("count", count) == 2
+    await first.close()
+    await second.close()
 
 
 async def test_a_log_above_its_limit_is_truncated(path, monkeypatch):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from holdfast import log
 from holdfast.core.compress import COMPRESS, Operation, Summary, SummaryDraft, choose_cut, fault_of
 from holdfast.core.context import Context, summary_request
-from holdfast.core.errors import HoldfastError, ModelFailed, SummaryStale
+from holdfast.core.errors import HoldfastError, ModelFailed, SessionNotFound, SummaryStale
 from holdfast.core.ids import AgentName, OperationId, SessionId, make_id
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.loop import Loop
@@ -60,6 +60,7 @@ class Compressor(Loop):
         # RAM that can vanish: the next turn of the session asks again.
         self._wanted: OrderedDict[SessionId, AgentName] = OrderedDict()
         self._failed_at: OrderedDict[SessionId, int] = OrderedDict()
+        self._unended: list[tuple[Operation, Compressed]] = []
 
     # --- in the background, at the soft threshold
 
@@ -77,6 +78,9 @@ class Compressor(Loop):
         return self._clock.now() - self._failed_at.get(session, -pause_ms) < pause_ms
 
     async def step(self) -> bool:
+        unended, self._unended = self._unended, []
+        for operation, result in unended:
+            await self._end(operation, result)
         if not self._wanted:
             return False
         session, agent = self._wanted.popitem(last=False)
@@ -118,10 +122,15 @@ class Compressor(Loop):
         started = self._clock.now()
         with log.pinned(session=operation.session, operation=operation.id):
             log.info("compress.started", forced=forced)
-            result = await self._attempt(operation, self._agents.get(agent), focus=focus, forced=forced)
+            try:
+                result = await self._attempt(operation, self._agents.get(agent), focus=focus, forced=forced)
+            except SessionNotFound as gone:
+                result = Compressed("stale", reason=f"{gone}: it was deleted meanwhile")
+            except Exception as error:
+                await self._end(operation, Compressed("failed", reason=type(error).__name__))
+                raise
             if result.outcome != "done":
-                detail: dict[str, object] = {"reason": result.reason}
-                await self._store.end_operation(operation, result.outcome, detail)
+                await self._end(operation, result)
             self._remember(operation.session, result)
             log.info(
                 "compress.done",
@@ -133,6 +142,15 @@ class Compressor(Loop):
                 Event(name="compress.done", session=operation.session, fields={"outcome": result.outcome})
             )
         return result
+
+    async def _end(self, operation: Operation, result: Compressed) -> None:
+        """An operation that the store cannot end now is ended later: while it is open, no other one begins."""
+        detail: dict[str, object] = {"reason": result.reason}
+        try:
+            await self._store.end_operation(operation, result.outcome, detail)
+        except HoldfastError as error:
+            self._unended.append((operation, result))
+            log.warning("compress.done", outcome=error.code, why=str(error))
 
     def _remember(self, session: SessionId, result: Compressed) -> None:
         self._failed_at.pop(session, None)

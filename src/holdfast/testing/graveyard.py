@@ -13,10 +13,11 @@ of the finished history, unless the code under test has globals.
 """
 
 import asyncio
+import gc
 import logging
 import sys
 import warnings
-from collections.abc import Coroutine, Generator, Iterable, Iterator
+from collections.abc import Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import Context
 from typing import Any, TypeVar
@@ -51,8 +52,11 @@ class SimTask(asyncio.Task[T]):
         return self.number
 
 
-def bury(tasks: Iterable[SimTask[Any]], handles: Iterable[asyncio.Handle]) -> None:
-    """Close unfinished tasks, and the coroutines that steps were about to start, without a sound."""
+def bury(tasks: list[SimTask[Any]], handles: list[asyncio.Handle]) -> None:
+    """Close unfinished tasks, and the coroutines that steps were about to start, without a sound.
+
+    Both lists are emptied here: a coroutine that was handed to a task which never began is freed with it.
+    """
     with _silence():
         for task in tasks:
             if not task.done():
@@ -61,6 +65,10 @@ def bury(tasks: Iterable[SimTask[Any]], handles: Iterable[asyncio.Handle]) -> No
             for argument in handle._args or ():  # noqa: SLF001
                 if hasattr(argument, "close") and hasattr(argument, "throw"):
                     _close(argument, handle._context)  # type: ignore[attr-defined]  # noqa: SLF001
+        task = handle = argument = None  # type: ignore[assignment]
+        tasks.clear()
+        handles.clear()
+        gc.collect(1)  # everything of the history is young: collection was off while it ran
 
 
 def _close(coroutine: Any, home: Context) -> None:  # noqa: ANN401

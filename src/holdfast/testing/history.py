@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.testing.faults import FaultPlan, draw
-from holdfast.testing.invariants import Evidence, judge
+from holdfast.testing.evidence import Evidence
+from holdfast.testing.invariants import judge
 from holdfast.testing.report import Violation
 from holdfast.testing.rows import Rows, read_rows
 from holdfast.testing.simloop import Deadlock, StepLimitReached

@@ -6,35 +6,17 @@ seen by tools. A checker knows no SQL and no loop, so it can be tried on evidenc
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
-from holdfast.core.ids import AgentName
-from holdfast.core.journal import Observed, Undone, UserSaid
-from holdfast.core.mailbox import Claim
-from holdfast.core.policy import AgentPolicy
-from holdfast.testing.models import TOOLS, Asked
-from holdfast.testing.platform import RecordedTurn, Sent
+from holdfast.core.journal import Observed, UserSaid
+from holdfast.testing.checks_sessions import contexts_are_whole, sessions_switch_by_command_only, summaries_are_whole
+from holdfast.testing.checks_work import cursor_work_exists, effects_happen_once, recorded_once, replies_are_single
+from holdfast.testing.evidence import IN_TURN, TERMINAL, Evidence, Found
+from holdfast.testing.platform import Sent
 from holdfast.testing.report import Violation
 from holdfast.testing.rows import Row, Rows, body_of
-
-Found: TypeAlias = Iterator[str]
-IN_TURN = frozenset({"answered", "failed", "interrupted"})
-TERMINAL = IN_TURN | {"command", "observed", "held", "refused"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    rows: Rows
-    sent: Sequence[Sent]
-    recorded: Sequence[RecordedTurn] = ()
-    asked: Sequence[Asked] = ()
-    effects: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    claims: Sequence[Claim] = ()
-    policies: Mapping[AgentName, AgentPolicy] = field(default_factory=dict)
-    stranded: str | None = None
 
 
 def judge(evidence: Evidence) -> list[Violation]:
@@ -216,7 +198,14 @@ CHECKS: tuple[tuple[str, Callable[[Evidence], Found]], ...] = (
     ("I3", order_is_kept),
     ("I3", acceptance_follows_time),
     ("I4", fences_hold),
+    ("I9", sessions_switch_by_command_only),
+    ("I9", summaries_are_whole),
+    ("I9", contexts_are_whole),
+    ("I11", cursor_work_exists),
+    ("I2", effects_happen_once),
+    ("I2", recorded_once),
     ("I14", claims_are_single),
     ("I12", file_is_whole),
+    ("I15", replies_are_single),
     ("I15", world_is_at_rest),
 )

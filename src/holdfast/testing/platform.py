@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId
 from holdfast.core.inbound import Accepted, AcceptOutcome, Conflict, Duplicate, MailboxFull, TooMany
@@ -152,7 +153,9 @@ class Platform:
 
     # --- a writer without a mailbox
 
-    async def record(self, session: str, *, purpose: str, agent: str) -> None:
+    async def record(
+        self, session: str, *, purpose: str, agent: str, policies: tuple[DeliveryPolicy, ...]
+    ) -> None:
         """Record turns one after the other, each again until it is confirmed, sometimes once more (D8)."""
         rng = random.Random(f"{self._seed}/recorder")
         for n in range(RECORDED_TURNS):
@@ -167,6 +170,7 @@ class Platform:
                 principal=Principal(rng.choice(("ghost", "spook"))),
                 place="attic",
                 purpose=purpose,
+                policies=policies,
             )
             for _ in range(1 if rng.random() < 0.7 else 2):
                 await self._record_once(turn, record, rng)

@@ -249,11 +249,10 @@ class SimLoop(asyncio.BaseEventLoop):
         for node in self.nodes:
             node.kill()
         handles = [*self._ready, *self._scheduled, *self._tomb]
+        self._tomb.clear()
         super().close()
         self.set_exception_handler(lambda _loop, _context: None)
         bury(self._tasks, handles)
-        self._tasks.clear()
-        self._tomb.clear()
 
     def __enter__(self) -> Self:
         return self

@@ -20,7 +20,7 @@ from typing import Any, cast
 import apsw
 
 from holdfast.app import assemble
-from holdfast.core.ids import NodeId
+from holdfast.core.ids import AgentName, NodeId
 from holdfast.core.mailbox import Claim
 from holdfast.loops.agents import Agent, Agents
 from holdfast.ports.store import Store
@@ -137,7 +137,8 @@ class World:
         senders = [self.loop.create_task(self.platform.deliver(one), name=f"send {one.n}") for one in self.says]
         if self.says:
             purpose = "conversation" if int(self.seed) % 3 else "review"
-            recording = self.platform.record("ghost-1", purpose=purpose, agent="fern")
+            deliveries = self.policies[AgentName("fern")].deliveries
+            recording = self.platform.record("ghost-1", purpose=purpose, agent="fern", policies=deliveries)
             senders.append(self.loop.create_task(recording, name="recorder"))
         for sender in senders:
             await sender

@@ -46,7 +46,7 @@ def open_connection(
     `StoreCorrupt` or `StoreUnavailable`; the file is then as it was.
     """
     refuse_unsafe_engine(apsw.sqlite_lib_version())
-    db = _connect(str(path), vfs) if vfs else _connect_to_file(Path(path), readonly=readonly)
+    db = connect(str(path), vfs) if vfs else _connect_to_file(Path(path), readonly=readonly)
     try:
         _prepare(db, str(path), synchronous, exclusive, application_id)
         if readonly:
@@ -83,10 +83,11 @@ def _connect_to_file(path: Path, *, readonly: bool) -> apsw.Connection:
         check_path(path, readonly=readonly)
         if not readonly:
             create_private(path)
-        return _connect(str(path), None)
+        return connect(str(path), None)
 
 
-def _connect(name: str, vfs: str | None) -> apsw.Connection:
+def connect(name: str, vfs: str | None) -> apsw.Connection:
+    """A bare connection; nothing is in force yet."""
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if vfs else 0)
     try:
         return apsw.Connection(name, flags=flags, vfs=vfs, statementcachesize=STATEMENTS_CACHED_MAX)

@@ -1,5 +1,8 @@
 """From a path to a connection that may be written: checked, its log trusted, its schema up to date."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -7,7 +10,7 @@ import apsw
 from holdfast.stores.sqlite.connection import close_untouched, open_connection
 from holdfast.stores.sqlite.faults import translate
 from holdfast.stores.sqlite.migrate import Migrations, load_migrations, migrate, refuse_newer
-from holdfast.stores.sqlite.relog import rewrite_log
+from holdfast.stores.sqlite.relog import log_bytes, rewrite_log
 
 
 def open_ready(
@@ -19,17 +22,28 @@ def open_ready(
     exclusive: bool = False,
 ) -> apsw.Connection:
     """The first connection of a process. What it refuses keeps its bytes; see `open_connection`, `migrate`."""
-    db = open_connection(path, vfs=vfs, synchronous=synchronous, exclusive=exclusive)
     steps = load_migrations() if migrations is None else migrations
-    try:
+    start = partial(open_connection, path, vfs=vfs, synchronous=synchronous, exclusive=exclusive)
+    db = start()
+    with _closed_on_error(db, path):
         refuse_newer(db, path, len(steps))
-        if synchronous != "off":  # where a power loss is not part of the model no pages are lost
-            rewrite_log(db)
+        log_found = synchronous != "off" and log_bytes(db) > 0  # "off" has no power loss in its model
+    if log_found:
+        close_untouched(db)  # so that nobody has the file open unless it is another process
+        rewrite_log(path, vfs)
+        db = start()
+    with _closed_on_error(db, path):
         migrate(db, path, steps)
+    return db
+
+
+@contextmanager
+def _closed_on_error(db: apsw.Connection, path: Path | str) -> Iterator[None]:
+    try:
+        yield
     except apsw.Error as error:
         close_untouched(db)
         raise translate(error, f"opening {path}") from error
     except BaseException:
         close_untouched(db)
         raise
-    return db

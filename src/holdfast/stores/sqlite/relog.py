@@ -4,34 +4,59 @@ A sync that failed may have dropped pages from the disk while the system still s
 reads a log that looks whole, commits behind the hole, and a power loss then ends the log at the hole. No
 later sync repairs it, since the pages count as clean. Writing the same bytes again makes them dirty again.
 
-It happens under the write lock, so no other process adds to the log or begins it anew meanwhile. After a
-clean end there is no log and nothing to do.
+Only the first process to open the file needs to: it reads the log from the disk, while others share what a
+living process knows to be committed. After a clean end there is no log and nothing to do.
 """
+
+from pathlib import Path
 
 import apsw
 
-CHUNK_BYTES = (
-    1 << 16
-)  # SQLite's unix layer takes no more than 131,071 bytes in one write, and calls the rest a full disk
+from holdfast.stores.sqlite.connection import close_untouched, connect
+from holdfast.stores.sqlite.faults import translate
+
+CHUNK_BYTES = 1 << 20
 
 
-def rewrite_log(db: apsw.Connection) -> None:
-    """Make every byte of the log durable that this process may come to rely on."""
-    db.execute("begin immediate")
+def log_bytes(db: apsw.Connection) -> int:
+    """The size of the log as it is found."""
+    log = _open_log(db)
     try:
-        _rewrite(db.open_vfs, db.filename_wal)
+        return log.xFileSize()
     finally:
-        db.execute("rollback")
+        log.xClose()
 
 
-def _rewrite(vfs: str, name: str) -> None:
-    # Through SQLite's own file layer. It holds no locks on the log, so closing this handle drops none.
-    log = apsw.VFSFile(vfs, name, [apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL, 0])
+def rewrite_log(path: Path | str, vfs: str | None = None) -> None:
+    """Make every byte of the log durable, unless somebody else has the database open.
+
+    The exclusive lock is what shows that nobody has, and keeps others waiting until it is done.
+    """
+    db = connect(str(path), vfs)
+    try:
+        db.set_busy_timeout(0)
+        db.execute("pragma locking_mode=exclusive")
+        db.execute("begin immediate")
+        _rewrite(db)
+    except apsw.BusyError:
+        return
+    except apsw.Error as error:
+        raise translate(error, f"opening {path}") from error
+    finally:
+        close_untouched(db)
+
+
+def _rewrite(db: apsw.Connection) -> None:
+    log = _open_log(db)
     try:
         size = log.xFileSize()
         for offset in range(0, size, CHUNK_BYTES):
             log.xWrite(log.xRead(min(CHUNK_BYTES, size - offset), offset), offset)
-        if size:
-            log.xSync(apsw.SQLITE_SYNC_FULL)
+        log.xSync(apsw.SQLITE_SYNC_FULL)
     finally:
         log.xClose()
+
+
+def _open_log(db: apsw.Connection) -> apsw.VFSFile:
+    # Through SQLite's own file layer. It holds no locks on the log, so closing this handle drops none.
+    return apsw.VFSFile(db.open_vfs, db.filename_wal, [apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL, 0])

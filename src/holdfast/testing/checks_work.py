@@ -1,0 +1,120 @@
+"""What a turn leaves behind, once each: its reply (I15), its cursor work (I11), the effects of its tools (I2)."""
+
+from collections import Counter
+
+from holdfast.core.journal import Undone
+from holdfast.testing.evidence import IN_TURN, Evidence, Found
+from holdfast.testing.models import TOOLS
+from holdfast.testing.rows import Row, body_of
+
+
+def replies_are_single(evidence: Evidence) -> Found:
+    """I15: one reply for each turn that ended, each command and each signal; none for anything else."""
+    replies = Counter(row["message"] for row in evidence.rows["reply"])
+    of_turn = Counter((row["session"], row["turn"]) for row in evidence.rows["reply"] if row["turn"] is not None)
+    for turn in evidence.rows["turn"]:
+        expected = 0 if turn["mailbox"] is None else 1
+        if of_turn[turn["session"], turn["n"]] != expected:
+            yield f"turn {turn['n']} of {turn['session']} has {of_turn[turn['session'], turn['n']]} replies"
+    members = evidence.rows.by("inbound", "session", "turn")
+    for row in evidence.rows["inbound"]:
+        expected = int(row["state"] == "command")
+        if row["state"] in IN_TURN:
+            last = max(members[row["session"], row["turn"]], key=lambda one: one["seq"])
+            expected = int(last["message"] == row["message"])
+        if replies[row["message"]] != expected:
+            yield f"{row['event_id']} ({row['state']}) has {replies[row['message']]} replies"
+
+
+def effects_happen_once(evidence: Evidence) -> Found:
+    """I2: a tool that may not be repeated is run at most once per call, whoever resumes the turn."""
+    for (name, call), times in evidence.effects.items():
+        if times > 1 and not TOOLS[name]:
+            yield f"{name} took effect {times} times for {call}"
+
+
+def recorded_once(evidence: Evidence) -> Found:
+    """I2: a writer without a mailbox has one turn per key, in the order of its calls."""
+    turns = evidence.rows.by("turn", "session")
+    for session in {turn.session for turn in evidence.recorded}:
+        keys = [turn.key for turn in evidence.recorded if turn.session == session and turn.turn is not None]
+        kept = [row["key"] for row in turns.get(session, [])]
+        if kept != keys:
+            yield f"{session} has the turns {kept}; recorded were {keys}"
+    for turn in evidence.recorded:
+        yield from turn.wrong
+
+
+# --- I11 -----------------------------------------------------------------------------------------------------------
+
+
+def cursor_work_exists(evidence: Evidence) -> Found:
+    """I11: each closed turn that counts is in one unit, or pending behind its cursor with too few others."""
+    turns = evidence.rows.by("turn", "session")
+    live = {row["session_id"] for row in evidence.rows["mailbox"]}
+    for session in evidence.rows["session"]:
+        closed = [row for row in turns.get(session["id"], []) if row["closed_at"] is not None]
+        for policy in evidence.policies[session["agent"]].deliveries:
+            key = (policy.provider, session["id"])
+            if session["purpose"] != "conversation":
+                if key in _cursors(evidence):
+                    yield f"{session['id']} is a {session['purpose']} and has a cursor"
+            elif session["state"] == "deleted":
+                yield from _undelivered(evidence, session)
+            elif closed:
+                is_left = session["mailbox"] is not None and session["id"] not in live
+                yield from _wrong_work(evidence, key, closed, 1 if is_left else policy.every_turns)
+
+
+def _cursors(evidence: Evidence) -> dict[tuple[str, str], int]:
+    return {(row["provider"], row["stream"]): row["scheduled_seq"] for row in evidence.rows["cursor"]}
+
+
+def _undelivered(evidence: Evidence, session: Row) -> Found:
+    for unit in evidence.rows["delivery"]:
+        if unit["stream"] == session["id"] and unit["state"] == "scheduled":
+            yield f"{unit['id']} is scheduled though {session['id']} is deleted"
+
+
+def _wrong_work(evidence: Evidence, key: tuple[str, str], closed: list[Row], pending_max: int) -> Found:
+    scheduled = _cursors(evidence).get(key)
+    if scheduled is None:
+        yield f"{key} has no cursor and {len(closed)} closed turns"
+        return
+    undone = _undone(evidence, key[1])
+    units = [row for row in evidence.rows["delivery"] if (row["provider"], row["stream"]) == key]
+    held = Counter(
+        n for unit in units if unit["state"] == "scheduled" for n in range(unit["from_turn"], unit["through_turn"] + 1)
+    )
+    pending = 0
+    for turn in closed:
+        counts = turn["n"] not in undone
+        if held[turn["n"]] > int(counts):
+            yield f"turn {turn['n']} of {key} is in {held[turn['n']]} units (undone: {not counts})"
+        elif counts and not held[turn["n"]]:
+            pending += 1
+            if turn["first_seq"] <= scheduled:
+                yield f"turn {turn['n']} of {key} is behind the cursor at {scheduled} and in no unit"
+    if pending and pending >= pending_max:
+        yield f"{key} has {pending} pending turns; {pending_max} are due"
+    by_number = {turn["n"]: turn for turn in closed}
+    for unit in units:
+        yield from _wrong_unit(unit, by_number)
+
+
+def _wrong_unit(unit: Row, turns: dict[int, Row]) -> Found:
+    inside = [turns.get(n) for n in range(unit["from_turn"], unit["through_turn"] + 1)]
+    if any(turn is None for turn in inside):
+        yield f"{unit['id']} holds turns that do not exist"
+        return
+    speakers = {(turn["principal"], turn["place"]) for turn in inside if turn is not None}
+    if speakers != {(unit["principal"], unit["place"])}:
+        yield f"{unit['id']} of {unit['principal']} holds turns of {sorted(speakers)}"
+    first, last = inside[0], inside[-1]
+    if first and last and (unit["from_seq"], unit["through_seq"]) != (first["first_seq"], last["last_seq"]):
+        yield f"{unit['id']} covers {unit['from_seq']}..{unit['through_seq']}"
+
+
+def _undone(evidence: Evidence, session: str) -> set[int]:
+    bodies = [body_of(row) for row in evidence.rows["entry"] if row["session"] == session and row["kind"] == "undo"]
+    return {n for undo in bodies if isinstance(undo, Undone) for n in range(undo.first_turn, undo.last_turn + 1)}

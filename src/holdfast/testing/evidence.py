@@ -1,0 +1,28 @@
+"""What was gathered about a history, outside the runtime: rows, acknowledgements, requests, effects, claims."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from holdfast.core.ids import AgentName
+from holdfast.core.mailbox import Claim
+from holdfast.core.policy import AgentPolicy
+from holdfast.testing.models import Asked
+from holdfast.testing.platform import RecordedTurn, Sent
+from holdfast.testing.rows import Rows
+
+Found: TypeAlias = Iterator[str]
+IN_TURN = frozenset({"answered", "failed", "interrupted"})
+TERMINAL = IN_TURN | {"command", "observed", "held", "refused"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    rows: Rows
+    sent: Sequence[Sent]
+    recorded: Sequence[RecordedTurn] = ()
+    asked: Sequence[Asked] = ()
+    effects: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    claims: Sequence[Claim] = ()
+    policies: Mapping[AgentName, AgentPolicy] = field(default_factory=dict)
+    stranded: str | None = None

@@ -1,0 +1,102 @@
+"""What a session is, read from the rows alone: its line of ancestors, and what still counts in it.
+
+Written a second time on purpose, apart from the store's own reading: a fault in one shows as a difference.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.core.journal import Entry, Observed, Undone, UserSaid
+from holdfast.testing.rows import Row, Rows, body_of
+from holdfast.testing.workload import marks_in
+
+NO_LIMIT = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """One session of a line, and how much of it the youngest one sees."""
+
+    session: str
+    seq: int
+    n: int
+
+
+@dataclass(slots=True)
+class Lineage:
+    rows: Rows
+    sessions: dict[str, Row] = field(init=False)
+    _entries: dict[str, list[Entry]] = field(init=False)
+    _summaries: dict[Any, list[Row]] = field(init=False)
+    _merged: dict[str, list[Entry]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sessions = {row["id"]: row for row in self.rows["session"]}
+        self._entries = {
+            session: [_entry(row) for row in kept] for session, kept in self.rows.by("entry", "session").items()
+        }
+        self._summaries = self.rows.by("summary", "session")
+        self._merged = {}
+
+    def line(self, session: str) -> Iterator[Reach]:
+        """The session itself first, then each ancestor up to the earliest fork on the way to it."""
+        seq = n = NO_LIMIT
+        at: str | None = session
+        while at is not None and at in self.sessions:
+            yield Reach(at, seq, n)
+            row = self.sessions[at]
+            seq, n, at = min(seq, row["fork_seq"]), min(n, row["fork_n"]), row["parent_id"]
+
+    def is_blanked(self, session: str) -> bool:
+        """Whether words of its line were deleted, so that nobody can say what it was."""
+        return any(self.sessions[reach.session]["state"] == "deleted" for reach in self.line(session))
+
+    def entries(self, session: str) -> list[Entry]:
+        """Everything that the session sees, oldest first, undone or not."""
+        if session not in self._merged:
+            seen = [
+                entry
+                for reach in self.line(session)
+                for entry in self._entries.get(reach.session, [])
+                if entry.seq <= reach.seq
+            ]
+            self._merged[session] = sorted(seen, key=lambda entry: entry.seq)
+        return self._merged[session]
+
+    def counting(self, session: str, upto: int) -> list[Entry]:
+        """The entries up to a number that were neither undone by then nor undos themselves."""
+        seen = [entry for entry in self.entries(session) if entry.seq <= upto]
+        undos = [(entry.seq, entry.body) for entry in seen if isinstance(entry.body, Undone)]
+        return [
+            entry
+            for entry in seen
+            if not isinstance(entry.body, Undone)
+            and not any(seq > entry.seq and u.first_turn <= entry.turn <= u.last_turn for seq, u in undos)
+        ]
+
+    def summaries(self, session: str) -> list[Row]:
+        """Those that the session sees, oldest first."""
+        seen = [
+            row for reach in self.line(session) for row in self._summaries.get(reach.session, []) if row["n"] <= reach.n
+        ]
+        return sorted(seen, key=lambda row: row["n"])
+
+    def valid(self, session: str, summary: Row, upto: int) -> bool:
+        """No undo between its making and `upto` reached behind what it covers."""
+        return not any(
+            summary["head_seq"] < entry.seq <= upto and entry.body.from_seq <= summary["covers_through"]
+            for entry in self.entries(session)
+            if isinstance(entry.body, Undone)
+        )
+
+
+def _entry(row: Row) -> Entry:
+    return Entry(
+        seq=row["seq"], turn=row["turn"], body=body_of(row), tokens=row["tokens"], at=row["at"], session=row["session"]
+    )
+
+
+def marks_of(entries: list[Entry]) -> list[str]:
+    """The marks of what people said, in order."""
+    return [mark for e in entries if isinstance(e.body, UserSaid | Observed) for mark in marks_in(e.body.text)]
