@@ -154,7 +154,11 @@ SWALLOWING = BROAD | {"HoldfastError"}
 MAY_CATCH_EVERYTHING = {
     "channels/http/app.py": "the top of every request: logs once, answers 500",
     "cli/running.py": "the top of every command: shows what happened, exits with 70",
+    "loops/compressor.py": "the top of a compression: whoever waits for it gets the error, or the log does",
     "loops/loop.py": "the top of every loop: logs once, backs off, goes on",
+    "loops/toolbox.py": "a tool is somebody else's code: what it raises is told to the model",
+    "loops/watch.py": "the error of either side of a race is raised where the race is awaited",
+    "loops/worker.py": "the top of every claim: logs once, gives the mailbox back for a later try",
     "stores/sqlite/batch.py": "a bug in one script becomes that call's outcome and spares its neighbours",
     "stores/sqlite/crew.py": "a dead thread would leave its callers waiting for ever; each gets the error",
     "stores/sqlite/inline.py": "the death of a simulated process is handed to the simulator",

@@ -67,13 +67,41 @@ def assemble(
     """The parts of one process around a store. The simulator assembles the same parts with its own ports."""
     bell = Bell()
     member = Member(store, clock, entropy, host=platform.node())
-    compressor = Compressor(store, agents, member, bell, clock, entropy, tasks)
+    compressor = Compressor(
+        store=store, agents=agents, member=member, notifier=bell, clock=clock, entropy=entropy, tasks=tasks
+    )
     gateway = Gateway(store, agents, bell, clock, entropy)
     supervisor = None
     if serve:
-        runner = TurnRunner(store, agents, compressor, bell, clock, entropy, tasks)
-        attendant = Attendant(store, agents, runner, compressor, bell, clock, entropy)
-        worker = Worker(store, store, attendant, member, bell, clock, entropy, tasks, turns_max=turns_max)
+        runner = TurnRunner(
+            store=store,
+            agents=agents,
+            compressor=compressor,
+            notifier=bell,
+            clock=clock,
+            entropy=entropy,
+            tasks=tasks,
+        )
+        attendant = Attendant(
+            store=store,
+            agents=agents,
+            runner=runner,
+            compressor=compressor,
+            notifier=bell,
+            clock=clock,
+            entropy=entropy,
+        )
+        worker = Worker(
+            store=store,
+            reader=store,
+            attendant=attendant,
+            member=member,
+            notifier=bell,
+            clock=clock,
+            entropy=entropy,
+            tasks=tasks,
+            turns_max=turns_max,
+        )
         others: tuple[Loop, ...] = (
             compressor,
             Reaper(store, member, bell, tasks, entropy, lease_ms=lease_ms),

@@ -97,4 +97,5 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
+        text = json.dumps(line, default=str, ensure_ascii=False)
+        return text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate is escaped, as JSON writes it

@@ -82,6 +82,7 @@ class Runtime:
         if self._supervisor is not None:
             await self._supervisor.stop()
         if self._visit is not None:
+            self._compressor.cut_off()
             await self._end_visit(self._visit)
         await self.store.close()
         log.info("runtime.closed")
@@ -251,23 +252,10 @@ class Runtime:
             raise SessionNotFound(f"the session {session} was deleted", session=session)
         if self._supervisor is None and self._visit is None:
             await self._begin_visit()
-        begun = await self._compressor.begin(session)
+        begun = await self._compressor.begin(session, found.agent, forced=True)
         if isinstance(begun, Busy):
             raise OperationBusy(f"operation {begun.operation} is compressing {session}", operation=begun.operation)
-        self.tasks.start(self._see_through(begun, found.agent), name=f"compress {session}")
         return begun
-
-    async def _see_through(self, operation: Operation, agent: AgentName) -> None:
-        try:
-            await self._compressor.run_operation(operation, agent, forced=True)
-        except HoldfastError as error:
-            log.warning(
-                "compress.done",
-                session=operation.session,
-                operation=operation.id,
-                outcome=error.code,
-                why=str(error),
-            )
 
     # --- visiting: a process that serves nothing still proves life while it holds an operation
 

@@ -184,6 +184,22 @@ async def test_the_claim_of_a_reaped_node_changes_nothing_even_when_nobody_claim
     assert await driver.rows(EVERYTHING) == before
 
 
+@pytest.mark.parametrize("verb", [resumes, steps, commits], ids=lambda verb: verb.__name__)
+async def test_a_claim_on_one_mailbox_cannot_write_to_the_session_of_another(driver, verb):
+    """Both claims have the same fence number, so only the session tells them apart."""
+    await driver.say("one", chat="a")
+    mine = await driver.claim("a")
+    await driver.open(mine)
+    await driver.say("one", chat="b")
+    theirs = await driver.claim("b")
+    turn = await driver.open(theirs)
+    assert mine.fence == theirs.fence
+    before = await driver.rows(EVERYTHING)
+    with pytest.raises(ClaimLost):
+        await verb(driver, mine, turn, None)
+    assert await driver.rows(EVERYTHING) == before
+
+
 # --- nodes -----------------------------------------------------------------------------------------
 
 

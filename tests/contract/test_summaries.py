@@ -1,5 +1,7 @@
 """The promise: a summary stands beside the journal of its own session, is added by compare-and-set, or not at all."""
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.core.compress import COMPRESS
@@ -124,15 +126,26 @@ async def test_the_steps_of_an_open_turn_are_never_covered(driver):
 async def test_a_range_that_leaves_a_gap_is_refused(driver):
     session = await driver.chat("one", "two", "three")
     await driver.summarise(session, through=2)
-    draft = await driver.draft(session, through=6)
-    operation = await driver.begin(session)
+    operation, draft = await driver.begin(session), await driver.draft(session, through=6)
     for covers_from in (2, 4):
         with pytest.raises(SummaryStale):
-            await driver.store.commit_summary(operation, type(draft)(**fields(draft) | {"covers_from": covers_from}))
+            await driver.store.commit_summary(operation, replace(draft, covers_from=covers_from))
 
 
-def fields(draft):
-    return {name: getattr(draft, name) for name in draft.__dataclass_fields__}
+async def test_a_summary_on_another_base_is_refused_even_when_its_range_fits(driver):
+    session = await driver.chat("one", "two", "three")
+    await driver.summarise(session, through=2)
+    operation, draft = await driver.begin(session), await driver.draft(session, through=4)
+    with pytest.raises(SummaryStale):
+        await driver.store.commit_summary(operation, replace(draft, base_n=0))
+
+
+async def test_an_undo_that_a_summary_knew_of_does_not_void_it(driver):
+    session = await driver.chat("one", "two")
+    await driver.command("/undo")
+    await driver.talk("three")
+    made = await driver.summarise(session, through=7, text="one and three")
+    assert (await driver.store.read_context(session)).summary == made
 
 
 async def test_six_compressions_of_a_long_conversation_copy_nothing(driver):

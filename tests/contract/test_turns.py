@@ -157,6 +157,16 @@ async def test_observed_talk_is_journaled_without_a_turn(driver):
     assert await driver.state(heard) == "observed"
 
 
+async def test_nothing_is_observed_while_a_turn_is_open(driver):
+    """It would commit the open turn's steps with it."""
+    claim, turn = await opened(driver)
+    heard = await driver.say("psst", addressed=False)
+    before = await driver.rows(EVERYTHING)
+    with pytest.raises(InvariantBroken):
+        await driver.store.observe(claim, turn.session, [heard])
+    assert await driver.rows(EVERYTHING) == before
+
+
 async def test_held_mail_says_why(driver):
     held = await driver.say("beep", human=False)
     claim = await driver.claim()

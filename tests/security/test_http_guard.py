@@ -101,7 +101,7 @@ async def test_a_token_is_made_once_and_kept_for_its_owner(tmp_path):
     assert len(made.value) == 64
     assert made.file == tmp_path / "token"
     if sys.platform != "win32":
-        assert stat.S_IMODE(made.file.stat().st_mode) == 0o600
+        assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
     assert load_token(tmp_path, None, SeededEntropy(2)).value == made.value
     assert made.value not in repr(made)
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.audit import CHECKS, Audit, SessionFacts
+from holdfast.core.audit import CHECKS, Audit, Report, SessionFacts
 from holdfast.core.compress import Operation, Summary
 from holdfast.core.ids import AgentName, Instant, MailboxId, OperationId, Principal, SessionId
 from holdfast.core.session import Purpose, Session, SessionState
@@ -108,7 +108,7 @@ def grandchild() -> SessionFacts:
     )
 
 
-def judge(*facts: SessionFacts, log: list[dict[str, object]] | None = None):
+def judge(*facts: SessionFacts, log: list[dict[str, object]] | None = None) -> Report:
     audit = Audit()
     for each in facts:
         audit.add(each)
@@ -130,7 +130,7 @@ def test_nothing_recorded_is_no_contradiction():
     assert judge().ok
 
 
-def first_of(report) -> str:
+def first_of(report: Report) -> str:
     assert report.first is not None
     return report.first.check
 
@@ -210,7 +210,8 @@ def line(event: str, operation: str, session: str) -> dict[str, object]:
 
 
 def test_a_log_that_agrees_holds():
-    log = [line("compress.started", "op_1", A), {"event": "turn.opened"}, line("compress.done", "op_1", A)]
+    other: dict[str, object] = {"event": "turn.opened"}
+    log = [line("compress.started", "op_1", A), other, line("compress.done", "op_1", A)]
     report = judge(parent(), log=log)
     assert report.ok
     assert report.log_lines == 2

@@ -4,7 +4,6 @@ Lines are accepted as they are typed, also while a reply is being written; repli
 the running turn once, then leaves.
 """
 
-import asyncio
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING
 from holdfast.cli.options import AgentName, Chat, Config, Data, Json
 
 if TYPE_CHECKING:
+    import asyncio
+
     from holdfast.cli.keyboard import Keyboard
     from holdfast.core.errors import HoldfastError
     from holdfast.core.ids import MessageId
@@ -79,12 +80,14 @@ async def _chat(agent: str, chat: str, config: Path | None, data: Path | None, *
 
 class Talk:
     def __init__(self, runtime: "Runtime", agent: str, chat: str, *, as_json: bool) -> None:
+        from asyncio import Queue
+
         self._runtime = runtime
         self._agent = agent
         self._chat = chat
         self._as_json = as_json
         self._is_prompting = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
-        self._turns: asyncio.Queue[Sent | Unsent | None] = asyncio.Queue()
+        self._turns: asyncio.Queue[Sent | Unsent | None] = Queue()
         self._pending = 0
         self._stopped = False
 

@@ -1,10 +1,11 @@
 """Opening the data folder for a command: beside a running process, or in its place where nobody serves."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 from holdfast.app import has_store, make_agents, open_runtime
+from holdfast.cli.logs import logging_to, to_file
 from holdfast.config import FILE, Config, load_config
 from holdfast.core.errors import StoreBroken, StoreOwned, StorePathInvalid
 from holdfast.runtime import Runtime
@@ -50,11 +51,14 @@ async def serving(
 
 @asynccontextmanager
 async def serving_or_visiting(folder: Path, config: Config) -> AsyncIterator[tuple[Runtime, bool]]:
-    """The runtime, and whether it serves: another process may be doing that already."""
+    """The runtime, and whether it serves: another process may be doing that already, and then the log is its."""
     agents = make_agents(listed=config.agents)
-    try:
-        runtime, is_serving = await open_runtime(folder, agents=agents), True
-    except StoreOwned:
-        runtime, is_serving = await open_runtime(folder, agents=agents, serve=False), False
-    async with runtime:
-        yield runtime, is_serving
+    with ExitStack() as logging:
+        logging.enter_context(logging_to(to_file(folder)))
+        try:
+            runtime, is_serving = await open_runtime(folder, agents=agents), True
+        except StoreOwned:
+            logging.close()
+            runtime, is_serving = await open_runtime(folder, agents=agents, serve=False), False
+        async with runtime:
+            yield runtime, is_serving

@@ -35,6 +35,7 @@ HELP: Mapping[Verb, tuple[str, str]] = {
     Verb.HELP: ("/help", "this list"),
 }
 UNDO_TURNS_MAX = 100
+UNDO_DIGITS_MAX = 9  # Python refuses to read a number of thousands of digits
 TITLE_CHARS_MAX = 120
 
 
@@ -52,17 +53,17 @@ class Command:
         """How many turns `/undo` names; None when the argument is no such number."""
         if not self.argument:
             return 1
-        if not self.argument.isascii() or not self.argument.isdigit():
+        if not self.argument.isascii() or not self.argument.isdigit() or len(self.argument) > UNDO_DIGITS_MAX:
             return None
         count = int(self.argument)
         return count if 1 <= count <= UNDO_TURNS_MAX else None
 
 
 def parse_command(text: str) -> Command | None:
-    """The command that `text` is, if it is one. An unknown word after a slash is plain text."""
+    """The command that `text` is, if it is one: a known word right after a slash. Anything else is plain text."""
     if not text.startswith("/"):
         return None
-    word, _, argument = text[1:].strip().partition(" ")
+    word, _, argument = text[1:].rstrip().partition(" ")
     verb = ALIASES.get(word.lower())
     return Command(verb, argument.strip()) if verb else None
 

@@ -7,7 +7,6 @@ Rule 3: a summary is valid until an undo, made after it, reaches behind what it 
         stored, so a branch and its parent can disagree about it.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -95,14 +94,16 @@ def pressure(used_tokens: float, thresholds: Thresholds) -> Pressure:
 
 
 def choose_cut(
-    tail: Sequence[Entry], thresholds: Thresholds, *, ratio: float = 1.0, forced: bool = False
+    tail: Sequence[Entry], thresholds: Thresholds, *, ratio: float = 1.0, forced: bool = False, in_turn: bool = False
 ) -> int | None:
     """The last entry to cover, or None when nothing may be covered.
 
     `tail` is the effective, committed journal after the newest summary. The cut falls between turns: what is kept
     fits the share `keep`, but at least `keep_turns_min` turns stay whatever they weigh. A forced compression keeps
-    only those.
+    only those; made for an open turn (`in_turn`), which stays verbatim by itself, it covers everything before it.
     """
+    if forced and in_turn:
+        return tail[-1].seq if tail else None
     first_kept = _first_kept_turn(tail, thresholds, 0.0 if forced else thresholds.keep, ratio)
     if first_kept is None:
         return tail[-2].seq if len(tail) > 1 else None  # nothing but observed talk: the newest stays
@@ -112,14 +113,16 @@ def choose_cut(
 
 
 def _first_kept_turn(tail: Sequence[Entry], thresholds: Thresholds, keep: float, ratio: float) -> int | None:
-    weights = Counter[int]()
-    for entry in tail:
+    """The oldest turn that stays; with it stays everything from its first entry on, talk between turns too."""
+    kept_from: dict[int, float] = {}  # by turn, newest first
+    kept_tokens = 0.0
+    for entry in reversed(tail):
+        kept_tokens += entry.tokens * ratio
         if entry.turn:
-            weights[entry.turn] += entry.tokens
-    first_kept, kept_tokens = None, 0.0
-    for position, turn in enumerate(sorted(weights, reverse=True)):
-        kept_tokens += weights[turn] * ratio
-        if position >= thresholds.keep_turns_min and kept_tokens > thresholds.context_tokens * keep:
+            kept_from[entry.turn] = kept_tokens
+    first_kept = None
+    for position, (turn, tokens) in enumerate(kept_from.items()):
+        if position >= max(1, thresholds.keep_turns_min) and tokens > thresholds.context_tokens * keep:
             break
         first_kept = turn
     return first_kept

@@ -5,6 +5,8 @@ Rule 1: between two compressions the rendered prefix only grows at its end, byte
 Rule 2: recall is rendered inside its own turn only.
 Rule 3: when summarising fails and the window is full, the oldest entries are left out, whole turns at a time, and
         a sentence says so. The journal keeps them.
+Rule 4: a turn too long for the window loses its oldest steps in the same way, each call together with its results;
+        what people said in it stays. No model is ever sent a result without its call, or a call without its result.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,6 +22,7 @@ from holdfast.core.journal import (
     Recalled,
     ToolCall,
     ToolReturned,
+    ToolStarted,
     UserSaid,
     estimate_tokens,
 )
@@ -109,24 +112,20 @@ def render_entries(
 def fit(context: Context, thresholds: Thresholds, instructions: str = "") -> tuple[Context, int]:
     """The context cut down to the hard threshold, and how many entries were left out.
 
-    Used only when summarising failed. Whole turns go, oldest first; the newest turn always stays.
+    Used only when summarising failed or cannot help. Whole turns go first, oldest first; then the oldest steps of the
+    newest turn, but never its last one nor what people said in it.
     """
     limit = thresholds.context_tokens * thresholds.hard
-    excess = context.used_tokens(instructions) - limit
+    excess = (context.used_tokens(instructions) - limit) / context.token_ratio
     if excess <= 0:
         return context, 0
-    kept = _without_oldest(context.entries, excess / context.token_ratio)
-    left_out = len(context.entries) - len(kept)
+    kept = _without_oldest(context.entries, excess)
+    excess -= sum(entry.tokens for entry in context.entries) - sum(entry.tokens for entry in kept)
+    steps = _oldest_steps(kept, excess)
+    left_out = len(context.entries) - len(kept) + len(steps)
     if not left_out:
         return context, 0
-    notice = Entry(
-        seq=kept[0].seq - 1,
-        turn=0,
-        body=Noticed(text=f"[{left_out} earlier entries are not shown here because summarising them failed.]"),
-        tokens=20,
-        at=kept[0].at,
-    )
-    return _with_entries(context, (notice, *kept)), left_out
+    return _with_entries(context, _marked(context.entries, kept, steps)), left_out
 
 
 def _without_oldest(entries: Sequence[Entry], excess_tokens: float) -> tuple[Entry, ...]:
@@ -138,6 +137,44 @@ def _without_oldest(entries: Sequence[Entry], excess_tokens: float) -> tuple[Ent
             excess_tokens -= entries[position].tokens
             position += 1
     return tuple(entries[position:])
+
+
+def _oldest_steps(entries: Sequence[Entry], excess_tokens: float) -> frozenset[int]:
+    """The entries of the newest turn's oldest steps, enough of them to save so many tokens. The last step stays."""
+    newest_turn = max((entry.turn for entry in entries), default=0)
+    steps: list[list[Entry]] = []
+    for entry in entries:
+        if entry.turn == newest_turn and isinstance(entry.body, AssistantSaid):
+            steps.append([entry])
+        elif steps and isinstance(entry.body, ToolStarted | ToolReturned):
+            steps[-1].append(entry)
+    gone: set[int] = set()
+    for step in steps[:-1]:
+        if excess_tokens <= 0:
+            break
+        gone.update(entry.seq for entry in step)
+        excess_tokens -= sum(entry.tokens for entry in step)
+    return frozenset(gone)
+
+
+def _marked(entries: Sequence[Entry], kept: Sequence[Entry], steps: frozenset[int]) -> tuple[Entry, ...]:
+    """What is kept, with a sentence at each place where something is missing."""
+    shown: list[Entry] = []
+    turns = len(entries) - len(kept)
+    if turns:
+        why = f"[{turns} earlier entries are not shown here because summarising them failed.]"
+        shown.append(_notice(kept[0], kept[0].seq - 1, why))
+    for entry in kept:
+        if entry.seq not in steps:
+            shown.append(entry)
+        elif entry.seq == min(steps):
+            why = f"[{len(steps)} earlier steps of this turn are not shown here because they do not fit.]"
+            shown.append(_notice(entry, entry.seq, why))
+    return tuple(shown)
+
+
+def _notice(near: Entry, seq: int, text: str) -> Entry:
+    return Entry(seq=seq, turn=0, body=Noticed(text=text), tokens=estimate_tokens(text), at=near.at)
 
 
 def _with_entries(context: Context, entries: tuple[Entry, ...]) -> Context:

@@ -7,6 +7,7 @@ Rule 2: identity is (account, conversation, event id); the account is the bot's 
 """
 
 import hashlib
+import unicodedata
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
@@ -39,6 +40,7 @@ class MessageState(Enum):
 
 
 UNFINISHED = frozenset({MessageState.WAITING, MessageState.IN_TURN})
+INVISIBLE = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})  # Unicode's controls, format characters and separators
 
 
 class Kind(Enum):
@@ -178,7 +180,7 @@ def check_text(text: str, limits: Limits) -> str:
             bytes=size,
             limit=limits.message_bytes_max,
         )
-    if not text.strip("\0 \t\r\n\v\f\u200b\ufeff"):
+    if all(unicodedata.category(char) in INVISIBLE for char in text):
         raise EmptyMessage("the message has no visible character")
     return text
 

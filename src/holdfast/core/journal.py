@@ -6,6 +6,7 @@ Rule 2: `kind` and the field names of a body are stored names. A body that chang
 Rule 3: numbers grow by one within a session; a branch continues from its fork.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
@@ -123,6 +124,7 @@ BODIES: Mapping[str, type[Body]] = {
 # (kind, version) -> the same body one version later. Empty until a shape changes.
 UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _encoder = msgspec.json.Encoder()
 _decoders = {kind: msgspec.json.Decoder(body) for kind, body in BODIES.items()}
 
@@ -188,6 +190,16 @@ def body_tokens(body: Body) -> int:
         case UserSaid() | ToolReturned() | Observed() | Noticed():
             return estimate_tokens(body.text)
     return 0
+
+
+def is_storable(text: object) -> bool:
+    """Whether somebody else's value is text that every store can keep: no lone surrogates."""
+    return isinstance(text, str) and (text.isascii() or _LONE_SURROGATE.search(text) is None)
+
+
+def storable(text: str) -> str:
+    """The text with lone surrogates replaced, for words that must not be lost over one bad character."""
+    return text if is_storable(text) else text.encode("utf-8", "replace").decode()
 
 
 def undone_ranges(entries: Iterable[Entry]) -> tuple[tuple[int, int], ...]:

@@ -185,10 +185,10 @@ def open_calls(entries: Sequence[Entry]) -> tuple[OpenCall, ...]:
 
 
 UNKNOWN_OUTCOME = (
-    "The outcome of this call is unknown: the process stopped after the call began and before its result was "
-    "recorded. It may or may not have taken effect. Check before repeating it."
+    "The outcome of this call is unknown: it began and was cut off before its result was recorded. It may or may not "
+    "have taken effect. Check before repeating it."
 )
-NOT_RUN = "This call was not run: the turn was interrupted before it began."
+NOT_RUN = "This call was not run: the turn ended before it began."
 
 
 def close_call(open_call: OpenCall) -> ToolReturned:

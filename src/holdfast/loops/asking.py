@@ -1,20 +1,26 @@
-"""Asking a model: within a time, a bounded number of times, with a usable answer or a clear failure."""
+"""Asking a model: within a time, a bounded number of times, with a usable answer or a clear failure.
+
+A model is somebody else's code. Whatever it raises, says or leaves out is its failure (`ModelFailed`), never ours.
+"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from holdfast import log
 from holdfast.core.errors import ModelFailed
+from holdfast.core.journal import ToolCall, is_storable
 from holdfast.core.policy import TurnPolicy
+from holdfast.core.turn import Usage
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.model import Answer, Model, ModelRequest, TextDelta
-from holdfast.ports.notifier import Notifier
 from holdfast.ports.tasks import Tasks
+
+ANSWER_CHARS_MAX = 4_000_000
+TOKENS_MAX = 1 << 40  # more is no count of tokens
 
 
 class Asker:
-    def __init__(self, notifier: Notifier, entropy: Entropy, tasks: Tasks) -> None:
-        self._notifier = notifier
+    def __init__(self, entropy: Entropy, tasks: Tasks) -> None:
         self._entropy = entropy
         self._tasks = tasks
 
@@ -29,28 +35,81 @@ class Asker:
         """The model's answer. `heard` gets each delta; `restarted` says that what was heard is void."""
         for attempt in range(1, policy.model_attempts_max + 1):
             try:
-                return await self._once(model, request, policy.model_wait_ms, heard)
+                return await hear(model, request, policy.model_wait_ms, heard)
             except ModelFailed as error:
-                log.warning("model.failed", task=request.task.value, attempt=attempt, why=str(error))
+                log.error(
+                    "model.failed", failure=error.__cause__, task=request.task.value, attempt=attempt, why=str(error)
+                )
                 if attempt == policy.model_attempts_max:
                     raise
             restarted()
             await self._tasks.sleep(policy.retry.delay_ms(attempt, self._entropy.fraction()))
         raise ModelFailed("the model may not be asked at all: model_attempts_max is 0")
 
-    async def _once(self, model: Model, request: ModelRequest, wait_ms: int, heard: Callable[[str], None]) -> Answer:
-        answer: Answer | None = None
-        try:
-            async with asyncio.timeout(wait_ms / 1000):
-                async for event in model.ask(request):
-                    if isinstance(event, TextDelta):
-                        heard(event.text)
-                    else:
-                        answer = event
-        except TimeoutError as error:
-            raise ModelFailed(f"the model did not answer within {wait_ms} ms") from error
-        if answer is None:
-            raise ModelFailed("the model's answer broke off")
-        if not answer.text.strip() and not answer.calls:
-            raise ModelFailed("the model answered nothing")
-        return answer
+
+async def hear(
+    model: Model, request: ModelRequest, wait_ms: int, heard: Callable[[str], None] = lambda _text: None
+) -> Answer:
+    """One answer, whole and usable. Raises `ModelFailed` for everything else."""
+    answer: Answer | None = None
+    try:
+        async with asyncio.timeout(wait_ms / 1000) as patience:
+            async for event in model.ask(request):
+                answer = _take(event, heard) or answer
+    except ModelFailed:
+        raise
+    except asyncio.CancelledError as error:
+        if is_cancelled_from_outside():
+            raise
+        raise ModelFailed("the model cancelled its own work") from error
+    except Exception as error:
+        if patience.expired():
+            raise ModelFailed(f"the model did not answer within {wait_ms} ms") from None
+        raise ModelFailed(f"the model raised {type(error).__name__}") from error
+    fault = _fault_of(answer)
+    if answer is None or fault:
+        raise ModelFailed(fault)
+    return answer
+
+
+def _take(event: object, heard: Callable[[str], None]) -> Answer | None:
+    if isinstance(event, Answer):
+        return event
+    if not isinstance(event, TextDelta) or not is_storable(event.text):
+        raise ModelFailed("the model sent something that is neither text nor an answer")
+    heard(event.text)
+    return None
+
+
+def is_cancelled_from_outside() -> bool:
+    """Whether somebody cancelled the running task, as opposed to an inner cancellation that leaked out."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _fault_of(answer: Answer | None) -> str:
+    """Why an answer cannot be used; empty when it can."""
+    if answer is None:
+        return "the model's answer broke off"
+    if not is_storable(answer.text) or not _are_calls(answer.calls) or not _is_counted(answer.usage):
+        return "the model's answer is garbled"
+    if len(answer.text) > ANSWER_CHARS_MAX:
+        return f"the model's answer has more than {ANSWER_CHARS_MAX} characters"
+    if not answer.text.strip() and not answer.calls:
+        return "the model answered nothing"
+    return ""
+
+
+def _are_calls(calls: object) -> bool:
+    """Calls are told apart by their ids, so an answer that uses one twice cannot be carried out."""
+    if not isinstance(calls, Sequence) or not all(isinstance(call, ToolCall) for call in calls):
+        return False
+    parts = [part for call in calls for part in (call.id, call.name, call.arguments)]
+    ids = {call.id for call in calls}
+    return all(is_storable(part) for part in parts) and "" not in ids and len(ids) == len(calls)
+
+
+def _is_counted(usage: object) -> bool:
+    return isinstance(usage, Usage) and all(
+        isinstance(count, int) and 0 <= count <= TOKENS_MAX for count in (usage.tokens_in, usage.tokens_out)
+    )

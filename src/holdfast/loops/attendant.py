@@ -30,6 +30,7 @@ ITEMS_PER_CLAIM_MAX = 32  # then the claim is given back, so that no mailbox sta
 class Attendant:
     def __init__(
         self,
+        *,
         store: Store,
         agents: Agents,
         runner: TurnRunner,
@@ -82,6 +83,15 @@ class Attendant:
         session = mail.session or self._new_session()
         await self._store.observe(claim, session, [item.message for item in run], held=held)
         log.info("message.observed", session=session, count=len(run), held=held)
+        self._notifier.publish(
+            Event(
+                name="message.observed",
+                session=session,
+                mailbox=claim.mailbox,
+                messages=tuple(item.message for item in run),
+                fields={"held": held},
+            )
+        )
 
     # --- turns
 

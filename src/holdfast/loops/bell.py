@@ -44,9 +44,7 @@ class Bell:
             for feed in tuple(self._feeds.get(key, ())):
                 feed.offer(event)
 
-    def subscribe(
-        self, *, mailbox: str | None = None, message: str | None = None, name: str | None = None
-    ) -> "Feed":
+    def subscribe(self, *, mailbox: str | None = None, message: str | None = None, name: str | None = None) -> "Feed":
         key = f"message {message}" if message else f"mailbox {mailbox}" if mailbox else ""
         feed = Feed(self, key, name)
         self._feeds.setdefault(key, {})[feed] = None

@@ -4,29 +4,37 @@ Rule 1: the session is the operation's; nothing here can name another one.
 Rule 2: one compression per session at a time, by the store's compare-and-set, whoever asks for it: the background,
         a turn at the hard threshold, `/compress`, or an operator.
 Rule 3: whatever goes wrong ends the operation with a reason and changes nothing else.
+Rule 4: a compression runs in a task of its own. Whoever waits for it may stop waiting, as a stopped turn does;
+        the compression goes on and its operation is ended all the same.
 """
 
 import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import TypeVar
 
 from holdfast import log
 from holdfast.core.compress import COMPRESS, Operation, Summary, SummaryDraft, choose_cut, fault_of
 from holdfast.core.context import Context, summary_request
-from holdfast.core.errors import HoldfastError, ModelFailed, SessionNotFound, SummaryStale
-from holdfast.core.ids import AgentName, OperationId, SessionId, make_id
+from holdfast.core.errors import HoldfastError, ModelFailed, SessionNotFound, StoreUnavailable, SummaryStale
+from holdfast.core.ids import AgentName, NodeId, OperationId, SessionId, make_id
 from holdfast.loops.agents import Agent, Agents
+from holdfast.loops.asking import hear
 from holdfast.loops.loop import Loop
 from holdfast.loops.member import Member
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
-from holdfast.ports.model import Answer, ModelRequest, Task
+from holdfast.ports.model import ModelRequest, Task
 from holdfast.ports.notifier import Event, Notifier, Topic
 from holdfast.ports.store import Busy, Store
+from holdfast.ports.tasks import Task as RunningTask
 from holdfast.ports.tasks import Tasks
 
 REQUESTS_MAX = 10_000
+COMPRESSIONS_MAX = 64  # at a time in the background; a turn at the hard threshold waits for none of them
 REST_MS = 5_000
+NOTHING_TO_COVER = "there is no complete turn before the newest ones"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +46,24 @@ class Compressed:
     reason: str = ""
 
 
+@dataclass(slots=True, eq=False)
+class Errand:
+    """One wish for a compression, and those who wait for its begin or its end, if anybody does."""
+
+    session: SessionId
+    agent: AgentName
+    focus: str = ""
+    forced: bool = False
+    begun: asyncio.Future[Operation | Busy] | None = None
+    ended: asyncio.Future[Compressed] | None = None
+
+
 class Compressor(Loop):
     name = "compressor"
 
     def __init__(
         self,
+        *,
         store: Store,
         agents: Agents,
         member: Member,
@@ -60,60 +81,136 @@ class Compressor(Loop):
         # RAM that can vanish: the next turn of the session asks again.
         self._wanted: OrderedDict[SessionId, AgentName] = OrderedDict()
         self._failed_at: OrderedDict[SessionId, int] = OrderedDict()
-        self._unended: list[tuple[Operation, Compressed]] = []
+        self._working: dict[Errand, RunningTask] = {}
+        self._room = asyncio.Event()
+        self._unsure: dict[OperationId, tuple[SessionId, NodeId]] = {}  # begun or not, nobody heard
+        self._unended: dict[OperationId, tuple[Operation, Compressed]] = {}  # the store did not take their end yet
 
     # --- in the background, at the soft threshold
 
     def want(self, session: SessionId, agent: AgentName) -> None:
         """Ask for a summary to be prepared; turns go on meanwhile."""
-        if self._resting(session, agent):
+        if self.rests(session, agent):
             return
         self._wanted[session] = agent
         if len(self._wanted) > REQUESTS_MAX:
             self._wanted.popitem(last=False)
         self._notifier.wake(Topic.COMPRESS)
 
-    def _resting(self, session: SessionId, agent: AgentName) -> bool:
+    def rests(self, session: SessionId, agent: AgentName) -> bool:
+        """Whether the last compression of the session failed so recently that another would be in vain."""
         pause_ms = self._agents.policy(agent).thresholds.failed_pause_ms
         return self._clock.now() - self._failed_at.get(session, -pause_ms) < pause_ms
 
     async def step(self) -> bool:
-        unended, self._unended = self._unended, []
-        for operation, result in unended:
+        for operation, result in list(self._unended.values()):
             await self._end(operation, result)
+        await self._end_unsure()
         if not self._wanted:
             return False
+        while len(self._working) >= COMPRESSIONS_MAX:
+            self._room.clear()
+            await self._room.wait()
         session, agent = self._wanted.popitem(last=False)
         # Each in its own task, so that one slow summariser delays nobody else's session.
-        self._tasks.start(self._prepare(session, agent), name=f"compress {session}")
+        self._start(Errand(session, agent))
         return True
-
-    async def _prepare(self, session: SessionId, agent: AgentName) -> None:
-        try:
-            await self.compress(session, agent)
-        except HoldfastError as error:
-            log.warning("compress.done", session=session, outcome=error.code, why=str(error))
 
     async def rest(self) -> None:
         await self._notifier.wait(Topic.COMPRESS, timeout_ms=REST_MS)
+
+    def cut_off(self) -> None:
+        """Drop what still runs. Leaving ends the operations of this node; the next turns ask again."""
+        for task in list(self._working.values()):
+            task.cancel()
 
     # --- on demand
 
     async def compress(
         self, session: SessionId, agent: AgentName, *, focus: str = "", forced: bool = False
     ) -> Compressed:
-        begun = await self.begin(session)
-        if isinstance(begun, Busy):
-            return Compressed("busy", reason=f"operation {begun.operation} is running")
-        return await self.run_operation(begun, agent, focus=focus, forced=forced)
+        """Compress now, or say why not."""
+        ended: asyncio.Future[Compressed] = asyncio.get_running_loop().create_future()
+        self._start(Errand(session, agent, focus, forced, ended=ended))
+        return await ended
 
-    async def begin(self, session: SessionId) -> Operation | Busy:
-        operation = OperationId(make_id("op", self._clock.now(), self._entropy.bits(80)))
-        return await self._store.begin_operation(operation, COMPRESS, session, self._member.node)
+    async def begin(
+        self, session: SessionId, agent: AgentName, *, focus: str = "", forced: bool = False
+    ) -> Operation | Busy:
+        """Begin a compression that goes on by itself; it is on record when this returns."""
+        begun: asyncio.Future[Operation | Busy] = asyncio.get_running_loop().create_future()
+        self._start(Errand(session, agent, focus, forced, begun=begun))
+        return await begun
 
     async def running(self, session: SessionId) -> OperationId | None:
         """The compression that is under way for the session, if any."""
         return await self._store.open_operation(session, COMPRESS)
+
+    # --- an errand, in its own task
+
+    def _start(self, errand: Errand) -> None:
+        self._working[errand] = self._tasks.start(self._run(errand), name=f"compress {errand.session}")
+
+    async def _run(self, errand: Errand) -> None:
+        """A top of its own: whoever waits hears how it ended, and if nobody does the log says it."""
+        try:
+            result = await self._carry_out(errand)
+        except Exception as error:  # noqa: BLE001
+            self._tell_failure(errand, error)
+        else:
+            _settle(errand.ended, result)
+        finally:
+            self._working.pop(errand, None)
+            self._room.set()
+
+    async def _carry_out(self, errand: Errand) -> Compressed:
+        if errand.begun is None and not await self._is_worth_it(errand):
+            return Compressed("nothing", reason=NOTHING_TO_COVER)
+        begun = await self._begin(errand.session)
+        _settle(errand.begun, begun)
+        if isinstance(begun, Busy):
+            return Compressed("busy", reason=f"operation {begun.operation} is running")
+        return await self.run_operation(begun, errand.agent, focus=errand.focus, forced=errand.forced)
+
+    async def _is_worth_it(self, errand: Errand) -> bool:
+        """Asked before an operation is opened, so that turns with nothing to cover leave no records."""
+        context = await self._store.read_context(errand.session)
+        return self._cut(context, self._agents.get(errand.agent), forced=errand.forced) is not None
+
+    def _tell_failure(self, errand: Errand, error: Exception) -> None:
+        waiting = [one for one in (errand.begun, errand.ended) if one is not None and not one.done()]
+        for one in waiting:
+            one.set_exception(error)
+        if not waiting:
+            known = isinstance(error, HoldfastError)
+            code = error.code if isinstance(error, HoldfastError) else type(error).__name__
+            log.error(
+                "compress.done",
+                failure=None if known else error,
+                session=errand.session,
+                outcome=code,
+                why=str(error),
+            )
+
+    async def _begin(self, session: SessionId) -> Operation | Busy:
+        operation = OperationId(make_id("op", self._clock.now(), self._entropy.bits(80)))
+        try:
+            return await self._store.begin_operation(operation, COMPRESS, session, self._member.node)
+        except StoreUnavailable:
+            self._unsure[operation] = session, self._member.node
+            self._notifier.wake(Topic.COMPRESS)
+            raise
+
+    async def _end_unsure(self) -> None:
+        """End operations that may have begun although nobody heard of it: asked again, the store says which did."""
+        for operation, (session, node) in list(self._unsure.items()):
+            try:
+                begun = await self._store.begin_operation(operation, COMPRESS, session, node)
+            except SessionNotFound:
+                begun = Busy(operation)
+            if isinstance(begun, Operation) and begun.ended_at is None:
+                await self._end(begun, Compressed("abandoned", reason="its beginning was not heard of"))
+            self._unsure.pop(operation, None)
 
     async def run_operation(
         self, operation: Operation, agent: AgentName, *, focus: str = "", forced: bool = False
@@ -124,14 +221,11 @@ class Compressor(Loop):
             log.info("compress.started", forced=forced)
             try:
                 result = await self._attempt(operation, self._agents.get(agent), focus=focus, forced=forced)
-            except SessionNotFound as gone:
-                result = Compressed("stale", reason=f"{gone}: it was deleted meanwhile")
-            except Exception as error:
-                await self._end(operation, Compressed("failed", reason=type(error).__name__))
-                raise
-            if result.outcome != "done":
-                await self._end(operation, result)
+            except HoldfastError as error:
+                result = Compressed("failed", reason=f"{error.code}: {error}")
             self._remember(operation.session, result)
+            if result.outcome != "done":
+                await self._end_or_keep(operation, result)
             log.info(
                 "compress.done",
                 outcome=result.outcome,
@@ -143,14 +237,18 @@ class Compressor(Loop):
             )
         return result
 
-    async def _end(self, operation: Operation, result: Compressed) -> None:
-        """An operation that the store cannot end now is ended later: while it is open, no other one begins."""
-        detail: dict[str, object] = {"reason": result.reason}
+    async def _end_or_keep(self, operation: Operation, result: Compressed) -> None:
+        """An operation that stays open keeps every later one out, so its end is tried until the store takes it."""
+        self._unended[operation.id] = operation, result
         try:
-            await self._store.end_operation(operation, result.outcome, detail)
+            await self._end(operation, result)
         except HoldfastError as error:
-            self._unended.append((operation, result))
-            log.warning("compress.done", outcome=error.code, why=str(error))
+            log.warning("loop.failed", loop=self.name, code=error.code, why=str(error))
+            self._notifier.wake(Topic.COMPRESS)
+
+    async def _end(self, operation: Operation, result: Compressed) -> None:
+        await self._store.end_operation(operation, result.outcome, {"reason": result.reason})
+        self._unended.pop(operation.id, None)
 
     def _remember(self, session: SessionId, result: Compressed) -> None:
         self._failed_at.pop(session, None)
@@ -159,18 +257,19 @@ class Compressor(Loop):
             if len(self._failed_at) > REQUESTS_MAX:
                 self._failed_at.popitem(last=False)
 
+    # --- the work itself
+
     async def _attempt(self, operation: Operation, agent: Agent, *, focus: str, forced: bool) -> Compressed:
-        thresholds = agent.policy.thresholds
         context = await self._store.read_context(operation.session)
-        cut = choose_cut(context.committed, thresholds, ratio=context.token_ratio, forced=forced)
+        cut = self._cut(context, agent, forced=forced)
         if cut is None:
-            return Compressed("nothing", reason="there is no complete turn before the newest ones")
+            return Compressed("nothing", reason=NOTHING_TO_COVER)
         try:
             text = await self._summarise(agent, context, cut, focus)
         except ModelFailed as error:
-            log.warning("model.failed", task="summary", why=str(error))
+            log.error("model.failed", failure=error.__cause__, task="summary", why=str(error))
             return Compressed("failed", reason=str(error))
-        fault = fault_of(text, thresholds)
+        fault = fault_of(text, agent.policy.thresholds)
         if fault:
             return Compressed("failed", reason=fault)
         try:
@@ -179,17 +278,24 @@ class Compressor(Loop):
             return Compressed("stale", reason=str(error))
         return Compressed("done", summary)
 
+    def _cut(self, context: Context, agent: Agent, *, forced: bool) -> int | None:
+        return choose_cut(
+            context.committed,
+            agent.policy.thresholds,
+            ratio=context.token_ratio,
+            forced=forced,
+            in_turn=context.open_turn is not None,
+        )
+
     async def _summarise(self, agent: Agent, context: Context, cut: int, focus: str) -> str:
         covered = [entry for entry in context.committed if entry.seq <= cut]
         request = ModelRequest(task=Task.SUMMARY, messages=summary_request(context.summary, covered, focus))
-        try:
-            async with asyncio.timeout(agent.policy.thresholds.summariser_wait_ms / 1000):
-                async for event in agent.summariser.ask(request):
-                    if isinstance(event, Answer):
-                        return event.text
-        except TimeoutError as error:
-            raise ModelFailed("the summariser did not answer in time") from error
-        raise ModelFailed("the summariser's answer ended before it was complete")
+        return (await hear(agent.summariser, request, agent.policy.thresholds.summariser_wait_ms)).text
+
+
+def _settle(waiting: "asyncio.Future[T] | None", result: T) -> None:
+    if waiting is not None and not waiting.done():  # done: its waiter was cancelled
+        waiting.set_result(result)
 
 
 def _draft(context: Context, cut: int, text: str, model: str) -> SummaryDraft:

@@ -9,7 +9,6 @@ from holdfast.core.inbound import (
     AcceptOutcome,
     Arrival,
     Duplicate,
-    Kind,
     check_event_id,
     check_text,
     kind_of,
@@ -63,8 +62,7 @@ class Gateway:
                 behind=outcome.queued_behind,
             )
             self._notifier.publish(Event(name="message.accepted", mailbox=outcome.mailbox, messages=(outcome.message,)))
-            if arrival.kind is not Kind.SIGNAL:
-                self._notifier.wake(Topic.MAIL)
+            self._notifier.wake(Topic.MAIL)  # signals too: a /stop ends the wait of a turn that is to be retried
         elif not isinstance(outcome, Duplicate):
             log.info("accept.refused", address=str(received.address), outcome=type(outcome).__name__)
         return outcome

@@ -8,6 +8,8 @@ from holdfast.core.policy import RetryPolicy
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.tasks import Tasks
 
+PAUSE_MS_MAX = 5_000  # however long the store was away, work goes on soon after it is back
+
 
 class Loop(ABC):
     name: str = "loop"
@@ -15,7 +17,7 @@ class Loop(ABC):
     def __init__(self, tasks: Tasks, entropy: Entropy) -> None:
         self._tasks = tasks
         self._entropy = entropy
-        self._retry = RetryPolicy()
+        self._retry = RetryPolicy(delay_ms_max=PAUSE_MS_MAX)
         self.stopping = False
 
     @abstractmethod
@@ -25,6 +27,9 @@ class Loop(ABC):
     @abstractmethod
     async def rest(self) -> None:
         """Wait until there may be work again."""
+
+    def cut_off(self) -> None:  # noqa: B027 - most loops start no tasks of their own
+        """End what runs in tasks of its own, without waiting for it. Called once, when the loop is stopping."""
 
     async def run(self) -> None:
         """Until told to stop. The only place that catches everything: it logs once, backs off, goes on."""

@@ -45,6 +45,8 @@ class Supervisor:
         for topic in Topic:
             self._notifier.wake(topic)
         await self._worker.drain(grace_ms)
+        for loop in self._loops:
+            loop.cut_off()
         for task in self._running:
             task.cancel()
         try:

@@ -10,6 +10,7 @@ import msgspec
 from holdfast import log
 from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import AgentName
+from holdfast.core.journal import storable
 from holdfast.core.key import agent_name
 from holdfast.ports.model import ToolSpec
 from holdfast.ports.tool import ToolContext, ToolOutcome
@@ -38,11 +39,10 @@ class ToolBox:
         if name in self._tools:
             raise InvalidInput(f"there are two tools named {name!r}", tool=name)
         arguments, wants_context = _arguments(name, call)
-        schema = msgspec.json.schema(arguments)
         spec = ToolSpec(
             name=name,
             description=inspect.getdoc(call) or name,
-            parameters=_inlined(schema),
+            parameters=_schema(name, arguments),
         )
         self._tools[name] = _Tool(spec, call, arguments, wants_context, idempotent)
 
@@ -60,7 +60,7 @@ class ToolBox:
             return ToolOutcome(f"There is no tool {name!r}; there are: {', '.join(self._tools) or 'none'}.", ok=False)
         try:
             parsed = msgspec.json.decode(arguments or "{}", type=tool.arguments)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             return ToolOutcome(f"The arguments of {name} are not usable: {error}", ok=False)
         values = msgspec.structs.asdict(parsed)
         if tool.wants_context:
@@ -73,11 +73,20 @@ async def _run(tool: _Tool, values: dict[str, Any]) -> ToolOutcome:
         result = tool.call(**values)
         if isinstance(result, Awaitable):
             result = await result
+        return ToolOutcome(storable(_text(result))[:RESULT_CHARS_MAX])
     except Exception as error:  # noqa: BLE001 - somebody else's code: its failure is the model's to hear of
         log.warning("model.failed", task="tool", tool=tool.spec.name, why=type(error).__name__)
         return ToolOutcome(f"{tool.spec.name} failed: {type(error).__name__}: {error}", ok=False)
-    text = result if isinstance(result, str) else msgspec.json.encode(result, enc_hook=str).decode()
-    return ToolOutcome(text[:RESULT_CHARS_MAX])
+
+
+def _text(result: object) -> str:
+    """What the model reads: text as it is, values as JSON, and whatever JSON cannot say as Python shows it."""
+    if isinstance(result, str):
+        return result
+    try:
+        return msgspec.json.encode(result, enc_hook=str).decode()
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
+        return str(result)
 
 
 def _arguments(name: str, call: Callable[..., Any]) -> tuple[type[msgspec.Struct], bool]:
@@ -94,12 +103,19 @@ def _arguments(name: str, call: Callable[..., Any]) -> tuple[type[msgspec.Struct
         has_default = parameter.default is not parameter.empty
         fields.append((parameter.name, kind, parameter.default) if has_default else (parameter.name, kind))
     fields.sort(key=len)  # those without a default first, as a struct wants them
-    made = msgspec.defstruct(f"{name}_arguments", fields, forbid_unknown_fields=True, kw_only=True)
+    try:
+        made = msgspec.defstruct(f"{name}_arguments", fields, forbid_unknown_fields=True, kw_only=True)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"tool {name!r} has a parameter that cannot be offered: {error}", tool=name) from error
     return made, wants_context
 
 
-def _inlined(schema: dict[str, Any]) -> dict[str, object]:
-    """The schema without its one level of `$ref`, as model vendors want it."""
+def _schema(name: str, arguments: type[msgspec.Struct]) -> dict[str, object]:
+    """The JSON schema without its one level of `$ref`, as model vendors want it."""
+    try:
+        schema = msgspec.json.schema(arguments)
+    except TypeError as error:
+        raise InvalidInput(f"tool {name!r} has a parameter that JSON cannot carry: {error}", tool=name) from error
     reference = schema.get("$ref", "")
     definitions = schema.get("$defs", {})
     found = definitions.pop(reference.rsplit("/", 1)[-1], schema)

@@ -16,7 +16,7 @@ from holdfast.core.compress import Pressure, pressure
 from holdfast.core.context import Context, fit, render
 from holdfast.core.errors import ModelFailed
 from holdfast.core.ids import ReplyId, make_id
-from holdfast.core.journal import AnyBody, AssistantSaid, Noticed, ToolReturned, ToolStarted
+from holdfast.core.journal import AnyBody, AssistantSaid, Noticed, ToolCall, ToolReturned, ToolStarted, storable
 from holdfast.core.mailbox import Claim, plain_run
 from holdfast.core.policy import Arrivals
 from holdfast.core.turn import (
@@ -32,7 +32,7 @@ from holdfast.core.turn import (
     open_calls,
 )
 from holdfast.loops.agents import Agent, Agents
-from holdfast.loops.asking import Asker
+from holdfast.loops.asking import Asker, is_cancelled_from_outside
 from holdfast.loops.compressor import Compressor
 from holdfast.loops.watch import Interruption, race, watch
 from holdfast.ports.clock import Clock
@@ -41,7 +41,7 @@ from holdfast.ports.model import Answer, ModelRequest, Task
 from holdfast.ports.notifier import Event, Notifier
 from holdfast.ports.store import Store
 from holdfast.ports.tasks import Tasks
-from holdfast.ports.tool import ToolContext, ToolOutcome
+from holdfast.ports.tool import ToolContext
 
 STEER_READ_MAX = 32
 BUSY_WAIT_MS = 1_000
@@ -62,6 +62,7 @@ class Run:
 class TurnRunner:
     def __init__(
         self,
+        *,
         store: Store,
         agents: Agents,
         compressor: Compressor,
@@ -77,7 +78,7 @@ class TurnRunner:
         self._clock = clock
         self._entropy = entropy
         self._tasks = tasks
-        self._asker = Asker(notifier, entropy, tasks)
+        self._asker = Asker(entropy, tasks)
 
     # --- starting and resuming
 
@@ -114,13 +115,18 @@ class TurnRunner:
 
     async def _think(self, run: Run, context: Context) -> bool:
         """One question to the model; True when the turn has ended."""
+        if await self._steer(run):
+            return False
         run.steps += 1
         if run.steps > run.agent.policy.turn.steps_max:
             await self._fail(run, f"The model asked for tools {run.steps - 1} times without answering.")
             return True
-        if await self._steer(run):
-            return False
-        context = await self._make_room(run, context)
+        if self._pressure(run, context) is Pressure.HARD:
+            room = await self._raced(run, self._make_room(run, context))
+            if isinstance(room, Interruption):
+                await self._interrupt(run, room)
+                return True
+            context = room
         instructions = run.agent.policy.instructions
         request = ModelRequest(
             task=Task.REPLY,
@@ -185,16 +191,20 @@ class TurnRunner:
     # --- room in the window
 
     async def _make_room(self, run: Run, context: Context) -> Context:
-        """At the hard threshold the turn waits for a summary; the mailbox keeps accepting meanwhile."""
-        instructions, thresholds = run.agent.policy.instructions, run.agent.policy.thresholds
+        """At the hard threshold the turn waits for a summary; the mailbox keeps accepting meanwhile.
+
+        A summariser that has just failed is not waited for again: the turn goes on with what fits.
+        """
         for forced in (False, True):
-            if pressure(context.used_tokens(instructions), thresholds) is not Pressure.HARD:
-                return context
+            if self._compressor.rests(context.session, run.claim.agent):
+                break
             result = await self._compressor.compress(context.session, run.claim.agent, forced=forced)
             if result.outcome == "busy":
                 await self._other_compression(run, context)
             context = await self._store.read_context(context.session)
-        fitted, left_out = fit(context, thresholds, instructions)
+            if self._pressure(run, context) is not Pressure.HARD:
+                return context
+        fitted, left_out = fit(context, run.agent.policy.thresholds, run.agent.policy.instructions)
         if left_out:
             log.warning("turn.trimmed", left_out=left_out)
         return fitted
@@ -203,13 +213,11 @@ class TurnRunner:
         """Wait for the running compression of this session to end, no longer than a summariser may take."""
         feed = self._notifier.subscribe(name="compress.done")
         try:
-            waited_ms = 0
-            while waited_ms < run.agent.policy.thresholds.summariser_wait_ms:
-                begun = await self._compressor.running(context.session)
-                if begun is None:
-                    return
-                await feed.next_within(BUSY_WAIT_MS)
-                waited_ms += BUSY_WAIT_MS
+            async with asyncio.timeout(run.agent.policy.thresholds.summariser_wait_ms / 1000):
+                while await self._compressor.running(context.session) is not None:
+                    await feed.next_within(BUSY_WAIT_MS)
+        except TimeoutError:
+            log.warning("compress.done", outcome="busy", why="the running compression did not end in time")
         finally:
             feed.close()
 
@@ -225,21 +233,17 @@ class TurnRunner:
             if not first.started:
                 started = ToolStarted(call=first.call.id, name=first.call.name)
                 await self._step(run, Step(event=TurnEvent.STEPPED, entries=(started,)))
-            outcome = await self._raced(run, self._call(run, first))
-            if isinstance(outcome, Interruption):
-                await self._interrupt(run, outcome)
+            returned = await self._raced(run, self._call(run, first))
+            if isinstance(returned, Interruption):
+                await self._interrupt(run, returned)
                 return True
-            result = ToolReturned(
-                call=first.call.id,
-                name=first.call.name,
-                text=outcome.text,
-                outcome="ok" if outcome.ok else "error",
-            )
+            result = returned
         event = TurnEvent.STEPPED if others else TurnEvent.RETURNED
         await self._step(run, Step(event=event, entries=(result,)))
         return False
 
-    async def _call(self, run: Run, open_call: OpenCall) -> ToolOutcome:
+    async def _call(self, run: Run, open_call: OpenCall) -> ToolReturned:
+        """What came of a call. Cut off by the time limit, or by itself, its outcome is unknown."""
         context = ToolContext(
             agent=run.claim.agent,
             session=run.turn.session,
@@ -247,16 +251,23 @@ class TurnRunner:
             principal=run.turn.principal,
             call=open_call.call.id,
         )
-        wait_ms = run.agent.policy.turn.tool_wait_ms
+        call, wait_ms = open_call.call, run.agent.policy.turn.tool_wait_ms
         try:
             async with asyncio.timeout(wait_ms / 1000):
-                return await run.agent.tools.call(open_call.call.name, open_call.call.arguments, context)
+                outcome = await run.agent.tools.call(call.name, call.arguments, context)
         except TimeoutError:
-            return ToolOutcome(f"The tool did not answer within {wait_ms} ms. {UNKNOWN_OUTCOME}", ok=False)
+            return _unknown(call, f"The tool did not answer within {wait_ms} ms.")
+        except asyncio.CancelledError:
+            if is_cancelled_from_outside():
+                raise
+            return _unknown(call, "The tool cancelled its own work.")
+        said = "ok" if outcome.ok else "error"
+        return ToolReturned(call=call.id, name=call.name, text=storable(outcome.text), outcome=said)
 
     # --- ending
 
     async def _fail(self, run: Run, reason: str) -> None:
+        reason = storable(reason)
         entries = await self._closing_entries(run, f"[This turn failed: {reason}]")
         await self._commit(run, TurnEvent.FAILED, entries, say.failed_text(reason), reason=reason)
 
@@ -307,9 +318,12 @@ class TurnRunner:
 
     async def _prepare_summary(self, run: Run) -> None:
         context = await self._store.read_context(run.turn.session)
-        policy = run.agent.policy
-        if pressure(context.used_tokens(policy.instructions), policy.thresholds) is not Pressure.NONE:
+        if self._pressure(run, context) is not Pressure.NONE:
             self._compressor.want(run.turn.session, run.claim.agent)
+
+    def _pressure(self, run: Run, context: Context) -> Pressure:
+        policy = run.agent.policy
+        return pressure(context.used_tokens(policy.instructions), policy.thresholds)
 
     # --- small helpers
 
@@ -321,7 +335,7 @@ class TurnRunner:
     async def _raced(self, run: Run, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401
         """The work's result, or the interruption that came first."""
         interrupts = run.agent.policy.turn.arrivals is Arrivals.INTERRUPT
-        watching = watch(self._store, self._notifier, run.claim, run.turn, arrivals_interrupt=interrupts)
+        watching = watch(self._store, self._notifier, run.claim, arrivals_interrupt=interrupts)
         return await race(self._tasks, work, watching)
 
     def _publish(self, claim: Claim, turn: Turn, name: str, *, text: str = "") -> None:
@@ -335,6 +349,10 @@ class TurnRunner:
                 text=text,
             )
         )
+
+
+def _unknown(call: ToolCall, why: str) -> ToolReturned:
+    return ToolReturned(call=call.id, name=call.name, text=f"{why} {UNKNOWN_OUTCOME}", outcome="unknown")
 
 
 def _is_group(address: str) -> bool:

@@ -5,8 +5,8 @@ from collections.abc import Coroutine
 from enum import Enum
 from typing import Any, TypeVar
 
+from holdfast.core.errors import InvariantBroken
 from holdfast.core.mailbox import Claim, plain_run
-from holdfast.core.turn import Turn
 from holdfast.ports.notifier import Notifier
 from holdfast.ports.store import Store
 from holdfast.ports.tasks import Tasks
@@ -20,10 +20,8 @@ class Interruption(Enum):
     SUPERSEDED = "another message came in"
 
 
-async def watch(
-    store: Store, notifier: Notifier, claim: Claim, turn: Turn, *, arrivals_interrupt: bool
-) -> Interruption:
-    """Until the turn is to be interrupted. Raises `ClaimLost` when it is not ours any more."""
+async def watch(store: Store, notifier: Notifier, claim: Claim, *, arrivals_interrupt: bool) -> Interruption:
+    """Until the open turn is to be interrupted. Raises `ClaimLost` when it is not ours any more."""
     feed = notifier.subscribe(mailbox=claim.mailbox, name="message.accepted")
     try:
         while True:
@@ -46,6 +44,10 @@ async def race(
     async def run(entrant: Coroutine[Any, Any, T | Interruption]) -> None:
         try:
             result = await entrant
+        except asyncio.CancelledError:
+            if not first.done():  # nobody cancelled the race: the entrant did it to itself and would never arrive
+                first.set_exception(InvariantBroken("a part of a turn cancelled itself"))
+            raise
         except Exception as error:  # noqa: BLE001 - handed on to the one who waits
             if not first.done():
                 first.set_exception(error)

@@ -4,6 +4,7 @@ import asyncio
 
 from holdfast import log
 from holdfast.core.errors import ClaimLost, HoldfastError
+from holdfast.core.ids import make_id
 from holdfast.core.mailbox import Claim
 from holdfast.core.policy import RetryPolicy
 from holdfast.loops.attendant import Attendant
@@ -18,7 +19,9 @@ from holdfast.ports.tasks import Task, Tasks
 
 TURNS_MAX = 64
 POLL_MS = 1_000
+POLL_MS_MIN = 20  # a mailbox that is ready and cannot be claimed must not make the loop spin
 RETRY_MS_MAX = 30_000
+LOST_PAUSE_MS = 1_000
 
 
 class Worker(Loop):
@@ -26,6 +29,7 @@ class Worker(Loop):
 
     def __init__(
         self,
+        *,
         store: Store,
         reader: Reader,
         attendant: Attendant,
@@ -34,7 +38,6 @@ class Worker(Loop):
         clock: Clock,
         entropy: Entropy,
         tasks: Tasks,
-        *,
         turns_max: int = TURNS_MAX,
     ) -> None:
         super().__init__(tasks, entropy)
@@ -49,6 +52,7 @@ class Worker(Loop):
         self._room = asyncio.Event()
         self._backoff = RetryPolicy(delay_ms_base=250, delay_ms_max=RETRY_MS_MAX)
         self._failures: dict[str, int] = {}
+        self._claim_name = ""
         self._unreleased: dict[Claim, int] = {}  # claims that the store did not take back yet
 
     @property
@@ -62,7 +66,10 @@ class Worker(Loop):
         for claim, retry_in_ms in list(self._unreleased.items()):
             await self._store.release_claim(claim, retry_in_ms=retry_in_ms)
             del self._unreleased[claim]
-        taken = await self._store.claim_mailbox(self._member.node)
+        # The name is kept until an answer is heard: a claim whose answer was lost is given again, not left taken.
+        self._claim_name = self._claim_name or make_id("claim", self._clock.now(), self._entropy.bits(80))
+        taken = await self._store.claim_mailbox(self._member.node, name=self._claim_name)
+        self._claim_name = ""
         if taken is None:
             return False
         self._serving[taken] = self._tasks.start(self._serve(taken), name=f"serve {taken.mailbox}")
@@ -70,7 +77,7 @@ class Worker(Loop):
 
     async def rest(self) -> None:
         ready_at = await self._reader.next_ready()
-        wait_ms = POLL_MS if ready_at is None else max(1, min(POLL_MS, ready_at - self._clock.now()))
+        wait_ms = POLL_MS if ready_at is None else max(POLL_MS_MIN, min(POLL_MS, ready_at - self._clock.now()))
         await self._notifier.wait(Topic.MAIL, timeout_ms=wait_ms)
 
     async def _serve(self, claim: Claim) -> None:
@@ -83,6 +90,8 @@ class Worker(Loop):
                 self._failures.pop(claim.mailbox, None)
             except ClaimLost as lost:
                 log.info("claim.lost", why=str(lost))
+                # Void or not: a claim that nobody serves may not stay taken. A void one is passed over.
+                await self._release(claim, LOST_PAUSE_MS)
             except Exception as error:  # noqa: BLE001
                 await self._give_back(claim, error)
             finally:
@@ -102,6 +111,9 @@ class Worker(Loop):
             why=str(error),
             retry_in_ms=retry_in_ms,
         )
+        await self._release(claim, retry_in_ms)
+
+    async def _release(self, claim: Claim, retry_in_ms: int) -> None:
         try:
             await self._store.release_claim(claim, retry_in_ms=retry_in_ms)
         except HoldfastError as failed:
@@ -116,5 +128,8 @@ class Worker(Loop):
                     self._room.clear()
                     await self._room.wait()
         except TimeoutError:
-            for task in list(self._serving.values()):
-                task.cancel()
+            self.cut_off()
+
+    def cut_off(self) -> None:
+        for task in list(self._serving.values()):
+            task.cancel()

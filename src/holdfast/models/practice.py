@@ -13,18 +13,18 @@ from holdfast.core.journal import ToolCall, estimate_tokens
 from holdfast.core.turn import Usage
 from holdfast.ports.model import Answer, ModelEvent, ModelRequest, Task, TextDelta, ToolSpec
 
+# Every repetition is bounded or stands alone, so that no message, however long, takes more than linear time.
 _FACT = re.compile(
-    r"\b(?:my|our|the|his|her)\s+[\w' -]{1,60}?\s+(?:is|are|was|were|lives?|likes?)\b[^.!?\n]{1,160}"
+    r"\b(?:my|our|the|his|her)(?:\s{1,4}[\w'-]{1,30}){1,8}?\s{1,4}(?:is|are|was|were|lives?|likes?)\b[^.!?\n]{1,160}"
     r"|\bI(?:'m| am| live| like| love| have| work| need| prefer)\b[^.!?\n]{1,160}"
     r"|\bremember (?:that )?[^.!?\n]{1,160}",
     re.IGNORECASE,
 )
-_USE = re.compile(r"^use (?P<name>[\w.-]+)\s*(?P<arguments>\{.*\})?\s*$", re.IGNORECASE | re.DOTALL)
+_USE = re.compile(r"use (?P<name>[\w.-]+)(?:\s*(?P<arguments>\{.*\}))?\Z", re.IGNORECASE | re.DOTALL)
 _WORD = re.compile(r"[\w']+")
 _COMMON = frozenset(
-    ["a", "an", "and", "are", "called", "did", "do", "does", "for", "have", "i", "in", "is", "it", "me", "my"]
-    + ["name", "of", "on", "our", "remember", "say", "tell", "that", "the", "to", "was", "we", "were", "what"]
-    + ["when", "where", "which", "who", "why", "you", "your", "about", "know", "can", "how", "s", "what's"]
+    "a an and are called did do does for have i in is it me my name of on our remember say tell that the to was we "
+    "were what when where which who why you your about know can how s what's".split()
 )
 SUMMARY_LINES_MAX = 200
 LINE_CHARS_MAX = 200

@@ -168,7 +168,7 @@ class Operations(Out, frozen=True, kw_only=True):
     operations: list[OperationView]
 
 
-class HealthReport(Out, frozen=True, kw_only=True):
+class HealthReport(Out, frozen=True, kw_only=True, omit_defaults=True):
     """`ok` is true only when a real write succeeded just now."""
 
     ok: bool

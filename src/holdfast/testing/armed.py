@@ -15,6 +15,7 @@ from holdfast.testing.faults import (
     ModelFault,
     PlatformFault,
     ProviderFault,
+    VerbFails,
 )
 
 F = TypeVar("F", bound=Fault)
@@ -28,7 +29,9 @@ class Armed:
         self.seen: Counter[CrashPoint | str] = (
             Counter()
         )  # how often each point was passed: what a plan can reach
-        self._verbs = {(fault.point, fault.occurrence): fault for fault in plan.of(CrashAtVerb)}
+        self._verbs: dict[tuple[CrashPoint, int], CrashAtVerb | VerbFails] = {
+            (fault.point, fault.occurrence): fault for fault in (*plan.of(VerbFails), *plan.of(CrashAtVerb))
+        }
         self._statements = {fault.occurrence: fault for fault in plan.of(CrashAtStatement)}
         self._model = {fault.occurrence: fault for fault in plan.of(ModelFault)}
         self._provider = {fault.occurrence: fault for fault in plan.of(ProviderFault)}
@@ -38,7 +41,7 @@ class Armed:
         """From here on nothing fails any more, and the runtime has to come to rest."""
         self.healed = True
 
-    def at_verb(self, verb: str, side: Side) -> CrashAtVerb | None:
+    def at_verb(self, verb: str, side: Side) -> CrashAtVerb | VerbFails | None:
         point = CrashPoint(verb, side)
         self.seen[point] += 1
         return self._fire(self._verbs.get((point, self.seen[point])))

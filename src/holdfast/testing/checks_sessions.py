@@ -15,13 +15,15 @@ from holdfast.testing.workload import marks_in, verb_of
 
 TRIMMED = re.compile(r"\[(\d+) earlier entries are not shown here because summarising them failed\.\]")
 
+SHORTENED = re.compile(r"\[\d+ earlier steps of this turn are not shown here because they do not fit\.\]")
+
 
 # --- which session a message belongs to ----------------------------------------------------------------------------
 
 
 def sessions_switch_by_command_only(evidence: Evidence) -> Found:
     """Replays each mailbox: an item finds the session that the item before it left, and leaves what it says."""
-    lineage = Lineage(evidence.rows)
+    lineage = evidence.lineage
     texts = {sent.say.event_id: sent.say.text for sent in evidence.sent}
     after_command = {row["message"]: row["session"] for row in evidence.rows["reply"]}
     resumed = _resumed_in(evidence, texts, after_command)
@@ -95,7 +97,7 @@ def _wrong_switch(
 
 def summaries_are_whole(evidence: Evidence) -> Found:
     """Each continues its base, was made by one finished compression of its own session, and holds what it covers."""
-    lineage = Lineage(evidence.rows)
+    lineage = evidence.lineage
     operations = {row["id"]: row for row in evidence.rows["operation"]}
     made = Counter(row["operation"] for row in evidence.rows["summary"])
     for row in evidence.rows["summary"]:
@@ -124,7 +126,7 @@ def summaries_are_whole(evidence: Evidence) -> Found:
 
 def contexts_are_whole(evidence: Evidence) -> Found:
     """Every request for a reply shows a summary and everything after it, of this session and in order."""
-    lineage = Lineage(evidence.rows)
+    lineage = evidence.lineage
     turns = {(row["session"], row["n"]): row for row in evidence.rows["turn"]}
     homes = {mark: row["session"] for row in evidence.rows["inbound"] for mark in _marks_of_message(evidence, row)}
     for asked in evidence.asked:
@@ -157,7 +159,8 @@ def _expected(evidence: Evidence, lineage: Lineage, turn: Row) -> Iterator[tuple
     address = next((box["address"] for box in evidence.rows["mailbox"] if box["id"] == turn["mailbox"]), "")
     named = ":group:" in address
     instructions = evidence.policies[agent].instructions
-    for upto in range(turn["first_seq"], turn["last_seq"] + 1):
+    # A worker that slept through its lease reads what others wrote meanwhile; whatever it makes of it is void.
+    for upto in range(turn["first_seq"], lineage.sessions[session]["last_seq"] + 1):
         counting = lineage.counting(session, upto)
         for summary in _fresh(lineage, turn, upto):
             head = [ModelMessage(role="system", content=instructions)] if instructions else []
@@ -198,13 +201,46 @@ def _fresh(lineage: Lineage, turn: Row, upto: int) -> Iterator[Row | None]:
 def _shows(asked: Asked, expected: tuple[list[ModelMessage], list[Entry]]) -> bool:
     head, entries = expected
     shown = list(asked.messages)
-    body = list(render_entries(entries))
-    if shown == [*head, *body]:
-        return True
-    trimmed = TRIMMED.fullmatch(shown[len(head)].content) if len(shown) > len(head) else None
-    if trimmed is None or shown[: len(head)] != head:
+    if shown[: len(head)] != head:
         return False
-    kept = entries[int(trimmed[1]) :]
-    newest = max((entry.turn for entry in entries), default=0)
-    whole = all(entry in kept for entry in entries if entry.turn == newest)
-    return whole and shown[len(head) + 1 :] == list(render_entries(kept))
+    shown = shown[len(head) :]
+    trimmed = TRIMMED.fullmatch(shown[0].content) if shown else None
+    if trimmed is not None:
+        newest = max((entry.turn for entry in entries), default=0)
+        left_out, entries = entries[: int(trimmed[1])], entries[int(trimmed[1]) :]
+        if any(entry.turn == newest for entry in left_out):
+            return False
+        shown = shown[1:]
+    body = list(render_entries(entries))
+    return shown == body or _lacks_steps_only(shown, body)
+
+
+def _lacks_steps_only(shown: list[ModelMessage], body: list[ModelMessage]) -> bool:
+    """A turn too long for the window loses its oldest steps; what people said in it stays."""
+    notices = [message for message in shown if SHORTENED.fullmatch(message.content)]
+    if len(notices) != 1:
+        return False
+    rest = [message for message in shown if message is not notices[0]]
+    left = iter(body)
+    in_order = all(any(message == other for other in left) for message in rest)
+    return in_order and [m for m in rest if m.role == "user"] == [m for m in body if m.role == "user"]
+
+
+def trimming_has_a_cause(evidence: Evidence) -> Found:
+    """Nothing is left out of a context unless a summary could not be made just before."""
+    turns = {(row["session"], row["n"]): row for row in evidence.rows["turn"]}
+    operations = evidence.rows.by("operation", "session")
+    for asked in evidence.asked:
+        turn = turns.get((asked.session, asked.turn))
+        if turn is None or asked.task is not Task.REPLY:
+            continue
+        if any(TRIMMED.fullmatch(message.content) for message in asked.messages):
+            pause_ms = evidence.policies[evidence.lineage.sessions[asked.session]["agent"]].thresholds.failed_pause_ms
+            failed = [
+                row
+                for row in operations.get(asked.session, [])
+                if row["kind"] == "compress" and row["outcome"] != "done" and row["started_at"] <= asked.at_ms
+                and (row["ended_at"] or asked.at_ms) >= turn["opened_at"] - pause_ms
+            ]
+            if not failed:
+                yield f"turn {asked.turn} of {asked.session} is shown without its past, and no summary failed"

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from holdfast.core.ids import AgentName
 from holdfast.core.mailbox import Claim
 from holdfast.core.policy import AgentPolicy
+from holdfast.testing.lineage import Lineage
 from holdfast.testing.models import Asked
 from holdfast.testing.platform import RecordedTurn, Sent
 from holdfast.testing.rows import Rows
@@ -16,7 +18,7 @@ IN_TURN = frozenset({"answered", "failed", "interrupted"})
 TERMINAL = IN_TURN | {"command", "observed", "held", "refused"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     rows: Rows
     sent: Sequence[Sent]
@@ -26,3 +28,7 @@ class Evidence:
     claims: Sequence[Claim] = ()
     policies: Mapping[AgentName, AgentPolicy] = field(default_factory=dict)
     stranded: str | None = None
+
+    @cached_property
+    def lineage(self) -> Lineage:
+        return Lineage(self.rows)

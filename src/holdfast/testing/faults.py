@@ -69,6 +69,23 @@ class CrashAtVerb:
 
 
 @dataclass(frozen=True, slots=True)
+class VerbFails:
+    """The `occurrence`-th call of a verb fails: before it did anything, or after, with its answer lost."""
+
+    point: CrashPoint
+    occurrence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A node is asked to stop at a step, as by SIGTERM; it starts again after `down_ms`."""
+
+    step: int
+    node: int
+    down_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class CrashAtStatement:
     """The node that sends the `occurrence`-th statement of the history dies just before it."""
 
@@ -106,7 +123,9 @@ class Message:
     n: int
 
 
-Fault: TypeAlias = Kill | Pause | CrashAtVerb | CrashAtStatement | ModelFault | ProviderFault | PlatformFault
+Fault: TypeAlias = (
+    Kill | Pause | Stop | CrashAtVerb | VerbFails | CrashAtStatement | ModelFault | ProviderFault | PlatformFault
+)
 Part: TypeAlias = Fault | Message
 F = TypeVar("F", bound=Fault)
 
@@ -167,7 +186,11 @@ def _outages(rng: random.Random, scope: Scope) -> list[Fault]:
         Pause(rng.randrange(scope.steps), rng.randrange(scope.nodes), _pause_ms(rng, scope.lease_ms))
         for _ in range(_how_many(rng))
     ]
-    return [*kills, *pauses]
+    stops = [
+        Stop(rng.randrange(scope.steps), rng.randrange(scope.nodes), rng.randrange(DOWN_MS_MAX))
+        for _ in range(rng.randrange(2))
+    ]
+    return [*kills, *pauses, *stops]
 
 
 def _crashes(rng: random.Random, scope: Scope) -> list[Fault]:
@@ -176,6 +199,9 @@ def _crashes(rng: random.Random, scope: Scope) -> list[Fault]:
         faults += [
             CrashAtVerb(rng.choice(scope.points), _which(rng, scope.messages), rng.randrange(DOWN_MS_MAX))
             for _ in range(_how_many(rng))
+        ]
+        faults += [
+            VerbFails(rng.choice(scope.points), _which(rng, scope.messages)) for _ in range(_how_many(rng))
         ]
     if scope.statements:
         faults += [
@@ -218,6 +244,6 @@ def _which(rng: random.Random, most: int) -> int:
 
 
 def _pause_ms(rng: random.Random, lease_ms: int) -> int:
-    """Half the pauses end within the lease; the others outlast it, up to three times over."""
-    share = rng.uniform(0.1, 0.9) if rng.random() < 0.5 else rng.uniform(1.1, 3.0)
-    return int(lease_ms * share)
+    """Some pauses end within the lease, some outlast it by far, and most end while somebody else takes over."""
+    least, most = rng.choice(((0.1, 0.9), (1.0, 1.6), (1.0, 1.6), (1.1, 3.0)))
+    return int(lease_ms * rng.uniform(least, most))

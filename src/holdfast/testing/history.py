@@ -10,7 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast.testing.faults import FaultPlan, draw
@@ -36,8 +36,12 @@ class Verdict:
     virtual_s: float
     kills: int
     pauses: int
+    stops: int
     crashes: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)  # messages, turns, summaries and the like
+
+    def with_violation(self, violation: Violation) -> "Verdict":
+        return replace(self, violations=(*self.violations, violation))
 
 
 @contextmanager
@@ -91,6 +95,7 @@ def _verdict(seed: int, world: World, violations: list[Violation]) -> Verdict:
         virtual_s=world.rested_at,
         kills=world.tally.kills,
         pauses=world.tally.pauses,
+        stops=world.tally.stops,
         crashes=world.tally.crashes,
         counts=Counter({table: len(rows[table]) for table in ("inbound", "turn", "session", "summary", "delivery")}),
     )

@@ -11,7 +11,12 @@ from itertools import pairwise
 from typing import Any
 
 from holdfast.core.journal import Observed, UserSaid
-from holdfast.testing.checks_sessions import contexts_are_whole, sessions_switch_by_command_only, summaries_are_whole
+from holdfast.testing.checks_sessions import (
+    contexts_are_whole,
+    sessions_switch_by_command_only,
+    summaries_are_whole,
+    trimming_has_a_cause,
+)
 from holdfast.testing.checks_work import cursor_work_exists, effects_happen_once, recorded_once, replies_are_single
 from holdfast.testing.evidence import IN_TURN, TERMINAL, Evidence, Found
 from holdfast.testing.platform import Sent
@@ -201,6 +206,7 @@ CHECKS: tuple[tuple[str, Callable[[Evidence], Found]], ...] = (
     ("I9", sessions_switch_by_command_only),
     ("I9", summaries_are_whole),
     ("I9", contexts_are_whole),
+    ("I9", trimming_has_a_cause),
     ("I11", cursor_work_exists),
     ("I2", effects_happen_once),
     ("I2", recorded_once),

@@ -30,6 +30,7 @@ class Lineage:
     _entries: dict[str, list[Entry]] = field(init=False)
     _summaries: dict[Any, list[Row]] = field(init=False)
     _merged: dict[str, list[Entry]] = field(init=False)
+    _counting: dict[tuple[str, int], list[Entry]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.sessions = {row["id"]: row for row in self.rows["session"]}
@@ -37,7 +38,7 @@ class Lineage:
             session: [_entry(row) for row in kept] for session, kept in self.rows.by("entry", "session").items()
         }
         self._summaries = self.rows.by("summary", "session")
-        self._merged = {}
+        self._merged, self._counting = {}, {}
 
     def line(self, session: str) -> Iterator[Reach]:
         """The session itself first, then each ancestor up to the earliest fork on the way to it."""
@@ -66,12 +67,18 @@ class Lineage:
 
     def counting(self, session: str, upto: int) -> list[Entry]:
         """The entries up to a number that were neither undone by then nor undos themselves."""
+        if (session, upto) not in self._counting:
+            self._counting[session, upto] = self._count(session, upto)
+        return self._counting[session, upto]
+
+    def _count(self, session: str, upto: int) -> list[Entry]:
         seen = [entry for entry in self.entries(session) if entry.seq <= upto]
         undos = [(entry.seq, entry.body) for entry in seen if isinstance(entry.body, Undone)]
         return [
             entry
             for entry in seen
-            if not isinstance(entry.body, Undone)
+            if not undos
+            or not isinstance(entry.body, Undone)
             and not any(seq > entry.seq and u.first_turn <= entry.turn <= u.last_turn for seq, u in undos)
         ]
 

@@ -135,7 +135,7 @@ def _key(messages: Sequence[ModelMessage]) -> str:
 
 def _delay_s(rng: random.Random, fault: ModelFault | None) -> float:
     if fault is None or fault.failure not in {ModelFailure.SILENT, ModelFailure.SLOW}:
-        return rng.random() * rng.choice((0.05, 0.5, 1.5))
+        return rng.random() * rng.choice((0.05, 0.5, 1.5, 3.0))
     return FOREVER_S if fault.failure is ModelFailure.SILENT else fault.delay_ms / 1000
 
 

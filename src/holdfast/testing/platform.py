@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from holdfast.core.delivery import DeliveryPolicy
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, StoreUnavailable
 from holdfast.core.ids import SessionId
 from holdfast.core.inbound import Accepted, AcceptOutcome, Conflict, Duplicate, MailboxFull, TooMany
 from holdfast.core.journal import AssistantSaid, UserSaid
@@ -104,6 +104,8 @@ class Platform:
                 return False
             case Conflict():
                 sent.wrong.append("its own text is called a conflict")
+            case StoreUnavailable():
+                return False
             case _:
                 sent.wrong.append(f"refused with {outcome!r}")
         if sent.acked_at is None:
@@ -114,7 +116,7 @@ class Platform:
         """The same event id with another text: refused, and nothing changes."""
         for _ in range(ATTEMPTS_MAX):
             outcome = await self._try(sent.say, f"{sent.say.text} (edited)", rng)
-            if outcome is not None:
+            if outcome is not None and not isinstance(outcome, StoreUnavailable):
                 if not isinstance(outcome, Conflict):
                     sent.wrong.append(f"another text under its id gave {outcome!r}")
                 return
@@ -183,7 +185,7 @@ class Platform:
                     turn.wrong.append(f"{turn.key} is turn {turn.turn} and turn {outcome.turn}")
                 turn.turn = outcome.turn
                 return
-            if outcome is not None:
+            if outcome is not None and not isinstance(outcome, StoreUnavailable):
                 turn.wrong.append(f"{turn.key} was refused with {outcome!r}")
                 return
             await asyncio.sleep(rng.random() * AGAIN_S_MAX)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
@@ -84,4 +85,9 @@ def unfinished(db: apsw.Connection) -> str | None:
 
 
 def body_of(entry: Row) -> AnyBody:
-    return decode_body(entry["kind"], bytes(entry["body"]))
+    return _decoded(entry["kind"], bytes(entry["body"]))
+
+
+@lru_cache(maxsize=4_096)
+def _decoded(kind: str, body: bytes) -> AnyBody:
+    return decode_body(kind, body)

@@ -20,6 +20,7 @@ from typing import Any, cast
 import apsw
 
 from holdfast.app import assemble
+from holdfast.core.errors import HoldfastError, StoreUnavailable
 from holdfast.core.ids import AgentName, NodeId
 from holdfast.core.mailbox import Claim
 from holdfast.loops.agents import Agent, Agents
@@ -33,7 +34,7 @@ from holdfast.testing.armed import Armed
 from holdfast.testing.clock import SimClock
 from holdfast.testing.crash import Side, crashing, die, points
 from holdfast.testing.entropy import SeededEntropy
-from holdfast.testing.faults import FaultPlan, Kill, Pause, Scope
+from holdfast.testing.faults import FaultPlan, Kill, Pause, Scope, Stop, VerbFails
 from holdfast.testing.models import FakeModel, FakeTools, Memory
 from holdfast.testing.node import NODE, SimNode
 from holdfast.testing.platform import Platform
@@ -44,14 +45,15 @@ from holdfast.testing.workload import MESSAGES, policies, say
 
 NODES = 2
 LEASE_MS = 4_000
-STEPS = 4_000
+STEPS = 2_200
 STATEMENTS = 2_500
 MODEL_CALLS = 30
-STEPS_MAX = 200_000
+STEPS_MAX = 30_000
 TURNS_MAX = 3  # turns at a time per node: fewer than there are chats
 ROUGH_S = 30.0  # how long faults may still strike after everything was said
 REST_S = 120.0  # within this time after healing nothing is left to do
 LOOK_S = 0.5
+BOOT_AGAIN_MS = 500
 DATABASE = "history.db"
 # Statements of polling loops. There are thousands, so crashes at them would crowd out all others.
 DULL = frozenset({"renew_node", "reap_nodes", "changed", "next_ready", "claim_mailbox"})
@@ -100,6 +102,7 @@ class Tally:
 
     kills: int = 0
     pauses: int = 0
+    stops: int = 0
     crashes: Counter[str] = field(default_factory=Counter)
 
 
@@ -132,7 +135,7 @@ class World:
         """Everything is said while things go wrong; then the world heals and comes to rest."""
         for number in range(len(self.slots)):
             self._start(number)
-        for fault in (*self.plan.of(Kill), *self.plan.of(Pause)):
+        for fault in (*self.plan.of(Kill), *self.plan.of(Pause), *self.plan.of(Stop)):
             self.loop.at_step(fault.step, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
         senders = [self.loop.create_task(self.platform.deliver(one), name=f"send {one.n}") for one in self.says]
         if self.says:
@@ -212,8 +215,13 @@ class World:
             lease_ms=LEASE_MS,
             turns_max=TURNS_MAX,
         )
+        try:
+            await runtime.start()
+        except HoldfastError:  # a process that cannot start ends, and is started again
+            slot.down_ms = BOOT_AGAIN_MS
+            node.kill()
+            return
         slot.runtime = runtime
-        await runtime.start()
 
     def _make_agents(self) -> Agents:
         model = FakeModel(self.seed, self.memory, self._clock.now, self.armed.at_model_call)
@@ -229,12 +237,12 @@ class World:
 
     # --- what goes wrong
 
-    def _strike(self, fault: Kill | Pause) -> None:
+    def _strike(self, fault: Kill | Pause | Stop) -> None:
         if self.armed.healed:
             return
         slot = self.slots[fault.node]
         node = slot.node
-        if node is None or not node.alive or (isinstance(fault, Pause) and node.paused):
+        if node is None or not node.alive or (isinstance(fault, Pause | Stop) and node.paused):
             return
         self.armed.fired.append(fault)
         self.loop.note(type(fault).__name__, node.name)
@@ -242,13 +250,28 @@ class World:
             self.tally.kills += 1
             slot.down_ms = fault.down_ms
             node.kill()
-        else:
+        elif isinstance(fault, Pause):
             self.tally.pauses += 1
             node.pause()
             self.loop.call_later(fault.length_ms / 1000, node.thaw, context=self._outside)
+        elif slot.runtime is not None:
+            self.tally.stops += 1
+            slot.down_ms = fault.down_ms
+            runtime, slot.runtime = slot.runtime, None  # nobody is let in any more
+            node.start(self._shut_down(node, runtime), name="shut down")
+
+    async def _shut_down(self, node: SimNode, runtime: Runtime) -> None:
+        try:
+            await runtime.close()
+        except HoldfastError as error:
+            self.loop.note("stopped badly", str(error))
+        node.kill()
 
     def _reach(self, verb: str, side: Side) -> None:
         fault = self.armed.at_verb(verb, side)
+        if isinstance(fault, VerbFails):
+            self.tally.crashes["failed verb"] += 1
+            raise StoreUnavailable(f"told to fail {side} {verb}")
         if fault is not None:
             self._die(f"{side} {verb}", "verb", fault.down_ms)
 

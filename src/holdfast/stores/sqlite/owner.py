@@ -13,6 +13,7 @@ from holdfast.core.errors import StoreOwned, StoreReadOnly
 
 LOCK_NAME = "holdfast.lock"
 PID_NAME = "holdfast.pid"
+GLANCE_S = 0.2  # a command may hold the lock for an instant to see whether anybody serves
 
 
 class OwnerLock:
@@ -26,9 +27,9 @@ class OwnerLock:
         )
 
     def acquire(self) -> None:
-        """Take the lock without waiting; raises `StoreOwned` while another process holds it."""
+        """Take the lock, hardly waiting; raises `StoreOwned` while another process holds it."""
         try:
-            self._lock.acquire(timeout=0)
+            self._lock.acquire(timeout=GLANCE_S, poll_interval=GLANCE_S / 10)
             self._pid.write_text(f"{os.getpid()}\n", encoding="ascii")
         except Timeout as error:
             raise StoreOwned(f"{self._data} is in use by {self._holder()}", path=str(self._data)) from error

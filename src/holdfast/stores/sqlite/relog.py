@@ -15,7 +15,7 @@ import apsw
 from holdfast.stores.sqlite.connection import close_untouched, connect
 from holdfast.stores.sqlite.faults import translate
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 16  # SQLite's own file layer writes at most 131,071 bytes at a time
 
 
 def log_bytes(db: apsw.Connection) -> int:

@@ -1,0 +1,182 @@
+"""Many histories, on every core: what they found, and how many each mutant survived.
+
+Seeds are cut into chunks; a worker process lives through a chunk and sends back verdicts. Results do not depend on
+how many workers there are or which of them was faster: the digest of all digests is made in the order of the seeds.
+"""
+
+import gc
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from multiprocessing import get_context
+
+from holdfast.testing.faults import FaultPlan
+from holdfast.testing.history import Verdict, plan_of, run_history, scratch
+from holdfast.testing.mutants import MUTANTS
+from holdfast.testing.report import Violation
+from holdfast.testing.shrink import shrink
+
+CHUNK = 20
+SHRUNK_MAX = 3  # failing histories that are made small; the others are only named
+SHRINK_RUNS_MAX = 150
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A history that broke an invariant, and the smallest plan found that still does."""
+
+    seed: int
+    violations: tuple[Violation, ...]
+    plan: FaultPlan | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """What became of a mutant: killed after so many histories, or not at all within its budget."""
+
+    name: str
+    histories: int
+    seen: Violation | None
+    budget: int
+
+    @property
+    def killed(self) -> bool:
+        return self.seen is not None
+
+
+@dataclass(slots=True, kw_only=True)
+class Campaign:
+    first_seed: int
+    histories: int = 0
+    steps: int = 0
+    virtual_s: float = 0.0
+    kills: int = 0
+    pauses: int = 0
+    stops: int = 0
+    crashes: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+    fates: list[Fate] = field(default_factory=list)
+    digest: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings and all(fate.killed for fate in self.fates)
+
+
+def run_campaign(
+    seeds: range,
+    *,
+    jobs: int | None = None,
+    mutants: Sequence[str] = (),
+    progressed: Callable[[int], None] = lambda _done: None,
+) -> Campaign:
+    """Live through every seed, then through each mutant until it dies. `progressed` hears of finished pieces."""
+    chunks = [seeds[start : start + CHUNK] for start in range(0, len(seeds), CHUNK)]
+    verdicts: dict[int, Verdict] = {}
+    campaign = Campaign(first_seed=seeds.start)
+    with _workers(jobs) as spread:
+        for chunk in spread(run_chunk, chunks):
+            verdicts |= {verdict.seed: verdict for verdict in chunk}
+            progressed(len(chunk))
+        for fate in spread(run_mutant, list(mutants)):
+            campaign.fates.append(fate)
+            progressed(1)
+    campaign.fates.sort(key=lambda fate: list(MUTANTS).index(fate.name))
+    _sum_up(campaign, [verdicts[seed] for seed in seeds])
+    return campaign
+
+
+class _workers:  # noqa: N801 - used like a function
+    """A pool of processes; with one job everything runs here, which is easier to debug."""
+
+    def __init__(self, jobs: int | None) -> None:
+        self._jobs = jobs or os.cpu_count() or 1
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Callable[..., Iterator[object]]:
+        if self._jobs > 1:
+            # Started afresh everywhere alike: a forked copy of this process would depend on what it did before.
+            self._pool = ProcessPoolExecutor(self._jobs, mp_context=get_context("spawn"), initializer=gc.freeze)
+        return self._spread
+
+    def _spread(self, work: Callable[[object], object], items: Sequence[object]) -> Iterator[object]:
+        if self._pool is None:
+            yield from map(work, items)
+            return
+        for done in as_completed([self._pool.submit(work, item) for item in items]):
+            yield done.result()
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+
+def run_chunk(seeds: Iterable[int]) -> list[Verdict]:
+    """Some histories, the first of them twice: the same seed gives the same digest (I18)."""
+    with scratch() as folder:
+        verdicts = [run_history(seed, folder=folder) for seed in seeds]
+        if verdicts:
+            again = run_history(verdicts[0].seed, folder=folder)
+            verdicts[0] = _compared(verdicts[0], again)
+    return verdicts
+
+
+def run_mutant(name: str) -> Fate:
+    """Histories with the mutant on, until one of the invariants that it breaks is reported."""
+    mutant = MUTANTS[name]
+    with scratch() as folder, mutant.applied():
+        for seed in range(1, mutant.budget + 1):
+            verdict = run_history(seed, folder=folder)
+            if mutant.twice:
+                verdict = _compared(verdict, run_history(seed, folder=folder))
+            seen = next((found for found in verdict.violations if found.invariant in mutant.breaks), None)
+            if seen is not None:
+                return Fate(name=name, histories=seed, seen=seen, budget=mutant.budget)
+    return Fate(name=name, histories=mutant.budget, seen=None, budget=mutant.budget)
+
+
+def _compared(first: Verdict, second: Verdict) -> Verdict:
+    if first.digest == second.digest:
+        return first
+    different = Violation("I18", f"the digests are {first.digest} and {second.digest}")
+    return first.with_violation(different)
+
+
+def _sum_up(campaign: Campaign, verdicts: Sequence[Verdict]) -> None:
+    digest = blake2b(digest_size=16)
+    for verdict in verdicts:
+        campaign.histories += 1
+        campaign.steps += verdict.steps
+        campaign.virtual_s += verdict.virtual_s
+        campaign.kills += verdict.kills
+        campaign.pauses += verdict.pauses
+        campaign.stops += verdict.stops
+        campaign.crashes.update(verdict.crashes)
+        campaign.counts.update(verdict.counts)
+        digest.update(verdict.digest.encode())
+        if verdict.violations:
+            campaign.findings.append(_finding(verdict, small=len(campaign.findings) < SHRUNK_MAX))
+    campaign.digest = digest.hexdigest()
+
+
+def _finding(verdict: Verdict, *, small: bool) -> Finding:
+    plan = shrunk(verdict) if small else None
+    return Finding(seed=verdict.seed, violations=verdict.violations, plan=plan)
+
+
+def shrunk(verdict: Verdict) -> FaultPlan | None:
+    """The smallest plan found that breaks one of the same invariants; None for what no plan explains."""
+    broken = {violation.invariant for violation in verdict.violations} - {"I18"}
+    if not broken:
+        return None
+    with scratch() as folder:
+
+        def fails(plan: FaultPlan) -> bool:
+            found = run_history(verdict.seed, folder=folder, plan=plan).violations
+            return any(violation.invariant in broken for violation in found)
+
+        return shrink(plan_of(verdict.seed), fails, runs_max=SHRINK_RUNS_MAX)

@@ -1,0 +1,370 @@
+"""Conformance of a store, for whoever writes one: `await check_store(open_store)`.
+
+Each check is a sentence, runs against a fresh store and raises `AssertionError` with that sentence. They use nothing
+but the ports `Store` and `Reader`, and no clock but the store's own. The project's own contract suite asks far more;
+a store that fails here is wrong, one that passes has its outline right.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, TypeAlias
+
+from holdfast.core.command import parse_command
+from holdfast.core.compress import COMPRESS, Operation, SummaryDraft
+from holdfast.core.errors import ClaimLost, HoldfastError, NodeLost, SessionLive, SessionMoved, SummaryStale
+from holdfast.core.ids import AgentName, MailboxId, MessageId, NodeId, OperationId, Principal, ReplyId, SessionId
+from holdfast.core.inbound import Accepted, Arrival, Conflict, Duplicate, Limits, MailboxFull, kind_of
+from holdfast.core.journal import AssistantSaid, UserSaid
+from holdfast.core.key import Address
+from holdfast.core.mailbox import Claim
+from holdfast.core.session import CommandDone, CommandRun
+from holdfast.core.turn import Reply, Turn, TurnCommit, TurnEvent, TurnOpening, TurnRecord
+from holdfast.ports.reader import Reader
+from holdfast.ports.store import Busy, Store
+
+NODE = NodeId("node_check")
+WORDS = "hello \0 \u200d \U0001f9ff ß"
+
+
+class FullStore(Store, Reader, Protocol):
+    """A store that can be asked what it holds."""
+
+
+OpenStore: TypeAlias = Callable[[], AbstractAsyncContextManager[FullStore]]
+
+
+class Guest:
+    """Somebody who talks to the store under test."""
+
+    def __init__(self, store: FullStore) -> None:
+        self.store = store
+        self._made = 0
+
+    def id(self, prefix: str) -> str:
+        self._made += 1
+        return f"{prefix}_{self._made:06d}"
+
+    def arrival(self, text: str, *, chat: str = "home", event: str = "") -> Arrival:
+        return Arrival(
+            message=MessageId(self.id("msg")),
+            address=Address(agent=AgentName("fern"), channel="check", type="chat", chat=chat),
+            account="fern",
+            conversation=chat,
+            event_id=event or self.id("event"),
+            principal=Principal("ada"),
+            text=text,
+            kind=kind_of(text),
+            reply=ReplyId(self.id("rep")),
+            new_mailbox=MailboxId(self.id("box")),
+        )
+
+    async def say(self, text: str, *, chat: str = "home") -> MessageId:
+        outcome = await self.store.accept(self.arrival(text, chat=chat), Limits())
+        assert isinstance(outcome, Accepted), f"a message is accepted, not {outcome}"
+        return outcome.message
+
+    async def claim(self) -> Claim:
+        claim = await self.store.claim_mailbox(NODE)
+        assert claim is not None, "a mailbox with mail can be claimed"
+        return claim
+
+    async def open(self, claim: Claim) -> Turn:
+        mail = await self.store.read_mail(claim, limit=1)
+        (head,) = mail.waiting
+        opening = TurnOpening(
+            session=mail.session or SessionId(self.id("ses")),
+            messages=(head.message,),
+            entries=(head.said(),),
+            principal=head.principal,
+        )
+        return await self.store.open_turn(claim, opening)
+
+    def commit(self, text: str = "ok") -> TurnCommit:
+        reply = Reply(id=ReplyId(self.id("rep")), text=text)
+        return TurnCommit(event=TurnEvent.ANSWERED, entries=(AssistantSaid(text=text),), replies=(reply,))
+
+    async def talk(self, text: str, *, chat: str = "home") -> Turn:
+        await self.say(text, chat=chat)
+        claim = await self.claim()
+        turn = await self.open(claim)
+        await self.store.commit_turn(claim, turn, self.commit(f"re: {text}"))
+        await self.store.release_claim(claim)
+        return turn
+
+    async def command(self, text: str) -> CommandDone:
+        message = await self.say(text)
+        claim = await self.claim()
+        done = await self.store.run_command(claim, self.run(message, text))
+        await self.store.release_claim(claim)
+        return done
+
+    def run(self, message: MessageId, text: str) -> CommandRun:
+        command = parse_command(text)
+        assert command is not None
+        return CommandRun(
+            message=message,
+            command=command,
+            principal=Principal("ada"),
+            new_session=SessionId(self.id("ses")),
+            operation=OperationId(self.id("op")),
+            reply=ReplyId(self.id("rep")),
+        )
+
+    async def texts(self, session: SessionId) -> list[str]:
+        return [entry.text for entry in (await self.store.read_context(session)).entries]
+
+    async def begin(self, session: SessionId) -> Operation:
+        begun = await self.store.begin_operation(OperationId(self.id("op")), COMPRESS, session, NODE)
+        assert isinstance(begun, Operation), "an operation begins when none is running"
+        return begun
+
+    async def draft(self, session: SessionId, through: int) -> SummaryDraft:
+        context = await self.store.read_context(session)
+        return SummaryDraft(
+            base_n=context.summary.n if context.summary else 0,
+            undo_count=context.undo_count,
+            covers_from=context.covers_through + 1,
+            covers_through=through,
+            head_seq=context.last_seq,
+            text="so far",
+            model="check",
+        )
+
+
+async def refuses(call: Awaitable[object], kind: type[HoldfastError]) -> bool:
+    try:
+        await call
+    except kind:
+        return True
+    return False
+
+
+# --- accepting -------------------------------------------------------------------------------------
+
+
+async def an_event_is_accepted_once(guest: Guest) -> None:
+    arrival = guest.arrival("hi", event="e1")
+    await guest.store.accept(arrival, Limits())
+    again = await guest.store.accept(guest.arrival("hi", event="e1"), Limits())
+    assert isinstance(again, Duplicate)
+    assert again.message == arrival.message
+
+
+async def the_same_event_with_another_body_is_a_conflict(guest: Guest) -> None:
+    await guest.store.accept(guest.arrival("hi", event="e1"), Limits())
+    assert isinstance(await guest.store.accept(guest.arrival("ho", event="e1"), Limits()), Conflict)
+
+
+async def a_full_mailbox_refuses(guest: Guest) -> None:
+    await guest.say("one")
+    assert isinstance(await guest.store.accept(guest.arrival("two"), Limits(mailbox_depth_max=1)), MailboxFull)
+
+
+async def a_signal_is_answered_at_once(guest: Guest) -> None:
+    trace = await guest.store.message(await guest.say("/status"))
+    assert trace.reply is not None
+
+
+async def every_character_is_kept(guest: Guest) -> None:
+    turn = await guest.talk(WORDS)
+    assert (await guest.texts(turn.session))[0] == WORDS
+
+
+# --- claims ----------------------------------------------------------------------------------------
+
+
+async def a_claimed_mailbox_is_not_claimed_twice(guest: Guest) -> None:
+    await guest.say("one")
+    await guest.claim()
+    assert await guest.store.claim_mailbox(NODE) is None
+
+
+async def a_claim_asked_for_again_by_its_name_is_the_same(guest: Guest) -> None:
+    await guest.say("one")
+    first = await guest.store.claim_mailbox(NODE, name="mine")
+    assert first is not None
+    assert await guest.store.claim_mailbox(NODE, name="mine") == first
+
+
+async def a_stale_claim_changes_nothing(guest: Guest) -> None:
+    await guest.say("one")
+    old = await guest.claim()
+    turn = await guest.open(old)
+    await guest.store.release_claim(old)
+    assert (await guest.claim()).fence > old.fence
+    assert await refuses(guest.store.commit_turn(old, turn, guest.commit()), ClaimLost)
+    assert (await guest.store.read_context(turn.session)).committed_seq == 0
+
+
+async def a_node_that_left_cannot_renew(guest: Guest) -> None:
+    await guest.store.retire_node(NODE)
+    assert await refuses(guest.store.renew_node(NODE), NodeLost)
+
+
+# --- turns -----------------------------------------------------------------------------------------
+
+
+async def a_turn_is_answered(guest: Guest) -> None:
+    turn = await guest.talk("one")
+    trace = await guest.store.message(turn.messages[0])
+    assert trace.reply is not None
+    assert (trace.state.value, trace.reply.text) == ("answered", "re: one")
+    assert await guest.store.claim_mailbox(NODE) is None
+
+
+async def an_open_turn_is_not_committed(guest: Guest) -> None:
+    await guest.say("one")
+    turn = await guest.open(await guest.claim())
+    context = await guest.store.read_context(turn.session)
+    assert (context.committed_seq, context.last_seq) == (0, 1)
+
+
+async def a_commit_repeated_changes_nothing(guest: Guest) -> None:
+    await guest.say("one")
+    claim = await guest.claim()
+    turn, commit = await guest.open(claim), guest.commit()
+    first = await guest.store.commit_turn(claim, turn, commit)
+    assert await guest.store.commit_turn(claim, turn, commit) == first
+    assert len(await guest.store.entries(turn.session)) == 2
+
+
+async def a_resumed_turn_is_another_attempt(guest: Guest) -> None:
+    await guest.say("one")
+    turn = await guest.open(claim := await guest.claim())
+    await guest.store.release_claim(claim)
+    assert (await guest.store.resume_turn(await guest.claim(), turn)).attempt == 2
+
+
+# --- sessions --------------------------------------------------------------------------------------
+
+
+async def new_starts_another_session_and_resume_returns(guest: Guest) -> None:
+    old = (await guest.talk("one")).session
+    assert (await guest.command("/new")).session != old
+    assert (await guest.command(f"/resume {old}")).session == old
+    assert (await guest.store.session(old)).epoch == 2
+
+
+async def a_command_repeated_returns_its_first_result(guest: Guest) -> None:
+    await guest.talk("one")
+    message = await guest.say("/new")
+    claim, run = await guest.claim(), guest.run(message, "/new")
+    assert await guest.store.run_command(claim, run) == await guest.store.run_command(claim, run)
+
+
+async def undo_hides_a_turn(guest: Guest) -> None:
+    session = (await guest.talk("one")).session
+    await guest.command("/undo")
+    assert await guest.texts(session) == []
+    assert [view.undone for view in (await guest.store.entries(session))[:2]] == [True, True]
+
+
+async def a_branch_sees_its_parent_up_to_the_fork(guest: Guest) -> None:
+    parent = (await guest.talk("one")).session
+    child = (await guest.command("/branch")).session
+    assert child is not None
+    await guest.talk("two")
+    assert await guest.texts(child) == ["one", "re: one", "two", "re: two"]
+    assert await guest.texts(parent) == ["one", "re: one"]
+
+
+async def delete_blanks_what_was_said(guest: Guest) -> None:
+    turn = await guest.talk("secret")
+    await guest.command("/delete")
+    assert [view.entry.text for view in await guest.store.entries(turn.session)] == ["", ""]
+
+
+async def a_recorded_turn_is_recorded_once(guest: Guest) -> None:
+    first = await guest.store.record_turn(_record("k1"))
+    again = await guest.store.record_turn(_record("k1"))
+    assert (first.repeated, again.repeated, again.last_seq) == (False, True, first.last_seq)
+    assert await refuses(guest.store.record_turn(_record("k2", expected_seq=0)), SessionMoved)
+
+
+async def a_live_session_is_not_recorded_to(guest: Guest) -> None:
+    session = (await guest.talk("one")).session
+    assert await refuses(guest.store.record_turn(_record("k1", session)), SessionLive)
+
+
+def _record(key: str, session: str = "outside", expected_seq: int | None = None) -> TurnRecord:
+    return TurnRecord(
+        session=SessionId(session),
+        agent="fern",
+        key=key,
+        entries=(UserSaid(text="hi", principal="ada"),),
+        principal=Principal("ada"),
+        place="desk",
+        expected_seq=expected_seq,
+    )
+
+
+# --- summaries -------------------------------------------------------------------------------------
+
+
+async def a_summary_stands_for_what_it_covers(guest: Guest) -> None:
+    await guest.talk("one")
+    session = (await guest.talk("two")).session
+    operation, draft = await guest.begin(session), await guest.draft(session, through=2)
+    made = await guest.store.commit_summary(operation, draft)
+    assert await guest.store.commit_summary(operation, draft) == made
+    assert await guest.texts(session) == ["two", "re: two"]
+    assert len(await guest.store.entries(session)) == 4
+
+
+async def one_operation_runs_at_a_time(guest: Guest) -> None:
+    session = (await guest.talk("one")).session
+    running = await guest.begin(session)
+    other = await guest.store.begin_operation(OperationId("op_other"), COMPRESS, session, NODE)
+    assert other == Busy(running.id)
+
+
+async def a_summary_of_an_undone_history_is_stale(guest: Guest) -> None:
+    session = (await guest.talk("one")).session
+    operation, draft = await guest.begin(session), await guest.draft(session, through=2)
+    await guest.command("/undo")
+    assert await refuses(guest.store.commit_summary(operation, draft), SummaryStale)
+    assert await guest.store.summaries(session) == []
+
+
+Check: TypeAlias = Callable[[Guest], Awaitable[None]]
+CHECKS: tuple[Check, ...] = (
+    an_event_is_accepted_once,
+    the_same_event_with_another_body_is_a_conflict,
+    a_full_mailbox_refuses,
+    a_signal_is_answered_at_once,
+    every_character_is_kept,
+    a_claimed_mailbox_is_not_claimed_twice,
+    a_claim_asked_for_again_by_its_name_is_the_same,
+    a_stale_claim_changes_nothing,
+    a_node_that_left_cannot_renew,
+    a_turn_is_answered,
+    an_open_turn_is_not_committed,
+    a_commit_repeated_changes_nothing,
+    a_resumed_turn_is_another_attempt,
+    new_starts_another_session_and_resume_returns,
+    a_command_repeated_returns_its_first_result,
+    undo_hides_a_turn,
+    a_branch_sees_its_parent_up_to_the_fork,
+    delete_blanks_what_was_said,
+    a_recorded_turn_is_recorded_once,
+    a_live_session_is_not_recorded_to,
+    a_summary_stands_for_what_it_covers,
+    one_operation_runs_at_a_time,
+    a_summary_of_an_undone_history_is_stale,
+)
+
+
+def sentence(check: Check) -> str:
+    return getattr(check, "__name__", str(check)).replace("_", " ")
+
+
+async def check_store(open_store: OpenStore) -> int:
+    """Run every check against a fresh store each; how many passed. Raises at the first that does not."""
+    for check in CHECKS:
+        async with open_store() as store:
+            await store.register_node(NODE, "check", sole=False)
+            try:
+                await check(Guest(store))
+            except AssertionError as error:
+                raise AssertionError(f"not so: {sentence(check)} ({error})") from error
+    return len(CHECKS)

@@ -1,0 +1,354 @@
+"""Guarantees, broken on purpose, to see that the checkers see it.
+
+Rule 1: a mutant is a patch of the product at run time, put on for one history and taken off again. There is no
+        branch for it anywhere in the product.
+Rule 2: each names the invariants that it breaks; it counts as killed when one of those is reported, not when
+        anything is.
+Rule 3: each has a budget of histories within which it must die. One that lives longer is a hole in the checkers.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from holdfast.core.compress import Operation, Summary, SummaryDraft
+from holdfast.core.context import Context
+from holdfast.core.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
+from holdfast.core.ids import MailboxId, SessionId
+from holdfast.core.inbound import Accepted, AcceptOutcome, Arrival, Limits
+from holdfast.core.journal import Entry
+from holdfast.core.mailbox import Claim
+from holdfast.core.turn import OpenCall, Reply, Turn, TurnCommit, open_calls
+from holdfast.loops import turn_runner
+from holdfast.ports.store import Committed
+from holdfast.stores.script import Row, Script, one, run
+from holdfast.stores.store import SqlStore
+from holdfast.stores.verbs import accept, contexts, cursors, fence, mail, nodes, reply, summaries, turns
+from holdfast.testing.entropy import SeededEntropy
+
+Patch: TypeAlias = tuple[Any, str, Any]  # of what, which name, the replacement
+ACK_TO_COMMIT_S = 0.4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    name: str
+    breaks: frozenset[str]
+    what: str
+    budget: int
+    patches: Callable[[], Sequence[Patch]]
+    twice: bool = False  # seen only by living through the same history twice
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for target, name, broken in self.patches():
+                original = getattr(target, name)
+                setattr(target, name, broken)
+                stack.callback(setattr, target, name, original)
+            yield
+
+
+MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(
+    *breaks: str, budget: int, twice: bool = False
+) -> Callable[[Callable[[], Sequence[Patch]]], Callable[[], Sequence[Patch]]]:
+    """Put a function that makes patches into the table, under its own name."""
+
+    def add(patches: Callable[[], Sequence[Patch]]) -> Callable[[], Sequence[Patch]]:
+        name = patches.__name__
+        what = " ".join((patches.__doc__ or "").split())
+        MUTANTS[name] = Mutant(
+            name=name, breaks=frozenset(breaks), what=what, budget=budget, patches=patches, twice=twice
+        )
+        return patches
+
+    return add
+
+
+# --- accepting -----------------------------------------------------------------------------------------------------
+
+
+@mutant("I1", budget=20)
+def ack_before_commit() -> Sequence[Patch]:
+    """A message is acknowledged, and written a moment later."""
+    honest = SqlStore.accept
+
+    async def broken(store: SqlStore, arrival: Arrival, limits: Limits) -> AcceptOutcome:
+        async def later() -> None:
+            await asyncio.sleep(ACK_TO_COMMIT_S)
+            await honest(store, arrival, limits)
+
+        kept.append(asyncio.get_running_loop().create_task(later(), name="too late"))
+        return Accepted(arrival.message, MailboxId("unknown"), 0)
+
+    kept: list[object] = []
+    return [(SqlStore, "accept", broken)]
+
+
+@mutant("I1", "I2", budget=10)
+def no_dedupe() -> Sequence[Patch]:
+    """A redelivered message counts as another one."""
+    honest = SqlStore.accept
+
+    async def broken(store: SqlStore, arrival: Arrival, limits: Limits) -> AcceptOutcome:
+        return await honest(store, replace(arrival, conversation=f"{arrival.conversation}/{arrival.message}"), limits)
+
+    return [(SqlStore, "accept", broken)]
+
+
+@mutant("I15", budget=10)
+def depth_drift() -> Sequence[Patch]:
+    """A signal counts as waiting mail."""
+    return [(accept, "GROW", accept.GROW.replace("depth + :heavier", "depth + 1"))]
+
+
+# --- claims --------------------------------------------------------------------------------------------------------
+
+
+@mutant("I4", budget=40)
+def no_fence() -> Sequence[Patch]:
+    """A worker that slept through its lease may still write."""
+
+    def broken(_claim: Claim, _fence: int) -> bool:
+        return True
+
+    return [(fence, "stands", broken), (mail, "stands", broken)]
+
+
+@mutant("I14", budget=10)
+def lease_ignored() -> Sequence[Patch]:
+    """A mailbox that somebody holds is given away as if it were free."""
+    return [(nodes, "CLAIM", nodes.CLAIM.replace("where owner is null and ready_at", "where ready_at"))]
+
+
+@mutant("I13", budget=10)
+def restart_bumps_fences() -> Sequence[Patch]:
+    """A node that joins changes mailboxes that nobody held."""
+    honest = nodes.register_node
+
+    def broken(node: Any, host: str, sole: bool) -> Script[None]:  # noqa: ANN401
+        yield from honest(node, host, sole)
+        yield from run("update mailbox set fence = fence + 1 where owner is null")
+
+    return [(nodes, "register_node", broken)]
+
+
+@mutant("I3", budget=10)
+def order() -> Sequence[Patch]:
+    """Mail is read newest first."""
+    return [(mail, "WAITING", mail.WAITING.replace("order by seq", "order by seq desc"))]
+
+
+# --- turns ---------------------------------------------------------------------------------------------------------
+
+
+@mutant("I15", "I11", budget=40)
+def split_commit() -> Sequence[Patch]:
+    """The end of a turn is written in two transactions: the reply and the cursor work come second."""
+
+    def second(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[None]:
+        for said in commit.replies:
+            yield from reply.insert_reply(
+                said,
+                mailbox=claim.mailbox,
+                address=claim.address,
+                channel="sim",
+                message=turn.messages[-1],
+                session=turn.session,
+                turn=turn.n,
+            )
+        yield from cursors.schedule(turn.session, commit.policies, start=turn.first_seq - 1)
+
+    async def broken(store: SqlStore, claim: Claim, turn: Turn, commit: TurnCommit) -> Committed:
+        first = replace(commit, replies=(), policies=())
+        done = await store._db.write("commit_turn", lambda: turns.commit_turn(claim, turn, first))  # noqa: SLF001
+        await store._db.write("commit_turn", lambda: second(claim, turn, commit))  # noqa: SLF001
+        return done
+
+    return [(SqlStore, "commit_turn", broken)]
+
+
+@mutant("I15", budget=5)
+def double_reply() -> Sequence[Patch]:
+    """Every reply is written twice."""
+    honest = turns.insert_reply
+
+    def broken(said: Reply, **place: Any) -> Script[None]:  # noqa: ANN401
+        yield from honest(said, **place)
+        yield from honest(replace(said, id=f"{said.id}-again"), **place)  # type: ignore[arg-type]
+
+    return [(turns, "insert_reply", broken)]
+
+
+@mutant("I2", budget=150)
+def resume_repeats_tool() -> Sequence[Patch]:
+    """A resumed turn runs a tool again although it may have taken effect."""
+
+    def broken(entries: Sequence[Entry]) -> tuple[OpenCall, ...]:
+        return tuple(replace(call, started=False) for call in open_calls(entries))
+
+    return [(turn_runner, "open_calls", broken)]
+
+
+# --- compression ---------------------------------------------------------------------------------------------------
+
+
+def _after_summary(more: Callable[[Operation, Summary], Script[None]]) -> Sequence[Patch]:
+    honest = summaries.commit_summary
+
+    def broken(operation: Operation, draft: SummaryDraft) -> Script[Summary]:
+        made = yield from honest(operation, draft)
+        yield from more(operation, made)
+        return made
+
+    return [(summaries, "commit_summary", broken)]
+
+
+@mutant("I2", "I9", budget=20)
+def compress_drops_arrivals() -> Sequence[Patch]:
+    """What arrives while a summary is made is thrown away with the old context."""
+
+    def more(operation: Operation, _made: Summary) -> Script[None]:
+        yield from run(
+            """update mailbox set depth = depth - (select count(*) from inbound where mailbox = mailbox.id
+                and state = 'waiting' and kind = 'text')
+                where session_id = :session""",
+            session=operation.session,
+        )
+        yield from run(
+            """update inbound set state = 'answered', session = :session, turn = 1
+                where state = 'waiting' and kind = 'text'
+                  and mailbox = (select id from mailbox where session_id = :session)""",
+            session=operation.session,
+        )
+
+    return _after_summary(more)
+
+
+@mutant("I9", budget=10)
+def rotate_on_compress() -> Sequence[Patch]:
+    """Compression goes on in a new session, as in the incident: the id drifts and the past is left behind."""
+
+    def more(operation: Operation, made: Summary) -> Script[None]:
+        idle = yield from one(
+            "select id from session where id = :session and open_turn is null", session=operation.session
+        )
+        if idle is None:
+            return
+        child = SessionId(f"{operation.session}-{made.n}")
+        yield from run(
+            """insert into session (id, agent, mailbox, principal, purpose, state, last_seq, committed_seq, turns,
+                                    summaries, opened_at, active_at)
+               select :child, agent, mailbox, principal, purpose, 'open', 0, 0, 0, 0, :now, :now
+                 from session where id = :session""",
+            child=child,
+            session=operation.session,
+        )
+        yield from run(
+            "update mailbox set session_id = :child where session_id = :session",
+            child=child,
+            session=operation.session,
+        )
+
+    return _after_summary(more)
+
+
+@mutant("I9", budget=20)
+def compress_another_session() -> Sequence[Patch]:
+    """A summary is filed under another session, as in the incident."""
+    honest = summaries.commit_summary
+
+    def broken(operation: Operation, draft: SummaryDraft) -> Script[Summary]:
+        other = yield from one(
+            """select id, undo_count from session
+                where id <> :session and summaries = 0 and fork_n = 0 and committed_seq >= :through and state = 'open'
+                order by id limit 1""",
+            session=operation.session,
+            through=draft.covers_through,
+        )
+        if other is None or draft.base_n:
+            return (yield from honest(operation, draft))
+        elsewhere = replace(operation, session=SessionId(other[0]))
+        return (yield from honest(elsewhere, replace(draft, undo_count=other[1])))
+
+    return [(summaries, "commit_summary", broken)]
+
+
+@mutant("I9", budget=250)
+def undo_ignored_by_summary() -> Sequence[Patch]:
+    """A summary stays valid although something it covers was taken back."""
+
+    def broken(_covers_through: int, _head_seq: int, _voiding: Sequence[Entry]) -> bool:
+        return False
+
+    return [(summaries, "is_voided", broken)]
+
+
+@mutant("I9", budget=20)
+def stale_context() -> Sequence[Patch]:
+    """A context kept in RAM is not read again after an undo or a summary."""
+
+    def broken(known: Context, row: Row) -> bool:
+        return bool(known.last_seq <= row[1])
+
+    return [(contexts, "_grown_only", broken)]
+
+
+# --- cursor work ---------------------------------------------------------------------------------------------------
+
+
+@mutant("I11", budget=10)
+def lose_cursor_work() -> Sequence[Patch]:
+    """Now and then the end of a turn schedules nothing, and the cursor is moved past it later."""
+    honest = turns.schedule
+
+    def broken(session: SessionId, policies: Sequence[DeliveryPolicy], *, start: int) -> Script[None]:
+        if start % 3:
+            yield from honest(session, policies, start=start)
+
+    return [(turns, "schedule", broken)]
+
+
+@mutant("I11", budget=20)
+def unit_spans_principals() -> Sequence[Patch]:
+    """A unit holds turns of several people under the name of the first."""
+
+    def broken(pending: Sequence[TurnSpan], policy: DeliveryPolicy, *, boundary: bool) -> tuple[Unit, ...]:
+        merged = [replace(span, principal=pending[0].principal) for span in pending]
+        return due_units(merged, policy, boundary=boundary)
+
+    return [(cursors, "due_units", broken)]
+
+
+# --- the machine ---------------------------------------------------------------------------------------------------
+
+
+@mutant("I12", budget=10)
+def damaged_index() -> Sequence[Patch]:
+    """An index no longer holds what its table holds."""
+
+    def more(_operation: Operation, _made: Summary) -> Script[None]:
+        yield from run("pragma writable_schema=on")
+        yield from run(
+            "update sqlite_schema set sql = replace(sql, 'started_at)', 'fence)') where name = 'operation_session'"
+        )
+        yield from run("pragma writable_schema=off")
+        yield from run("pragma schema_version=4711")
+
+    return _after_summary(more)
+
+
+@mutant("I18", budget=3, twice=True)
+def nondeterminism() -> Sequence[Patch]:
+    """Chance comes from the machine."""
+
+    def broken(_entropy: SeededEntropy, count: int) -> int:
+        return secrets.randbits(count)
+
+    return [(SeededEntropy, "bits", broken)]

@@ -1,0 +1,135 @@
+"""kill -9 of the real process, over and over, while eight chats send.
+
+Every acknowledged message is in exactly one turn, per chat in the order it was sent, with one reply. The senders do what
+platforms do: they repeat a message until it is acknowledged, sometimes once more.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from pathlib import Path
+
+import httpx
+import pytest
+
+from holdfast.app import open_runtime
+from holdfast.core.ids import MessageId
+from holdfast.core.inbound import MessageState
+from holdfast.core.journal import AssistantSaid, UserSaid
+from holdfast.runtime import Runtime
+from tests.processes import Up
+
+CHATS = [f"chat{number}" for number in range(8)]
+
+
+class Harness:
+    """One data folder, a process that keeps dying, and senders that never give up."""
+
+    def __init__(self, data: Path, seed: int) -> None:
+        self.data = data
+        self.chance = random.Random(seed)
+        self.acknowledged: dict[str, list[MessageId]] = {chat: [] for chat in CHATS}
+        self.acknowledgements = 0
+        self.kills = 0
+        self._moved = asyncio.Condition()
+        self._up: Up | None = None
+        self._done = False
+
+    async def run(self, kills: int) -> None:
+        senders = [asyncio.create_task(self._send(chat)) for chat in CHATS]
+        for _ in range(kills):
+            up = await Up.start(self.data)
+            await self._set_up(up)
+            await self._until(self.acknowledgements + self.chance.randrange(1, 25))
+            await self._set_up(None)
+            await up.kill()
+            self.kills += 1
+        up = await Up.start(self.data)
+        self._done = True
+        await self._set_up(up)
+        await asyncio.gather(*senders)
+        assert await up.stop() == 0
+
+    async def _set_up(self, up: Up | None) -> None:
+        async with self._moved:
+            self._up = up
+            self._moved.notify_all()
+
+    async def _until(self, acknowledgements: int) -> None:
+        async with self._moved:
+            await self._moved.wait_for(lambda: self.acknowledgements >= acknowledgements)
+
+    async def _current(self) -> Up:
+        async with self._moved:
+            await self._moved.wait_for(lambda: self._up is not None)
+        assert self._up is not None
+        return self._up
+
+    async def _send(self, chat: str) -> None:
+        number = 0
+        while not self._done:
+            await self._deliver(chat, number)
+            if self.chance.random() < 0.1:
+                await self._deliver(chat, number)  # a platform that redelivers what it was told about
+            number += 1
+
+    async def _deliver(self, chat: str, number: int) -> None:
+        body = {"chat": chat, "sender": chat, "id": str(number), "text": f"{chat} says {number}"}
+        while True:
+            up = await self._current()
+            try:
+                async with up.client() as client:
+                    answer = await client.post("/v1/messages", json=body)
+            except httpx.TransportError:
+                continue
+            assert answer.status_code in {200, 202}, answer.text
+            break
+        async with self._moved:
+            known = self.acknowledged[chat]
+            if len(known) == number:
+                known.append(MessageId(answer.json()["message"]))
+            assert known[number] == answer.json()["message"], "a redelivery got another message id"
+            self.acknowledgements += 1
+            self._moved.notify_all()
+
+
+async def prove(runtime: Runtime, harness: Harness) -> int:
+    """Every promise about what was acknowledged; how many messages there were."""
+    for chat, messages in harness.acknowledged.items():
+        for message in messages:
+            assert await runtime.reply_to(message)
+        traces = [await runtime.trace(message) for message in messages]
+        assert {trace.state for trace in traces} <= {MessageState.ANSWERED}, chat
+        said: list[str] = []
+        answered = Counter[int]()
+        for session in reversed(await runtime.sessions(agent="main", chat=chat)):
+            after = 0
+            while page := await runtime.history(session.id, after=after, limit=500):
+                said += [view.entry.body.message for view in page if isinstance(view.entry.body, UserSaid)]
+                answered.update(view.entry.turn for view in page if isinstance(view.entry.body, AssistantSaid))
+                after = page[-1].entry.seq
+        assert said == messages, f"{chat}: lost, doubled or reordered"
+        assert set(answered.values()) <= {1}, f"{chat}: a turn was answered twice"
+        assert len(answered) == len(messages)
+    return sum(len(messages) for messages in harness.acknowledged.values())
+
+
+async def die_and_prove(data: Path, *, kills: int, seed: int) -> None:
+    harness = Harness(data, seed)
+    await harness.run(kills)
+    async with await open_runtime(data) as runtime:
+        total = await prove(runtime, harness)
+    assert harness.kills == kills
+    assert total >= kills
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_nothing_acknowledged_is_lost_doubled_or_reordered_by_thirty_kills(tmp_path, seed):
+    await die_and_prove(tmp_path, kills=30, seed=seed)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+async def test_nothing_acknowledged_is_lost_doubled_or_reordered_by_five_hundred_kills(tmp_path):
+    await die_and_prove(tmp_path, kills=500, seed=random.randrange(1 << 30))

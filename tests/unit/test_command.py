@@ -1,0 +1,105 @@
+"""A message is a command only if it is one beyond doubt; what is not a command reaches the model untouched."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.command import (
+    ALIASES,
+    HELP,
+    SIGNALS,
+    UNDO_TURNS_MAX,
+    Command,
+    Verb,
+    help_text,
+    parse_command,
+)
+
+EVERY_VERB = pytest.mark.parametrize("verb", Verb, ids=lambda verb: verb.value)
+
+
+@EVERY_VERB
+def test_each_command_is_known_by_its_name(verb):
+    assert parse_command(f"/{verb.value}") == Command(verb)
+
+
+@EVERY_VERB
+def test_upper_case_and_space_around_the_argument_do_not_matter(verb):
+    assert parse_command(f"/{verb.value.upper()}   some  words \n") == Command(verb, "some  words")
+
+
+@EVERY_VERB
+def test_only_a_word_right_after_the_slash_is_a_command(verb):
+    for text in (
+        verb.value,
+        f" /{verb.value}",
+        f"/ {verb.value}",
+        f"//{verb.value}",
+        f"/{verb.value}s",
+        f"\\/{verb.value}",
+    ):
+        assert parse_command(text) is None, text
+
+
+@EVERY_VERB
+def test_a_command_word_with_a_second_line_is_plain_text(verb):
+    """Otherwise the words of the second line would be lost without anyone having read them."""
+    assert parse_command(f"/{verb.value}\nand something else") is None
+
+
+@EVERY_VERB
+def test_help_says_how_each_command_is_written(verb):
+    usage, what = HELP[verb]
+    assert usage.split()[0] == f"/{verb.value}"
+    assert what
+    assert f"{usage} " in f"{help_text()} "
+
+
+def test_help_lists_every_command_once():
+    assert set(HELP) == set(Verb)
+    assert len(help_text().splitlines()) == len(Verb)
+
+
+def test_reset_is_new():
+    assert parse_command("/reset") == Command(Verb.NEW)
+    assert set(ALIASES) == {"reset", *(verb.value for verb in Verb)}
+
+
+def test_stop_and_status_are_the_signals():
+    assert {verb for verb in Verb if Command(verb).is_signal} == SIGNALS == {Verb.STOP, Verb.STATUS}
+
+
+@pytest.mark.parametrize("text", ["", "/", "/ ", "hello", "/etc/passwd is a file", "/unknown", "/new?", "/2"])
+def test_an_unknown_word_after_a_slash_is_plain_text(text):
+    assert parse_command(text) is None
+
+
+@pytest.mark.parametrize(
+    ("argument", "count"),
+    [
+        ("", 1),
+        ("1", 1),
+        ("100", UNDO_TURNS_MAX),
+        ("007", 7),
+        ("0", None),
+        ("101", None),
+        ("-1", None),
+        ("+1", None),
+        ("1.5", None),
+        ("two", None),
+        ("²", None),
+        ("١", None),
+        ("1 2", None),
+        ("1_0", None),
+        ("9" * 5_000, None),
+    ],
+)
+def test_undo_takes_a_plain_number_from_1_to_100(argument, count):
+    assert Command(Verb.UNDO, argument).undo_turns == count
+
+
+@given(st.integers(1, UNDO_TURNS_MAX))
+def test_every_allowed_number_of_turns_can_be_undone(count):
+    command = parse_command(f"/undo {count}")
+    assert command is not None
+    assert command.undo_turns == count
