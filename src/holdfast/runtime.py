@@ -12,11 +12,11 @@ from types import TracebackType
 from holdfast import log
 from holdfast.core.compress import Operation
 from holdfast.core.context import Context, render
-from holdfast.core.errors import HoldfastError, NodeLost, OperationBusy, SessionNotFound
+from holdfast.core.errors import HoldfastError, NodeLost, OperationBusy
 from holdfast.core.ids import AgentName, Instant, MessageId, SessionId, make_id
 from holdfast.core.inbound import UNFINISHED, AcceptOutcome, accepted_message
 from holdfast.core.key import Address
-from holdfast.core.session import Session, SessionState
+from holdfast.core.session import Session
 from holdfast.core.turn import Recorded, TurnRecord
 from holdfast.loops.agents import Agents
 from holdfast.loops.compressor import Compressor
@@ -248,11 +248,9 @@ class Runtime:
         """Start compressing a session beside its mailbox; raises `OperationBusy` while one runs."""
         found = await self.reader.session(session)
         self._agents.get(found.agent)  # an agent that is gone is said before an operation is opened
-        if found.state is SessionState.DELETED:
-            raise SessionNotFound(f"the session {session} was deleted", session=session)
         if self._supervisor is None and self._visit is None:
             await self._begin_visit()
-        begun = await self._compressor.begin(session, found.agent, forced=True)
+        begun = await self._compressor.begin(session, found.agent)
         if isinstance(begun, Busy):
             raise OperationBusy(f"operation {begun.operation} is compressing {session}", operation=begun.operation)
         return begun

@@ -1,14 +1,16 @@
 """No two places share an address, and every address has exactly one spelling."""
 
+from contextlib import suppress
+
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import InvalidAddress, InvalidName
 from holdfast.core.ids import AgentName
 from holdfast.core.key import PART_CHARS_MAX, Address, agent_name, check_part, parse
 
-names = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+names = st.text("aZ09", min_size=1, max_size=1).flatmap(lambda head: st.text("aZ09._-", max_size=63).map(head.__add__))
 parts = st.text(
     st.one_of(st.sampled_from(":%/ #é😀."), st.characters(exclude_categories=["Cs", "Cc"])), min_size=1, max_size=30
 )
@@ -102,9 +104,8 @@ def test_a_spelling_with_one_character_escaped_or_changed_is_never_the_same_addr
     spelling = str(one)
     position = data.draw(st.integers(0, len(spelling) - 1))
     changed = f"{spelling[:position]}%{ord(spelling[position]):02x}{spelling[position + 1 :]}"
-    assume(changed != spelling)
-    with pytest.raises(InvalidAddress):
-        parse(changed)
+    with suppress(InvalidAddress):
+        assert parse(changed) != one  # an escape that is escaped: the address of another chat
 
 
 @pytest.mark.parametrize("name", ["main", "a", "0", "A.b_c-d", "x" * 64])

@@ -17,9 +17,7 @@ def test_a_manual_clock_moves_only_when_told_and_never_back():
 
 
 def test_seeded_chance_repeats_itself():
-    draws = [
-        [(e.bits(80), e.fraction()) for _ in range(5)] for e in map(SeededEntropy, ("7/a", "7/a", "7/b"))
-    ]
+    draws = [[(e.bits(80), e.fraction()) for _ in range(5)] for e in map(SeededEntropy, ("7/a", "7/a", "7/b"))]
     assert draws[0] == draws[1] != draws[2]
     assert all(0 <= bits < 2**80 and 0 <= fraction < 1 for bits, fraction in draws[0])
 

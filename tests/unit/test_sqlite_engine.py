@@ -330,7 +330,7 @@ def test_types_are_put_into_sqlite_s_words():
 
 async def test_a_script_is_given_the_store_s_time_once(db):
     def script() -> Script[list[Any]]:
-        yield Query("insert into thing values (1, 'a', :now)")
+        yield Query("insert into thing values (1, 'a', :now)", {})
         yield Many("insert into thing values (:n, 'b', :now)", [{"n": 2}, {"n": 3}])
         return (yield from rows("select distinct at from thing"))
 

@@ -10,11 +10,12 @@ from holdfast.cli.health import health
 from holdfast.cli.send import send
 from holdfast.cli.sessions import sessions
 from holdfast.cli.show import show
+from holdfast.cli.sim import sim
 from holdfast.cli.trace import trace
 from holdfast.cli.up import up
 from holdfast.cli.version import version
 
-COMMANDS = (up, chat, send, trace, sessions, show, context, compress, audit, health, version)
+COMMANDS = (up, chat, send, trace, sessions, show, context, compress, audit, health, sim, version)
 
 app = typer.Typer(
     help="Holdfast: a session-and-memory runtime for agents that loses nothing it has acknowledged.",

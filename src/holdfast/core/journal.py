@@ -125,6 +125,7 @@ BODIES: Mapping[str, type[Body]] = {
 UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_VERSIONED = b'{"v":'  # how a body begins that is not of version 1
 _encoder = msgspec.json.Encoder()
 _decoders = {kind: msgspec.json.Decoder(body) for kind, body in BODIES.items()}
 
@@ -162,15 +163,19 @@ def decode_body(kind: str, raw: bytes) -> AnyBody:
     if shape is None:
         raise InvariantBroken(f"an entry of the unknown kind {kind!r}", kind=kind)
     try:
-        if shape.version == 1 and (kind, 0) not in UPCASTS:
+        if shape.version == 1 and not raw.startswith(_VERSIONED):
             return _decoders[kind].decode(raw)  # type: ignore[return-value]
-        return msgspec.convert(_upcast(kind, shape.version, msgspec.json.decode(raw)), shape)  # type: ignore[return-value]
+        fields = msgspec.json.decode(raw, type=dict[str, Any])
+        return msgspec.convert(_upcast(kind, shape.version, fields), shape)  # type: ignore[return-value]
     except msgspec.MsgspecError as error:
         raise InvariantBroken(f"a {kind} entry cannot be read: {error}", kind=kind) from error
 
 
 def _upcast(kind: str, target: int, fields: dict[str, Any]) -> dict[str, Any]:
+    """Raises for a version that this release does not know: a guess would be worse."""
     version = fields.pop("v", 1)
+    if not isinstance(version, int) or not 1 <= version <= target:
+        raise msgspec.ValidationError(f"its version is {version!r}; this release knows 1 to {target}")
     while version < target:
         fields = UPCASTS[kind, version](fields)
         version += 1

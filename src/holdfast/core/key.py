@@ -14,6 +14,7 @@ from holdfast.core.ids import AgentName
 
 PART_CHARS_MAX = 512
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _PARTS_MIN, _PARTS_MAX = 5, 7
 
 
@@ -76,7 +77,7 @@ def check_part(what: str, text: str) -> str:
     """A free-form identifier from outside: kept as it is, but never empty, huge or unprintable."""
     if not text or len(text) > PART_CHARS_MAX:
         raise InvalidName(f"the {what} must have 1 to {PART_CHARS_MAX} characters, not {len(text)}", what=what)
-    if any(ord(char) < 32 or 0xD800 <= ord(char) <= 0xDFFF or ord(char) == 127 for char in text):
+    if _UNPRINTABLE.search(text):
         raise InvalidName(f"the {what} {text[:80]!r} has a control character or a lone surrogate", what=what)
     return text
 

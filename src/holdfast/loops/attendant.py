@@ -155,7 +155,9 @@ class Attendant:
     async def _compress(self, claim: Claim, mail: Mail, command: Command) -> str:
         if mail.session is None:
             return say.NO_SESSION
-        result = await self._compressor.compress(mail.session, claim.agent, focus=command.argument, forced=True)
+        result = await self._compressor.compress(
+            mail.session, claim.agent, focus=command.argument, forced=True, insisted=True
+        )
         if result.summary is not None:
             return (
                 f"Compressed entries {result.summary.covers_from} to {result.summary.covers_through} into "

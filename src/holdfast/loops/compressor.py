@@ -33,13 +33,14 @@ from holdfast.ports.tasks import Tasks
 REQUESTS_MAX = 10_000
 COMPRESSIONS_MAX = 64  # at a time in the background; a turn at the hard threshold waits for none of them
 REST_MS = 5_000
+FAILED_JUST_NOW = "the last attempt failed a moment ago"
 NOTHING_TO_COVER = "there is no complete turn before the newest ones"
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Compressed:
-    """How a compression ended: done, nothing, failed, stale or busy."""
+    """How a compression ended: done, nothing, failed, stale, unavailable or busy."""
 
     outcome: str
     summary: Summary | None = None
@@ -54,6 +55,7 @@ class Errand:
     agent: AgentName
     focus: str = ""
     forced: bool = False
+    insisted: bool = False  # a person asked for it, so a failure just before does not hold it back
     begun: asyncio.Future[Operation | Busy] | None = None
     ended: asyncio.Future[Compressed] | None = None
 
@@ -127,19 +129,17 @@ class Compressor(Loop):
     # --- on demand
 
     async def compress(
-        self, session: SessionId, agent: AgentName, *, focus: str = "", forced: bool = False
+        self, session: SessionId, agent: AgentName, *, focus: str = "", forced: bool = False, insisted: bool = False
     ) -> Compressed:
         """Compress now, or say why not."""
         ended: asyncio.Future[Compressed] = asyncio.get_running_loop().create_future()
-        self._start(Errand(session, agent, focus, forced, ended=ended))
+        self._start(Errand(session, agent, focus, forced, insisted, ended=ended))
         return await ended
 
-    async def begin(
-        self, session: SessionId, agent: AgentName, *, focus: str = "", forced: bool = False
-    ) -> Operation | Busy:
+    async def begin(self, session: SessionId, agent: AgentName) -> Operation | Busy:
         """Begin a compression that goes on by itself; it is on record when this returns."""
         begun: asyncio.Future[Operation | Busy] = asyncio.get_running_loop().create_future()
-        self._start(Errand(session, agent, focus, forced, begun=begun))
+        self._start(Errand(session, agent, forced=True, insisted=True, begun=begun))
         return await begun
 
     async def running(self, session: SessionId) -> OperationId | None:
@@ -164,6 +164,8 @@ class Compressor(Loop):
             self._room.set()
 
     async def _carry_out(self, errand: Errand) -> Compressed:
+        if not errand.insisted and self.rests(errand.session, errand.agent):
+            return Compressed("failed", reason=FAILED_JUST_NOW)
         if errand.begun is None and not await self._is_worth_it(errand):
             return Compressed("nothing", reason=NOTHING_TO_COVER)
         begun = await self._begin(errand.session)
@@ -221,6 +223,8 @@ class Compressor(Loop):
             log.info("compress.started", forced=forced)
             try:
                 result = await self._attempt(operation, self._agents.get(agent), focus=focus, forced=forced)
+            except StoreUnavailable as error:  # nothing is wrong with the summariser, so nothing rests
+                result = Compressed("unavailable", reason=str(error))
             except HoldfastError as error:
                 result = Compressed("failed", reason=f"{error.code}: {error}")
             self._remember(operation.session, result)

@@ -196,14 +196,14 @@ class TurnRunner:
         A summariser that has just failed is not waited for again: the turn goes on with what fits.
         """
         for forced in (False, True):
-            if self._compressor.rests(context.session, run.claim.agent):
-                break
             result = await self._compressor.compress(context.session, run.claim.agent, forced=forced)
             if result.outcome == "busy":
                 await self._other_compression(run, context)
             context = await self._store.read_context(context.session)
             if self._pressure(run, context) is not Pressure.HARD:
                 return context
+            if result.outcome == "failed":
+                break
         fitted, left_out = fit(context, run.agent.policy.thresholds, run.agent.policy.instructions)
         if left_out:
             log.warning("turn.trimmed", left_out=left_out)

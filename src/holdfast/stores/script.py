@@ -14,25 +14,22 @@ The SQL is the common subset of both engines:
 - rows come back as tuples, in the order of the select list.
 """
 
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 Row: TypeAlias = tuple[Any, ...]
-Params: TypeAlias = Mapping[str, Any]
+Params: TypeAlias = dict[str, Any]  # made for one statement; the engine may add to it
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(NamedTuple):
     """One statement; answered with its rows (an empty list when it returns none)."""
 
     sql: str
-    params: Params = field(default_factory=dict)
+    params: Params
 
 
-@dataclass(frozen=True, slots=True)
-class Many:
+class Many(NamedTuple):
     """One statement over many parameter rows; answered with an empty list."""
 
     sql: str

@@ -115,6 +115,41 @@ class _workers:  # noqa: N801 - used like a function
             self._pool.shutdown(cancel_futures=True)
 
 
+def report_of(campaign: Campaign) -> dict[str, object]:
+    """The campaign as plain values, for JSON."""
+    return {
+        "ok": campaign.ok,
+        "seed": campaign.first_seed,
+        "histories": campaign.histories,
+        "steps": campaign.steps,
+        "virtual_s": round(campaign.virtual_s),
+        "kills": campaign.kills,
+        "pauses": campaign.pauses,
+        "stops": campaign.stops,
+        "crashes": dict(sorted(campaign.crashes.items())),
+        "counts": dict(sorted(campaign.counts.items())),
+        "digest": campaign.digest,
+        "violations": [
+            {
+                "seed": found.seed,
+                "violations": [{"invariant": one.invariant, "what": one.what} for one in found.violations],
+                "plan": [str(part) for part in found.plan.parts] if found.plan else None,
+            }
+            for found in campaign.findings
+        ],
+        "mutants": [
+            {
+                "name": fate.name,
+                "killed": fate.killed,
+                "histories": fate.histories,
+                "budget": fate.budget,
+                "seen": fate.seen.invariant if fate.seen else None,
+            }
+            for fate in campaign.fates
+        ],
+    }
+
+
 def run_chunk(seeds: Iterable[int]) -> list[Verdict]:
     """Some histories, the first of them twice: the same seed gives the same digest (I18)."""
     with scratch() as folder:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +19,8 @@ from holdfast.testing.invariants import judge
 from holdfast.testing.report import Violation
 from holdfast.testing.rows import Rows, read_rows
 from holdfast.testing.simloop import Deadlock, StepLimitReached
-from holdfast.testing.world import NODES, Surprises, World, scope
+from holdfast.testing.listening import Surprises, Telling
+from holdfast.testing.world import NODES, World, scope
 
 SHARED_MEMORY = Path("/", "dev", "shm")  # a folder in RAM, where the system has one
 RECOVERY_S = 6.0  # longer than a lease and a poll
@@ -60,12 +61,17 @@ def nodes_of(seed: int) -> int:
     return NODES + (1 if seed % 5 == 0 else 0)
 
 
-def run_history(seed: int, *, folder: Path, plan: FaultPlan | None = None) -> Verdict:
-    """Live through the history of a seed, or through another plan with the chance of that seed."""
+def run_history(
+    seed: int, *, folder: Path, plan: FaultPlan | None = None, told: Callable[[str], None] | None = None
+) -> Verdict:
+    """Live through the history of a seed, or through another plan with the chance of that seed.
+
+    `told` hears what happens, line by line.
+    """
     _clear(folder)
-    world = World(seed, plan_of(seed) if plan is None else plan, folder, nodes=nodes_of(seed))
+    world = World(seed, plan_of(seed) if plan is None else plan, folder, nodes=nodes_of(seed), told=told)
     try:
-        with _noticing(world):
+        with _noticing(world, told):
             return _verdict(seed, world, _lived(world))
     finally:
         world.close()
@@ -130,18 +136,22 @@ def evidence_of(world: World, rows: Rows) -> Evidence:
 
 
 @contextmanager
-def _noticing(world: World) -> Iterator[None]:
-    """Errors of loops are evidence; other log lines are not even made."""
+def _noticing(world: World, told: Callable[[str], None] | None) -> Iterator[None]:
+    """Errors of loops are evidence; other log lines are made only for somebody who listens."""
     logger = logging.getLogger("holdfast")
     level, propagates = logger.level, logger.propagate
-    handler = Surprises(world.surprises.append)
-    logger.addHandler(handler)
-    logger.setLevel(logging.ERROR)
+    handlers: list[logging.Handler] = [Surprises(world.surprises.append)]
+    if told is not None:
+        handlers.append(Telling(world.loop.time, told))
+    for handler in handlers:
+        logger.addHandler(handler)
+    logger.setLevel(logging.ERROR if told is None else logging.INFO)
     logger.propagate = False
     try:
         yield
     finally:
-        logger.removeHandler(handler)
+        for handler in handlers:
+            logger.removeHandler(handler)
         logger.setLevel(level)
         logger.propagate = propagates
 

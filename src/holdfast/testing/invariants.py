@@ -112,12 +112,12 @@ def nothing_is_missing(evidence: Evidence) -> Found:
 def order_is_kept(evidence: Evidence) -> Found:
     """I3: what a chat said is journaled in the order in which it was accepted, across sessions."""
     said = said_by_message(evidence.rows)
-    replies = {row["message"]: row["rowid"] for row in evidence.rows["reply"]}
+    replies = {row["message"]: row["written"] for row in evidence.rows["reply"]}
     for mailbox, kept in evidence.rows.by("inbound", "mailbox").items():
         in_order = sorted(kept, key=lambda row: row["seq"])
         if [row["seq"] for row in in_order] != list(range(1, len(in_order) + 1)):
             yield f"the messages of {mailbox} are numbered {[row['seq'] for row in in_order]}"
-        journaled = [(row["event_id"], said[row["message"]][0]["rowid"]) for row in in_order if row["message"] in said]
+        journaled = [(row["event_id"], said[row["message"]][0]["written"]) for row in in_order if row["message"] in said]
         yield from (f"{b[0]} is journaled before {a[0]}" for a, b in pairwise(journaled) if b[1] < a[1])
         queued = [row for row in in_order if row["kind"] != "signal" and row["message"] in replies]
         yield from (

@@ -28,6 +28,7 @@ TABLES = (
 )
 # Which node holds or held what is no part of the outcome; a restart may change it.
 PASSING = {"mailbox": {"owner", "claim", "claimed_at"}}
+_ROWID = {"entry": "rowid as written,", "reply": "rowid as written,"}  # the order in which they were written
 UNFINISHED = """
 select 'mailbox ' || id || ' holds ' || depth from mailbox where depth <> 0
 union all select 'mailbox ' || id || ' is claimed by ' || owner from mailbox where owner is not null
@@ -39,7 +40,7 @@ limit 1"""
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Every row of the tables that matter, in the order in which it was written."""
+    """Every row of the tables that matter, by its key; entries and replies in the order in which they were written."""
 
     tables: dict[str, list[Row]]
     integrity: str
@@ -64,7 +65,7 @@ class Rows:
 
 
 def read_rows(db: apsw.Connection) -> Rows:
-    tables = {table: _rows(db, f"select rowid as rowid, * from {table} order by rowid") for table in TABLES}  # noqa: S608
+    tables = {table: _rows(db, f"select {_ROWID.get(table, '')} * from {table} order by 1, 2") for table in TABLES}  # noqa: S608
     return Rows(tables, str(_rows(db, "pragma integrity_check")[0]["integrity_check"]))
 
 

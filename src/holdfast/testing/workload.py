@@ -9,6 +9,7 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from holdfast.core.command import parse_command
 from holdfast.core.compress import Thresholds
@@ -20,9 +21,9 @@ from holdfast.core.policy import AgentPolicy, Arrivals, RetryPolicy, TurnPolicy
 
 MARK = re.compile(r"\bm\d{2,}\b")
 FILLER = "so it goes on and on for a while about nothing in particular until it stops "
-HORIZON_MS = 12_000  # within this time everything is said
-MESSAGES = 22
-RECORDED_TURNS = 4
+HORIZON_MS = 9_000  # within this time everything is said
+MESSAGES = 15
+RECORDED_TURNS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ CHATS = (
     Chat("moss", "dm", "desk"),
     Chat("reed", "dm", "yard"),
 )
-CHAT_WEIGHTS = (5, 3, 4, 3)
+CHAT_WEIGHTS = ((8, 2, 1, 1), (2, 8, 1, 1), (1, 1, 8, 2), (1, 1, 2, 8), (3, 3, 3, 3))  # mostly one chat is busy
 SENDERS = {"home": ("ada",), "club": ("ada", "bob"), "desk": ("ada", "cy"), "yard": ("bob",)}
 TITLES = ("alpha", "Beta")
 COMMANDS = (
@@ -101,7 +102,7 @@ def marks_in(text: str) -> list[str]:
 
 def say(seed: int | str, n: int) -> Say:
     rng = random.Random(f"{seed}/say/{n}")
-    chat = rng.choices(CHATS, CHAT_WEIGHTS)[0]
+    chat = rng.choices(CHATS, _weights(seed))[0]
     text = _text(rng, n)
     # Bursts: everything that is said in the same second falls on the same instant.
     at_ms = rng.randrange(HORIZON_MS)
@@ -117,6 +118,11 @@ def say(seed: int | str, n: int) -> Say:
         human=rng.random() < 0.85,
         conflicts=rng.random() < 0.08,
     )
+
+
+@lru_cache(maxsize=16)
+def _weights(seed: int | str) -> tuple[int, ...]:
+    return random.Random(f"{seed}/chats").choice(CHAT_WEIGHTS)
 
 
 def _text(rng: random.Random, n: int) -> str:

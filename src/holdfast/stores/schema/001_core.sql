@@ -1,5 +1,6 @@
 -- The durable core. One file for both engines: `int8`, `bytes` and `float8` are mapped by each of them.
--- Times are UTC milliseconds, booleans are 0 or 1, bodies are bytes.
+-- Times are UTC milliseconds, booleans are 0 or 1, bodies are bytes. A `clustered` table of small rows is kept in the
+-- order of its key where the engine can: one page is written instead of two.
 
 create table secret (
   key text primary key,
@@ -42,7 +43,7 @@ create index mailbox_owned on mailbox (owner) where owner is not null;
 create table address (
   address text primary key,
   mailbox_id text not null
-) /*strict*/;
+) /*strict*/ /*clustered*/;
 
 create table inbound (
   message text primary key,
@@ -75,7 +76,7 @@ create table tombstone (
   body_hash bytes not null,
   message text not null,
   state text not null
-) /*strict*/;
+) /*strict*/ /*clustered*/;
 
 create table session (
   id text primary key,
@@ -104,7 +105,7 @@ create table session (
   reason text
 ) /*strict*/;
 create index session_mailbox on session (mailbox);
-create index session_agent on session (agent, active_at);
+create index session_agent on session (agent, id);
 create index session_opened on session (opened_at, id);
 create index session_title on session (agent, title_key) where title_key is not null;
 create index session_parent on session (parent_id) where parent_id is not null;
@@ -129,7 +130,7 @@ create table turn (
   opened_at int8 not null,
   closed_at int8,
   primary key (session, n)
-) /*strict*/;
+) /*strict*/ /*clustered*/;
 create unique index turn_key on turn (session, key) where key is not null;
 
 -- Append-only. A rowid table on purpose: WITHOUT ROWID doubles the log.
@@ -183,7 +184,7 @@ create table cursor (
   scheduled_seq int8 not null,
   settled_seq int8 not null,
   primary key (provider, stream)
-) /*strict*/;
+) /*strict*/ /*clustered*/;
 
 create table delivery (
   id text primary key,

@@ -1,7 +1,7 @@
 """Run scripts on a connection: many in one transaction, each as if it were alone.
 
 Rule 1: no outcome exists before COMMIT has returned.
-Rule 2: a script that raises is rolled back to its savepoint and spoils no neighbour.
+Rule 2: a script that raises leaves no trace and spoils no neighbour.
 Rule 3: after any error the transaction must still be open. A fault of the disk or the lock, or a
         transaction that SQLite ended by itself, fails the whole batch, and the rest of it is not run.
 Rule 4: a COMMIT that fails on a full disk is undone and reported; any other failed COMMIT leaves the
@@ -55,7 +55,7 @@ def run_batch(db: apsw.Connection, calls: Sequence[Call], clock: Clock, probe: P
     except apsw.Error as error:
         return _all_failed(calls, translate, error)
     try:
-        outcomes = [_run_guarded(db, call, clock, probe, alone=len(calls) == 1) for call in calls]
+        outcomes = _run_all(db, calls, clock, probe)
     except BatchFailed as failed:
         return _undone(db, calls, failed.cause)
     if not db.in_transaction:  # a lone script that was refused: nothing is left to commit
@@ -69,6 +69,24 @@ def run_batch(db: apsw.Connection, calls: Sequence[Call], clock: Clock, probe: P
     if probe:
         probe("batch", "committed")
     return outcomes
+
+
+def _run_all(db: apsw.Connection, calls: Sequence[Call], clock: Clock, probe: Probe | None) -> list[Outcome]:
+    """Without savepoints first, since a script is hardly ever refused after it has written something.
+
+    When one is, the transaction starts again with a savepoint around each script: a script may be run twice.
+    """
+    outcomes = [_run_bare(db, call, clock, probe) for call in calls]
+    if not any(spoilt for _, spoilt in outcomes):
+        return [outcome for outcome, _ in outcomes]
+    try:
+        db.execute("rollback")
+        if len(calls) == 1:
+            return [outcomes[0][0]]
+        db.execute("begin immediate")
+    except apsw.Error as error:
+        raise BatchFailed(error) from error
+    return [_run_guarded(db, call, clock, probe) for call in calls]
 
 
 def run_read(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None = None) -> Outcome:
@@ -98,20 +116,40 @@ def drive(cursor: apsw.Cursor, call: Call, clock: Clock, probe: Probe | None) ->
             statement = send(rows)  # type: ignore[arg-type]  # None starts a generator
             if probe:
                 probe(call.verb, statement.sql)
+            # Parameters are made anew for each statement, so they may carry the time as well.
             if isinstance(statement, Many):
-                bound = [{**params, "now": now} for params in statement.rows]
-                cursor.executemany(statement.sql, bound).fetchall()
+                for params in statement.rows:
+                    params["now"] = now
+                cursor.executemany(statement.sql, statement.rows).fetchall()
                 rows = []
             else:
-                rows = cursor.execute(statement.sql, {**statement.params, "now": now}).fetchall()
+                statement.params["now"] = now
+                rows = cursor.execute(statement.sql, statement.params).fetchall()
     except StopIteration as returned:
         return returned.value
 
 
-def _run_guarded(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None, *, alone: bool) -> Outcome:
-    """One call inside the open transaction; a lone call needs no savepoint, the transaction is its own."""
-    if not alone:
+def _run_bare(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None) -> tuple[Outcome, bool]:
+    """One call inside the open transaction; True when it was refused but left something behind."""
+    before = db.total_changes()
+    outcome = _outcome(db, call, clock, probe)
+    return outcome, outcome.error is not None and db.total_changes() != before
+
+
+def _run_guarded(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None) -> Outcome:
+    """One call inside a savepoint of the open transaction; a refused one leaves nothing behind."""
+    try:
         db.execute("savepoint script")
+        outcome = _outcome(db, call, clock, probe)
+        if outcome.error is not None:
+            db.execute("rollback to script")
+        db.execute("release script")
+    except apsw.Error as error:
+        raise BatchFailed(error) from error
+    return outcome
+
+
+def _outcome(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None) -> Outcome:
     try:
         outcome = Outcome(drive(db.cursor(), call, clock, probe))
     except STORAGE_FAULTS as error:
@@ -122,22 +160,7 @@ def _run_guarded(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | N
         outcome = Outcome(error=translate(error, call.verb))
     if not db.in_transaction:
         raise BatchFailed(apsw.AbortError(f"after {call.verb}"))
-    try:
-        _leave(db, keep=outcome.error is None, alone=alone)
-    except apsw.Error as error:
-        raise BatchFailed(error) from error
     return outcome
-
-
-def _leave(db: apsw.Connection, *, keep: bool, alone: bool) -> None:
-    if alone:
-        if not keep:
-            db.execute("rollback")
-    elif keep:
-        db.execute("release script")
-    else:
-        db.execute("rollback to script")
-        db.execute("release script")
 
 
 def _undone(db: apsw.Connection, calls: Sequence[Call], cause: apsw.Error) -> list[Outcome]:

@@ -34,11 +34,11 @@ def load_migrations() -> Migrations:
 
 
 def in_sqlite_words(sql: str) -> str:
-    """`int8`, `bytes`, `float8` become SQLite's types outside comments, and tables become strict."""
+    """`int8`, `bytes`, `float8` become SQLite's types outside comments, and tables become strict, clustered ones WITHOUT ROWID."""
     code = re.sub(r"--[^\n]*", "", sql)
     for word, ours in SQLITE_WORDS.items():
         code = re.sub(rf"\b{word}\b", ours, code)
-    return code.replace("/*strict*/", "strict")
+    return code.replace("/*strict*/ /*clustered*/", "strict, without rowid").replace("/*strict*/", "strict")
 
 
 def migrate(

@@ -12,6 +12,9 @@ APPEND = """
 insert into entry (session, seq, turn, kind, ref, tokens, fence, lease_fence, at, body)
 values (:session, :seq, :turn, :kind, :ref, :tokens, :fence,
         coalesce((select fence from mailbox where id = :mailbox), 0), :now, :body)"""
+APPEND_UNCLAIMED = """
+insert into entry (session, seq, turn, kind, ref, tokens, fence, lease_fence, at, body)
+values (:session, :seq, :turn, :kind, :ref, :tokens, 0, 0, :now, :body)"""
 PAGE = """
 select seq, turn, kind, tokens, at, body from entry
  where session = :session and seq > :after and seq <= :upto order by seq limit :limit"""
@@ -53,7 +56,7 @@ def append(
         }
         for position, body in enumerate(bodies, start=1)
     ]
-    yield from many(APPEND, batch)
+    yield from many(APPEND if claim else APPEND_UNCLAIMED, batch)
     return last_seq + len(batch)
 
 

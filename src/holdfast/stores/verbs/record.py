@@ -17,8 +17,10 @@ insert into session (id, agent, mailbox, principal, purpose, parent_id, state, l
 values (:session, :agent, null, :principal, :purpose, :parent, 'open', 0, 0, 0, 0, :now, :now)
 on conflict (id) do nothing"""
 # Asked after the session's row is locked: in the locking statement itself they would see the time before the wait.
-KNOWN = "select n, last_seq from turn where session = :session and key = :key"
-LIVE_IN = "select id from mailbox where session_id = :session"
+KNOWN = """
+select (select n from turn where session = :session and key = :key),
+       (select last_seq from turn where session = :session and key = :key),
+       (select id from mailbox where session_id = :session)"""
 NEW_TURN = """
 insert into turn (session, n, key, phase, attempt, fence, lease_fence, mailbox, place, principal, first_seq,
                   last_seq, tokens_in, tokens_out, opened_at, closed_at)
@@ -34,11 +36,11 @@ def record_turn(record: TurnRecord) -> Script[Recorded]:
     _check(record)
     last_seq, turns, ratio, _, purpose, _ = yield from _session(record)
     known = yield from one(KNOWN, session=record.session, key=record.key)
-    if known is not None:
-        return Recorded(record.session, known[0], known[1], repeated=True)
-    live_in = yield from one(LIVE_IN, session=record.session)
+    known_n, known_seq, live_in = known or (None, None, None)
+    if known_n is not None:
+        return Recorded(record.session, known_n, known_seq, repeated=True)
     if live_in is not None:
-        raise SessionLive(f"{record.session} is live in mailbox {live_in[0]}", session=record.session)
+        raise SessionLive(f"{record.session} is live in mailbox {live_in}", session=record.session)
     if record.expected_seq is not None and record.expected_seq != last_seq:
         raise SessionMoved(
             f"{record.session} is at entry {last_seq}, not {record.expected_seq}", session=record.session

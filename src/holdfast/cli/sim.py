@@ -1,0 +1,74 @@
+"""`holdfast sim`: simulate histories with everything going wrong, and see that nothing is lost."""
+
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.options import Json
+from holdfast.cli.output import is_terminal, print_heading, print_json, print_table
+
+Histories = Annotated[int, typer.Option("--histories", min=1, help="How many random histories to live through.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="The seed of the first one; the others count up from it.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Worker processes.", show_default="one per core")]
+Mutants = Annotated[bool, typer.Option("--mutants/--no-mutants", help="Also break each guarantee on purpose.")]
+Replay = Annotated[int | None, typer.Option("--replay", metavar="SEED", help="Tell the story of one history.")]
+
+
+def sim(
+    histories: Histories = 200,
+    seed: Seed = 1,
+    jobs: Jobs = None,
+    mutants: Mutants = True,
+    replay: Replay = None,
+    json: Json = False,
+) -> None:
+    """Simulate crashes, pauses and lost answers from a seed; exit 0 only if nothing was lost and every mutant died."""
+    if replay is not None:
+        from holdfast.testing.story import tell
+
+        verdict = tell(replay, print)
+        raise typer.Exit(1 if verdict.violations else 0)
+    report = _run(range(seed, seed + histories), jobs, mutants=mutants)
+    if json:
+        print_json(report)
+    else:
+        _print(report)
+    raise typer.Exit(0 if report["ok"] else 1)
+
+
+def _run(seeds: range, jobs: int | None, *, mutants: bool) -> dict[str, object]:
+    from holdfast.testing.campaign import report_of, run_campaign
+    from holdfast.testing.mutants import MUTANTS
+
+    names = list(MUTANTS) if mutants else []
+    if not is_terminal():
+        return report_of(run_campaign(seeds, jobs=jobs, mutants=names))
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("histories and mutants"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, transient=True) as progress:
+        task = progress.add_task("", total=len(seeds) + len(names))
+        return report_of(
+            run_campaign(seeds, jobs=jobs, mutants=names, progressed=lambda done: progress.advance(task, done))
+        )
+
+
+def _print(report: dict[str, object]) -> None:
+    print_heading(f"{report['histories']} histories, {report['steps']} steps, digest {report['digest']}")
+    crashes = report["crashes"]
+    assert isinstance(crashes, dict)  # noqa: S101
+    faults = {"kills": report["kills"], "pauses": report["pauses"], "stops": report["stops"], **crashes}
+    print(", ".join(f"{count} {name}" for name, count in faults.items()))
+    violations, mutants = report["violations"], report["mutants"]
+    assert isinstance(violations, list)  # noqa: S101
+    assert isinstance(mutants, list)  # noqa: S101
+    for found in violations:
+        print_heading(f"seed {found['seed']} (holdfast sim --replay {found['seed']})")
+        for what in found["violations"]:
+            print(f"  {what['invariant']}: {what['what']}")
+        for part in found["plan"] or ():
+            print(f"    {part}")
+    print(f"{len(violations)} histories broke an invariant")
+    if mutants:
+        rows = [(one["name"], one["killed"], one["histories"], one["budget"], one["seen"]) for one in mutants]
+        print_table(("MUTANT", "KILLED", "HISTORIES", "BUDGET", "SEEN AS"), rows)

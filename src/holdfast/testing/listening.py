@@ -1,0 +1,39 @@
+"""Who listens to the runtime's log during a history: one keeps surprises, the other tells the story."""
+
+import logging
+from collections.abc import Callable
+
+from holdfast.testing.node import NODE
+
+SURPRISES = frozenset({"claim.failed", "loop.failed"})
+EXPECTED_CODES = frozenset({"claim_lost", "node_lost", "store_unavailable"})
+FIELDS_SHOWN = ("message", "mailbox", "fence", "session", "turn", "operation", "outcome", "attempt", "code", "why")
+
+
+class Surprises(logging.Handler):
+    """Errors that no fault explains: a loop or a worker met something that it does not know."""
+
+    def __init__(self, kept: Callable[[str], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._kept = kept
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields = getattr(record, "fields", {})
+        if record.getMessage() in SURPRISES and fields.get("code") not in EXPECTED_CODES:
+            self._kept(f"{record.getMessage()}: {fields.get('code')}: {fields.get('why')}")
+
+
+class Telling(logging.Handler):
+    """Log lines of the runtime, each with the virtual second and the node that wrote it."""
+
+    def __init__(self, now: Callable[[], float], tell: Callable[[str], None]) -> None:
+        super().__init__(logging.INFO)
+        self._now = now
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        node = NODE.get()
+        fields = getattr(record, "fields", {})
+        shown = " ".join(f"{name}={fields[name]}" for name in FIELDS_SHOWN if fields.get(name) is not None)
+        name = node.name if node else "world"
+        self._tell(f"{self._now():8.3f} {name:5} {record.getMessage():18} {shown}")
