@@ -12,7 +12,7 @@ from holdfast.stores.postgres import PostgresDatabase
 from holdfast.stores.script import R, Script, rows, run
 from holdfast.stores.sqlite import InlineDatabase, ThreadedDatabase
 from holdfast.testing import ManualClock
-from tests.servers import Clocked, PostgresServer, postgres_database, set_now
+from tests.servers import Clocked, Dice, PostgresServer, set_now, use_test_clock
 
 SCHEMA = "contract"
 TABLES = "select tablename from pg_tables where schemaname = current_schema() and tablename not like 'holdfast%'"
@@ -61,11 +61,20 @@ async def open_engine(
 @asynccontextmanager
 async def open_postgres(server: PostgresServer, clock: ManualClock) -> AsyncIterator[Timed]:
     """The contract's schema as it is; a second one is a second node."""
-    async with postgres_database(server, clock, schema=SCHEMA, pool_size=10, seed=7) as clocked:
-        assert isinstance(clocked, Clocked)
-        yield Timed(clocked._database, clock)
+    database = await PostgresDatabase.open(server.dsn, entropy=Dice(7), schema=SCHEMA, pool_size=10)
+    try:
+        if server.dsn not in _clocked:
+            await use_test_clock(database)
+            _clocked.add(server.dsn)
+        yield Timed(database, clock)
+    finally:
+        await database.close()
+
+
+_clocked: set[str] = set()  # servers whose contract schema has the test clock already
 
 
 def _wipe() -> Script[None]:
-    for (table,) in (yield from rows(TABLES)):
-        yield from run(f"delete from {table}")
+    tables = yield from rows(TABLES)
+    deletes = " ".join(f"delete from {table};" for (table,) in tables)
+    yield from run(f"do $$ begin {deletes} end $$")

@@ -143,8 +143,9 @@ async def test_a_turn_at_the_hard_threshold_waits_for_the_summary_that_is_alread
         await soon(runtime.ask("c", f"one {LONG}"))
         await soon(runtime.ask("c", f"two {LONG}"))
         await gate.arrival()
-        message = await runtime.send("c", f"three {LONG}")
-        await happened(runtime.events(), "turn.opened")
+        feed = runtime.events()
+        message = await runtime.send("c", f"three {LONG}{LONG}")
+        await happened(feed, "turn.opened")
         gate.open()
         assert await states(runtime, message) == ["answered"]
         assert len(model.summaries_asked) == 1

@@ -109,12 +109,13 @@ bodies: st.SearchStrategy[AnyBody] = st.one_of(
     ),
     st.just(Forgotten()),
 )
+remarks = st.text(st.sampled_from("ab \n\0é😀"), max_size=12) | st.just("x" * 200)  # quick to draw, short or long
 spoken: st.SearchStrategy[AnyBody] = st.one_of(
-    st.builds(UserSaid, text=words, principal=st.sampled_from(["ada", "bob"])),
-    st.builds(AssistantSaid, text=words),
-    st.builds(ToolReturned, call=st.just("c"), name=st.just("t"), text=words),
-    st.builds(Recalled, text=words),
-    st.builds(Noticed, text=words),
+    st.builds(UserSaid, text=remarks, principal=st.sampled_from(["ada", "bob"])),
+    st.builds(AssistantSaid, text=remarks),
+    st.builds(ToolReturned, call=st.just("c"), name=st.just("t"), text=remarks),
+    st.builds(Recalled, text=remarks),
+    st.builds(Noticed, text=remarks),
 )
 
 
@@ -127,10 +128,10 @@ def journals(draw: st.DrawFn, *, turns_max: int = 8, undos: bool = False) -> tup
         step = draw(st.sampled_from(["turn", "turn", "turn", "talk", *(["undo"] if undos and turn else [])]))
         if step == "turn":
             turn += 1
-            said += [(turn, body) for body in draw(st.lists(spoken, min_size=1, max_size=5))]
+            said += [(turn, body) for body in draw(st.lists(spoken, min_size=1, max_size=4))]
         elif step == "talk":
             said += [
-                (0, Observed(text=text, principal="bob")) for text in draw(st.lists(words, min_size=1, max_size=4))
+                (0, Observed(text=text, principal="bob")) for text in draw(st.lists(remarks, min_size=1, max_size=3))
             ]
         else:
             first = draw(st.integers(1, turn))

@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from holdfast import log
-from holdfast.core.compress import COMPRESS, Operation, Summary, SummaryDraft, choose_cut, fault_of
+from holdfast.core.compress import (
+    COMPRESS,
+    Operation,
+    Pressure,
+    Summary,
+    SummaryDraft,
+    choose_cut,
+    fault_of,
+    pressure,
+)
 from holdfast.core.context import Context, summary_request
 from holdfast.core.errors import HoldfastError, ModelFailed, SessionNotFound, StoreUnavailable, SummaryStale
 from holdfast.core.ids import AgentName, NodeId, OperationId, SessionId, make_id
@@ -175,9 +184,12 @@ class Compressor(Loop):
         return await self.run_operation(begun, errand.agent, focus=errand.focus, forced=errand.forced)
 
     async def _is_worth_it(self, errand: Errand) -> bool:
-        """Asked before an operation is opened, so that turns with nothing to cover leave no records."""
-        context = await self._store.read_context(errand.session)
-        return self._cut(context, self._agents.get(errand.agent), forced=errand.forced) is not None
+        """Asked before an operation is opened: one that has just ended may have left nothing to do."""
+        context, agent = await self._store.read_context(errand.session), self._agents.get(errand.agent)
+        used = context.used_tokens(agent.policy.instructions)
+        if not errand.forced and pressure(used, agent.policy.thresholds) is Pressure.NONE:
+            return False
+        return self._cut(context, agent, forced=errand.forced) is not None
 
     def _tell_failure(self, errand: Errand, error: Exception) -> None:
         waiting = [one for one in (errand.begun, errand.ended) if one is not None and not one.done()]

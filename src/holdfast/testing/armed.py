@@ -4,6 +4,7 @@ It decides and counts only. The world acts: it kills the node, delays the answer
 """
 
 from collections import Counter
+from functools import cache
 from typing import TypeVar
 
 from holdfast.testing.crash import CrashPoint, Side
@@ -26,9 +27,7 @@ class Armed:
         self.plan = plan
         self.fired: list[Fault] = []
         self.healed = False
-        self.seen: Counter[CrashPoint | str] = (
-            Counter()
-        )  # how often each point was passed: what a plan can reach
+        self.seen: Counter[CrashPoint | str] = Counter()  # how often each point was passed: what a plan can reach
         self._verbs: dict[tuple[CrashPoint, int], CrashAtVerb | VerbFails] = {
             (fault.point, fault.occurrence): fault for fault in (*plan.of(VerbFails), *plan.of(CrashAtVerb))
         }
@@ -42,7 +41,7 @@ class Armed:
         self.healed = True
 
     def at_verb(self, verb: str, side: Side) -> CrashAtVerb | VerbFails | None:
-        point = CrashPoint(verb, side)
+        point = _point(verb, side)
         self.seen[point] += 1
         return self._fire(self._verbs.get((point, self.seen[point])))
 
@@ -67,3 +66,8 @@ class Armed:
             return None
         self.fired.append(fault)
         return fault
+
+
+@cache
+def _point(verb: str, side: Side) -> CrashPoint:
+    return CrashPoint(verb, side)

@@ -227,7 +227,10 @@ def _lacks_steps_only(shown: list[ModelMessage], body: list[ModelMessage]) -> bo
 
 
 def trimming_has_a_cause(evidence: Evidence) -> Found:
-    """Nothing is left out of a context unless a summary could not be made just before."""
+    """Nothing is left out of a context unless a summary could not be made.
+
+    When a worker learns that one failed is up to its sleep, so any failed one before it counts as the cause.
+    """
     turns = {(row["session"], row["n"]): row for row in evidence.rows["turn"]}
     operations = evidence.rows.by("operation", "session")
     for asked in evidence.asked:
@@ -235,12 +238,10 @@ def trimming_has_a_cause(evidence: Evidence) -> Found:
         if turn is None or asked.task is not Task.REPLY:
             continue
         if any(TRIMMED.fullmatch(message.content) for message in asked.messages):
-            pause_ms = evidence.policies[evidence.lineage.sessions[asked.session]["agent"]].thresholds.failed_pause_ms
             failed = [
                 row
                 for row in operations.get(asked.session, [])
                 if row["kind"] == "compress" and row["outcome"] != "done" and row["started_at"] <= asked.at_ms
-                and (row["ended_at"] or asked.at_ms) >= turn["opened_at"] - pause_ms
             ]
             if not failed:
                 yield f"turn {asked.turn} of {asked.session} is shown without its past, and no summary failed"

@@ -200,13 +200,10 @@ def _crashes(rng: random.Random, scope: Scope) -> list[Fault]:
             CrashAtVerb(rng.choice(scope.points), _which(rng, scope.messages), rng.randrange(DOWN_MS_MAX))
             for _ in range(_how_many(rng))
         ]
-        faults += [
-            VerbFails(rng.choice(scope.points), _which(rng, scope.messages)) for _ in range(_how_many(rng))
-        ]
+        faults += [VerbFails(rng.choice(scope.points), _which(rng, scope.messages)) for _ in range(_how_many(rng))]
     if scope.statements:
         faults += [
-            CrashAtStatement(_which(rng, scope.statements), rng.randrange(DOWN_MS_MAX))
-            for _ in range(_how_many(rng))
+            CrashAtStatement(_which(rng, scope.statements), rng.randrange(DOWN_MS_MAX)) for _ in range(_how_many(rng))
         ]
     return faults
 

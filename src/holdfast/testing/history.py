@@ -8,18 +8,20 @@ import asyncio
 import logging
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast.testing.faults import FaultPlan, draw
+from holdfast.testing.crash import CrashPoint
 from holdfast.testing.evidence import Evidence
 from holdfast.testing.invariants import judge
 from holdfast.testing.report import Violation
 from holdfast.testing.rows import Rows, read_rows
 from holdfast.testing.simloop import Deadlock, StepLimitReached
 from holdfast.testing.listening import Surprises, Telling
+from holdfast.testing.workload import Say
 from holdfast.testing.world import NODES, World, scope
 
 SHARED_MEMORY = Path("/", "dev", "shm")  # a folder in RAM, where the system has one
@@ -39,6 +41,7 @@ class Verdict:
     pauses: int
     stops: int
     crashes: Counter[str] = field(default_factory=Counter)
+    passed: Counter[CrashPoint | str] = field(default_factory=Counter)  # how often each place of a fault was passed
     counts: Counter[str] = field(default_factory=Counter)  # messages, turns, summaries and the like
 
     def with_violation(self, violation: Violation) -> "Verdict":
@@ -62,14 +65,21 @@ def nodes_of(seed: int) -> int:
 
 
 def run_history(
-    seed: int, *, folder: Path, plan: FaultPlan | None = None, told: Callable[[str], None] | None = None
+    seed: int,
+    *,
+    folder: Path,
+    plan: FaultPlan | None = None,
+    says: Sequence[Say] | None = None,
+    told: Callable[[str], None] | None = None,
 ) -> Verdict:
     """Live through the history of a seed, or through another plan with the chance of that seed.
 
-    `told` hears what happens, line by line.
+    `says` is a story of one's own instead of the workload of the seed; in it the first statements of polling loops
+    count as places to crash too. `told` hears what happens, line by line.
     """
     _clear(folder)
-    world = World(seed, plan_of(seed) if plan is None else plan, folder, nodes=nodes_of(seed), told=told)
+    chosen = plan_of(seed) if plan is None else plan
+    world = World(seed, chosen, folder, nodes=nodes_of(seed), says=says, told=told)
     try:
         with _noticing(world, told):
             return _verdict(seed, world, _lived(world))
@@ -88,9 +98,10 @@ def _lived(world: World) -> list[Violation]:
 
 def _verdict(seed: int, world: World, violations: list[Violation]) -> Verdict:
     rows = read_rows(world.observer())
-    digest = f"{world.loop.digest()}{rows.digest()}"
+    kept = rows.digest()
+    digest = f"{world.loop.digest()}{kept}"
     if not violations:
-        violations += [*_recovered_again(world, rows), *judge(evidence_of(world, rows))]
+        violations += [*_recovered_again(world, rows, kept), *judge(evidence_of(world, rows))]
     violations += [Violation("surprise", what) for what in dict.fromkeys(world.surprises)]
     violations += [Violation("surprise", f"{e.where}: {e.error!r}") for e in world.loop.escaped]
     return Verdict(
@@ -103,11 +114,12 @@ def _verdict(seed: int, world: World, violations: list[Violation]) -> Verdict:
         pauses=world.tally.pauses,
         stops=world.tally.stops,
         crashes=world.tally.crashes,
+        passed=world.armed.seen,
         counts=Counter({table: len(rows[table]) for table in ("inbound", "turn", "session", "summary", "delivery")}),
     )
 
 
-def _recovered_again(world: World, rows: Rows) -> list[Violation]:
+def _recovered_again(world: World, rows: Rows, kept: str) -> list[Violation]:
     """I13: a process that starts on what recovery left finds nothing to do and changes nothing."""
     world.stop()
     world.revive(0)
@@ -116,7 +128,7 @@ def _recovered_again(world: World, rows: Rows) -> list[Violation]:
     except (Deadlock, StepLimitReached) as error:
         return [Violation("I13", f"{type(error).__name__}: {error}")]
     after = read_rows(world.observer())
-    if after.digest() == rows.digest():
+    if after.digest() == kept:
         return []
     changed = [table for table in rows.tables if rows[table] != after[table]]
     return [Violation("I13", f"a recovery after the recovery changed {', '.join(changed)}")]

@@ -117,7 +117,9 @@ def order_is_kept(evidence: Evidence) -> Found:
         in_order = sorted(kept, key=lambda row: row["seq"])
         if [row["seq"] for row in in_order] != list(range(1, len(in_order) + 1)):
             yield f"the messages of {mailbox} are numbered {[row['seq'] for row in in_order]}"
-        journaled = [(row["event_id"], said[row["message"]][0]["written"]) for row in in_order if row["message"] in said]
+        journaled = [
+            (row["event_id"], said[row["message"]][0]["written"]) for row in in_order if row["message"] in said
+        ]
         yield from (f"{b[0]} is journaled before {a[0]}" for a, b in pairwise(journaled) if b[1] < a[1])
         queued = [row for row in in_order if row["kind"] != "signal" and row["message"] in replies]
         yield from (

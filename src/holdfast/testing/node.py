@@ -52,9 +52,7 @@ class SimNode:
 
     # --- work ------------------------------------------------------------------------------------
 
-    def start(
-        self, work: Coroutine[Any, Any, Any], *, name: str, context: Context | None = None
-    ) -> asyncio.Task[Any]:
+    def start(self, work: Coroutine[Any, Any, Any], *, name: str, context: Context | None = None) -> asyncio.Task[Any]:
         """Run work on this node. What it raises is kept in `loop.escaped`; work of a dead node never runs."""
         task = self._spawn(work, name, context)
         task.add_done_callback(self._ended, context=self.context)
@@ -72,9 +70,7 @@ class SimNode:
             raise NodeDown(f"{self.name} died during {name}")
         return task.result()
 
-    def _spawn(
-        self, work: Coroutine[Any, Any, Any], name: str, context: Context | None = None
-    ) -> asyncio.Task[Any]:
+    def _spawn(self, work: Coroutine[Any, Any, Any], name: str, context: Context | None = None) -> asyncio.Task[Any]:
         # A copy, because contextvars set by one task must not show up in its sisters.
         home = self.context.copy() if context is None else context
         return self._loop.create_task(work, name=f"{self.name}/{name}", context=home)

@@ -155,13 +155,11 @@ class Platform:
 
     # --- a writer without a mailbox
 
-    async def record(
-        self, session: str, *, purpose: str, agent: str, policies: tuple[DeliveryPolicy, ...]
-    ) -> None:
+    async def record(self, session: str, *, purpose: str, agent: str, policies: tuple[DeliveryPolicy, ...]) -> None:
         """Record turns one after the other, each again until it is confirmed, sometimes once more (D8)."""
         rng = random.Random(f"{self._seed}/recorder")
         for n in range(RECORDED_TURNS):
-            await asyncio.sleep(rng.random() * 4)
+            await asyncio.sleep(rng.random() * 2)
             turn = RecordedTurn(key=f"k{n}", session=session, mark=mark_of(900 + n))
             self.recorded.append(turn)
             record = TurnRecord(

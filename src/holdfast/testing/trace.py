@@ -31,11 +31,7 @@ def waiting_at(coroutine: Any) -> str:  # noqa: ANN401
 
 def awaited_by(place: Any) -> Any:  # noqa: ANN401
     """The coroutine or generator that another one is waiting for; None for futures and the like."""
-    inner = (
-        getattr(place, "cr_await", None)
-        or getattr(place, "gi_yieldfrom", None)
-        or getattr(place, "ag_await", None)
-    )
+    inner = getattr(place, "cr_await", None) or getattr(place, "gi_yieldfrom", None) or getattr(place, "ag_await", None)
     return inner if inner is not None and frame_of(inner) is not None else None
 
 

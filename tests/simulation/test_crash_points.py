@@ -1,0 +1,96 @@
+"""One small story, with the process dying before and after every verb and before every single statement of it.
+
+The story is told by two nodes. It has turns with tools, a command of each kind, compression, observed talk, a writer
+without a mailbox, a worker that dies in a turn and a node that is shut down, so that nearly every verb is used.
+"""
+
+import pytest
+
+from holdfast.ports.store import Store
+from holdfast.ports.tool import Tools
+from holdfast.testing import CrashPoint, FaultPlan, points
+from holdfast.testing.faults import CrashAtStatement, CrashAtVerb, Kill, ModelFailure, ModelFault, Stop, VerbFails
+from holdfast.testing.history import run_history, scratch
+from holdfast.testing.report import describe
+from holdfast.testing.workload import CHATS, FILLER, Say
+
+SEED = 7
+HOME, CLUB = CHATS[0], CHATS[1]
+LONG = FILLER * 4
+TEXTS = [
+    (HOME, f"m00 use pay look {LONG}"),
+    (HOME, f"m01 {LONG}"),
+    (CLUB, "m02 aside"),
+    (HOME, f"m03 {LONG}"),
+    (HOME, "/undo"),
+    (HOME, "/compress"),
+    (HOME, "/branch alpha"),
+    (HOME, f"m07 use pay {LONG}"),
+    (HOME, "/status"),
+    (HOME, "/new"),
+    (HOME, "m10"),
+]
+STORY = [
+    Say(
+        n=n,
+        at_ms=200 * n,
+        chat=chat,
+        sender="ada",
+        text=text,
+        addressed=chat is HOME,
+        human=True,
+        conflicts=n == 1,
+    )
+    for n, (chat, text) in enumerate(TEXTS)
+]
+TROUBLES = (
+    Kill(step=260, node=0, down_ms=300),
+    Kill(step=420, node=1, down_ms=300),
+    Stop(step=700, node=0, down_ms=300),
+    ModelFault(3, ModelFailure.GARBAGE, 0),
+)
+UNUSED = {
+    "prove_write",  # asked by health checks only
+    "prune",  # comes after an hour
+    "open_operation",  # asked when two compressions meet
+}
+STATEMENTS_PER_TEST = 25
+STATEMENTS_MAX = 1_000
+
+
+def live(*faults):
+    with scratch() as folder:
+        return run_history(SEED, folder=folder, plan=FaultPlan((*TROUBLES, *faults)), says=STORY)
+
+
+@pytest.fixture(scope="module")
+def told():
+    return live()
+
+
+def test_the_story_uses_nearly_every_verb(told):
+    assert told.violations == ()
+    passed = {point.verb for point in told.passed if isinstance(point, CrashPoint)}
+    assert {point.verb for point in points(Store, Tools)} - passed == UNUSED
+    assert told.passed["statement"] <= STATEMENTS_MAX
+
+
+@pytest.mark.parametrize("occurrence", [1, 2, 5])
+@pytest.mark.parametrize("point", points(Store, Tools), ids=str)
+def test_the_process_may_die_at_any_verb(point, occurrence):
+    verdict = live(CrashAtVerb(point, occurrence, down_ms=500))
+    assert describe(SEED, verdict.violations) == describe(SEED, ())
+
+
+@pytest.mark.parametrize("occurrence", [1, 2])
+@pytest.mark.parametrize("point", points(Store), ids=str)
+def test_any_verb_may_fail_and_its_answer_be_lost(point, occurrence):
+    verdict = live(VerbFails(point, occurrence))
+    assert describe(SEED, verdict.violations) == describe(SEED, ())
+
+
+@pytest.mark.parametrize("first", range(1, STATEMENTS_MAX, STATEMENTS_PER_TEST))
+def test_the_process_may_die_before_any_statement(first, told):
+    for occurrence in range(first, min(first + STATEMENTS_PER_TEST, told.passed["statement"] + 1)):
+        verdict = live(CrashAtStatement(occurrence, down_ms=500))
+        assert describe(occurrence, verdict.violations) == describe(occurrence, ())

@@ -1,0 +1,53 @@
+"""Whatever happens to processes, models and platforms, nothing that was acknowledged is lost, doubled or misfiled.
+
+Each history is one seed: two or three nodes on one database, people who talk, and faults of every kind. A failing
+one is told by `holdfast sim --replay SEED`; its seed is then kept in seeds.json, which is replayed here for ever.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.testing.campaign import run_chunk
+from holdfast.testing.history import run_history, scratch
+from holdfast.testing.report import describe
+
+HISTORIES = 2_000
+CHUNK = 40
+FIRST = 10_000
+CORPUS = json.loads((Path(__file__).parent / "seeds.json").read_text(encoding="utf-8"))
+
+
+def told(verdicts):
+    return "\n".join(describe(one.seed, one.violations) for one in verdicts if one.violations)
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + HISTORIES, CHUNK))
+def test_no_history_breaks_an_invariant(first):
+    verdicts = run_chunk(range(first, first + CHUNK))
+    assert len(verdicts) == CHUNK
+    assert told(verdicts) == ""
+
+
+@pytest.mark.parametrize("kept", CORPUS, ids=lambda kept: str(kept["seed"]))
+def test_a_seed_that_once_failed_stays_mended(kept):
+    with scratch() as folder:
+        assert told([run_history(kept["seed"], folder=folder)]) == ""
+
+
+def test_histories_meet_every_kind_of_fault():
+    """A simulator that breaks nothing proves nothing."""
+    verdicts = run_chunk(range(FIRST, FIRST + 30))
+    assert sum(one.kills for one in verdicts) > 10
+    assert sum(one.pauses for one in verdicts) > 10
+    assert sum(one.stops for one in verdicts) > 3
+    assert {kind for one in verdicts for kind in one.crashes} == {
+        "verb",
+        "failed verb",
+        "statement",
+        "commit",
+        "committed",
+    }
+    assert sum(one.counts["summary"] for one in verdicts) > 30
+    assert sum(one.counts["delivery"] for one in verdicts) > 100

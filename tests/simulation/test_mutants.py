@@ -1,0 +1,29 @@
+"""Each guarantee, broken on purpose, is seen: by the checker that guards it, within a budget of histories."""
+
+import pytest
+
+from holdfast.testing.campaign import run_mutant
+from holdfast.testing.invariants import CHECKS
+from holdfast.testing.mutants import MUTANTS
+
+JUDGED_ELSEWHERE = {"I13", "I18"}  # by living on after the history, and by living through it again
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_mutant_dies_within_its_budget(name):
+    fate = run_mutant(name)
+    assert fate.killed, f"{name} survived {fate.histories} histories: {MUTANTS[name].what}"
+
+
+def test_every_invariant_has_a_mutant():
+    guarded = {name for name, _ in CHECKS} | JUDGED_ELSEWHERE
+    assert guarded == set().union(*(mutant.breaks for mutant in MUTANTS.values()))
+
+
+def test_a_mutant_leaves_no_trace():
+    for mutant in MUTANTS.values():
+        patches = mutant.patches()
+        before = [getattr(target, name) for target, name, _ in patches]
+        with mutant.applied():
+            assert [getattr(target, name) for target, name, _ in patches] != before
+        assert [getattr(target, name) for target, name, _ in patches] == before
