@@ -160,7 +160,11 @@ async def open_runtime(
         raise
     store.lock = lock
     runtime = assemble(store, agents or make_agents(), clock=clock, entropy=entropy, tasks=AsyncTasks(), serve=serve)
-    return await runtime.start()
+    try:
+        return await runtime.start()
+    except BaseException:
+        await store.close()  # the threads and the lock go with it
+        raise
 
 
 def is_served(data: Path) -> bool:

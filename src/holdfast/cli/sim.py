@@ -14,7 +14,7 @@ Mutants = Annotated[bool, typer.Option("--mutants/--no-mutants", help="Also brea
 Replay = Annotated[int | None, typer.Option("--replay", metavar="SEED", help="Tell the story of one history.")]
 
 
-def sim(
+def sim(  # noqa: PLR0917 - each is an option of the command line
     histories: Histories = 200,
     seed: Seed = 1,
     jobs: Jobs = None,

@@ -18,6 +18,7 @@ from holdfast.ports.store import Store
 from holdfast.ports.tasks import Task, Tasks
 
 TURNS_MAX = 64
+CLAIMS_AT_ONCE_MAX = 16  # one commit for as many mailboxes as became ready together
 POLL_MS = 1_000
 POLL_MS_MIN = 20  # a mailbox that is ready and cannot be claimed must not make the loop spin
 RETRY_MS_MAX = 30_000
@@ -63,17 +64,17 @@ class Worker(Loop):
         if len(self._serving) >= self._turns_max:
             self._room.clear()
             await self._room.wait()
-        for claim, retry_in_ms in list(self._unreleased.items()):
-            await self._store.release_claim(claim, retry_in_ms=retry_in_ms)
-            del self._unreleased[claim]
+        for late, retry_in_ms in list(self._unreleased.items()):
+            await self._store.release_claim(late, retry_in_ms=retry_in_ms)
+            del self._unreleased[late]
         # The name is kept until an answer is heard: a claim whose answer was lost is given again, not left taken.
         self._claim_name = self._claim_name or make_id("claim", self._clock.now(), self._entropy.bits(80))
-        taken = await self._store.claim_mailbox(self._member.node, name=self._claim_name)
+        limit = min(CLAIMS_AT_ONCE_MAX, self._turns_max - len(self._serving))
+        taken = await self._store.claim_mailboxes(self._member.node, name=self._claim_name, limit=limit)
         self._claim_name = ""
-        if taken is None:
-            return False
-        self._serving[taken] = self._tasks.start(self._serve(taken), name=f"serve {taken.mailbox}")
-        return True
+        for claim in taken:
+            self._serving[claim] = self._tasks.start(self._serve(claim), name=f"serve {claim.mailbox}")
+        return bool(taken)
 
     async def rest(self) -> None:
         ready_at = await self._reader.next_ready()

@@ -71,6 +71,10 @@ class Store(Protocol):
         """
         ...
 
+    async def claim_mailboxes(self, node: NodeId, *, name: str = "", limit: int) -> tuple[Claim, ...]:
+        """The same for up to `limit` mailboxes at once, as many as are free."""
+        ...
+
     async def read_mail(self, claim: Claim, *, limit: int) -> Mail: ...
 
     async def release_claim(self, claim: Claim, *, retry_in_ms: int = 0) -> None:

@@ -71,6 +71,9 @@ class SqlStore:
     async def claim_mailbox(self, node: NodeId, *, name: str = "") -> Claim | None:
         return await self._db.write("claim_mailbox", lambda: nodes.claim_mailbox(node, name))
 
+    async def claim_mailboxes(self, node: NodeId, *, name: str = "", limit: int) -> tuple[Claim, ...]:
+        return await self._db.write("claim_mailboxes", lambda: nodes.claim_mailboxes(node, name, limit))
+
     async def read_mail(self, claim: Claim, *, limit: int) -> Mail:
         return await self._db.read("read_mail", lambda: mail.read_mail(claim, limit))
 

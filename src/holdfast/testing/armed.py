@@ -29,7 +29,9 @@ class Armed:
         self.healed = False
         self.seen: Counter[CrashPoint | str] = Counter()  # how often each point was passed: what a plan can reach
         self._verbs: dict[tuple[CrashPoint, int], CrashAtVerb | VerbFails] = {
-            (fault.point, fault.occurrence): fault for fault in (*plan.of(VerbFails), *plan.of(CrashAtVerb))
+            (fault.point, fault.occurrence): fault
+            for faults in (plan.of(VerbFails), plan.of(CrashAtVerb))
+            for fault in faults
         }
         self._statements = {fault.occurrence: fault for fault in plan.of(CrashAtStatement)}
         self._model = {fault.occurrence: fault for fault in plan.of(ModelFault)}
@@ -43,7 +45,11 @@ class Armed:
     def at_verb(self, verb: str, side: Side) -> CrashAtVerb | VerbFails | None:
         point = _point(verb, side)
         self.seen[point] += 1
-        return self._fire(self._verbs.get((point, self.seen[point])))
+        fault = self._verbs.get((point, self.seen[point]))
+        if fault is None or self.healed:
+            return None
+        self.fired.append(fault)
+        return fault
 
     def at_statement(self) -> CrashAtStatement | None:
         return self._at("statement", self._statements)

@@ -12,12 +12,16 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from multiprocessing import get_context
+from typing import Self, TypeVar
 
 from holdfast.testing.faults import FaultPlan
 from holdfast.testing.history import Verdict, plan_of, run_history, scratch
 from holdfast.testing.mutants import MUTANTS
 from holdfast.testing.report import Violation
 from holdfast.testing.shrink import shrink
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 CHUNK = 20
 SHRUNK_MAX = 3  # failing histories that are made small; the others are only named
@@ -78,11 +82,11 @@ def run_campaign(
     chunks = [seeds[start : start + CHUNK] for start in range(0, len(seeds), CHUNK)]
     verdicts: dict[int, Verdict] = {}
     campaign = Campaign(first_seed=seeds.start)
-    with _workers(jobs) as spread:
-        for chunk in spread(run_chunk, chunks):
+    with Workers(jobs) as workers:
+        for chunk in workers.spread(run_chunk, chunks):
             verdicts |= {verdict.seed: verdict for verdict in chunk}
             progressed(len(chunk))
-        for fate in spread(run_mutant, list(mutants)):
+        for fate in workers.spread(run_mutant, mutants):
             campaign.fates.append(fate)
             progressed(1)
     campaign.fates.sort(key=lambda fate: list(MUTANTS).index(fate.name))
@@ -90,20 +94,21 @@ def run_campaign(
     return campaign
 
 
-class _workers:  # noqa: N801 - used like a function
+class Workers:
     """A pool of processes; with one job everything runs here, which is easier to debug."""
 
     def __init__(self, jobs: int | None) -> None:
         self._jobs = jobs or os.cpu_count() or 1
         self._pool: ProcessPoolExecutor | None = None
 
-    def __enter__(self) -> Callable[..., Iterator[object]]:
+    def __enter__(self) -> Self:
         if self._jobs > 1:
             # Started afresh everywhere alike: a forked copy of this process would depend on what it did before.
             self._pool = ProcessPoolExecutor(self._jobs, mp_context=get_context("spawn"), initializer=gc.freeze)
-        return self._spread
+        return self
 
-    def _spread(self, work: Callable[[object], object], items: Sequence[object]) -> Iterator[object]:
+    def spread(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+        """The results, in the order in which they are ready."""
         if self._pool is None:
             yield from map(work, items)
             return

@@ -1,247 +1,104 @@
-"""I9: a session stays itself. Only people's commands switch it, and a summary loses nothing."""
+"""I9: a session stays itself. Only what people say switches it.
 
-import re
+A small oracle replays each mailbox in the order of acceptance: every item finds the session that the item before it
+left, and leaves the one that its words ask for. Compression, takeovers and restarts are invisible to it.
+"""
+
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from holdfast.core.context import ModelMessage, render_entries
-from holdfast.core.journal import Entry
-from holdfast.ports.model import Task
-from holdfast.testing.evidence import IN_TURN, Evidence, Found
-from holdfast.testing.lineage import Lineage, marks_of
-from holdfast.testing.models import Asked, marks_said
+from holdfast.testing.evidence import Evidence, Found
+from holdfast.testing.lineage import Lineage
 from holdfast.testing.rows import Row
-from holdfast.testing.workload import marks_in, verb_of
+from holdfast.testing.workload import verb_of
 
-TRIMMED = re.compile(r"\[(\d+) earlier entries are not shown here because summarising them failed\.\]")
-
-SHORTENED = re.compile(r"\[\d+ earlier steps of this turn are not shown here because they do not fit\.\]")
-
-
-# --- which session a message belongs to ----------------------------------------------------------------------------
+OPENING = frozenset({"new", "branch"})  # the commands that make a session
 
 
 def sessions_switch_by_command_only(evidence: Evidence) -> Found:
-    """Replays each mailbox: an item finds the session that the item before it left, and leaves what it says."""
-    lineage = evidence.lineage
+    left_in = {row["message"]: row["session"] for row in evidence.rows["reply"]}
     texts = {sent.say.event_id: sent.say.text for sent in evidence.sent}
-    after_command = {row["message"]: row["session"] for row in evidence.rows["reply"]}
-    resumed = _resumed_in(evidence, texts, after_command)
-    opened: Counter[str] = Counter(turn.session for turn in evidence.recorded if turn.turn is not None)
-    opened = Counter(dict.fromkeys(opened, 1))
+    resumed = _resumed_in(evidence, texts, left_in)
+    opened: Counter[str] = Counter({turn.session for turn in evidence.recorded if turn.turn is not None})
+    live = {box["id"]: box["session_id"] for box in evidence.rows["mailbox"]}
     for mailbox, kept in evidence.rows.by("inbound", "mailbox").items():
-        here: str | None = None
-        said_in: set[str] = set()
+        replay = Replay(mailbox, evidence.lineage, texts, left_in, resumed, opened)
         for row in sorted(kept, key=lambda row: row["seq"]):
-            if row["kind"] == "signal" or row["state"] == "refused":
-                continue
-            name, found = row["event_id"], row["session"]
-            taken = here is not None and any(where != mailbox for where in resumed.get(here, ()))
-            if row["state"] == "command":
-                if found != here and not (taken and found is None):
-                    yield f"{name} ran in {found}; the session was {here}"
-                here = after_command.get(row["message"], found)
-                yield from _wrong_switch(lineage, row, texts.get(name, ""), found, here, said_in)
-                if here is not None and here != found and verb_of(texts.get(name, "")) in {"new", "branch"}:
-                    opened[here] += 1
-                continue
-            if found != here and here is not None and not taken:
-                yield f"{name} is in {found}; the session was {here}"
-            if found != here:
-                opened[found] += 1
-            here = found
-            said_in.add(found)
-        live = next((box["session_id"] for box in evidence.rows["mailbox"] if box["id"] == mailbox), None)
-        if live != here and not (live is None and any(where != mailbox for where in resumed.get(here or "", ()))):
-            yield f"{mailbox} is in {live}; its last message left it in {here}"
-    for session in lineage.sessions:
+            if row["kind"] != "signal" and row["state"] != "refused":
+                yield from replay.take(row)
+        if live[mailbox] != replay.here and not (live[mailbox] is None and replay.is_taken()):
+            yield f"{mailbox} is in {live[mailbox]}; its last message left it in {replay.here}"
+    for session in evidence.lineage.sessions:
         if opened[session] != 1:
             yield f"{session} was opened {opened[session]} times by what people said"
 
 
-def _resumed_in(evidence: Evidence, texts: dict[str, str], after: dict[str, str | None]) -> dict[str, set[str]]:
+def _resumed_in(evidence: Evidence, texts: Mapping[str, str], left_in: Mapping[str, str | None]) -> dict[str, set[str]]:
     """Where each session was resumed: the mailbox it was live in before has none then."""
     found: dict[str, set[str]] = {}
     for row in evidence.rows["inbound"]:
-        session = after.get(row["message"])
+        session = left_in.get(row["message"])
         if row["state"] == "command" and session and verb_of(texts.get(row["event_id"], "")) == "resume":
             found.setdefault(session, set()).add(row["mailbox"])
     return found
 
 
-def _wrong_switch(
-    lineage: Lineage, row: Row, text: str, before: str | None, after: str | None, said_in: set[str]
-) -> Found:
-    name, verb = row["event_id"], verb_of(text)
-    session = lineage.sessions.get(after) if after else None
-    match verb:
-        case "new":
-            if after is None or (after == before and after in said_in):
-                yield f"{name} ({text}) left {after}; it was {before}"
-        case "branch":
-            if (before is None) != (after is None) or (session is not None and session["parent_id"] != before):
-                yield f"{name} ({text}) made {after} from {before}"
-        case "delete":
-            if after is not None or (before is not None and lineage.sessions[before]["state"] != "deleted"):
-                yield f"{name} ({text}) left {after}; it was {before}"
-        case "resume":
-            if after is None and before is not None:
-                yield f"{name} ({text}) lost {before}"
-        case _:
-            if after != before:
-                yield f"{name} ({text}) moved {before} to {after}"
+@dataclass(slots=True)
+class Replay:
+    """One mailbox, item by item."""
 
+    mailbox: str
+    lineage: Lineage
+    texts: Mapping[str, str]
+    left_in: Mapping[str, str | None]
+    resumed: Mapping[str, set[str]]
+    opened: Counter[str]
+    here: str | None = None
+    said_in: set[str] = field(default_factory=set)
 
-# --- summaries -----------------------------------------------------------------------------------------------------
+    def is_taken(self) -> bool:
+        """Whether another chat resumed the session that was live here."""
+        return any(where != self.mailbox for where in self.resumed.get(self.here or "", ()))
 
+    def take(self, row: Row) -> Found:
+        if row["state"] == "command":
+            yield from self._take_command(row)
+        else:
+            yield from self._take_message(row)
 
-def summaries_are_whole(evidence: Evidence) -> Found:
-    """Each continues its base, was made by one finished compression of its own session, and holds what it covers."""
-    lineage = evidence.lineage
-    operations = {row["id"]: row for row in evidence.rows["operation"]}
-    made = Counter(row["operation"] for row in evidence.rows["summary"])
-    for row in evidence.rows["summary"]:
-        name = f"{row['session']}.snapshot.{row['n']}"
-        operation = operations.get(row["operation"])
-        if operation is None or operation["session"] != row["session"]:
-            yield f"{name} was made by an operation of {operation and operation['session']}"
-        elif operation["outcome"] != "done" or made[row["operation"]] != 1:
-            yield f"{name} was made by an operation that ended {operation['outcome']}, with {made[row['operation']]}"
-        if lineage.is_blanked(row["session"]):
-            continue
-        seen = {one["n"]: one for one in lineage.summaries(row["session"]) if one["n"] < row["n"]}
-        base = seen.get(row["base_n"])
-        if row["covers_from"] != (base["covers_through"] if base else 0) + 1 or (row["base_n"] and base is None):
-            yield f"{name} covers {row['covers_from']}..; its base {row['base_n']} is {base and base['covers_through']}"
-        covered = [e for e in lineage.counting(row["session"], row["head_seq"]) if e.seq <= row["covers_through"]]
-        if marks_in(bytes(row["body"]).decode()) != marks_of(covered):
-            yield f"{name} holds {bytes(row['body']).decode()!r}, not {marks_of(covered)}"
-    for operation in operations.values():
-        if operation["kind"] == "compress" and (operation["outcome"] == "done") != (made[operation["id"]] == 1):
-            yield f"operation {operation['id']} ended {operation['outcome']} with {made[operation['id']]} summaries"
+    def _take_message(self, row: Row) -> Found:
+        found = row["session"]
+        if found != self.here:
+            if self.here is not None and not self.is_taken():
+                yield f"{row['event_id']} is in {found}; the session was {self.here}"
+            self.opened[found] += 1
+        self.here = found
+        self.said_in.add(found)
 
+    def _take_command(self, row: Row) -> Found:
+        before, text = row["session"], self.texts.get(row["event_id"], "")
+        if before != self.here and not (before is None and self.is_taken()):
+            yield f"{row['event_id']} ran in {before}; the session was {self.here}"
+        after = self.left_in.get(row["message"], before)
+        if not self._is_right(verb_of(text), before, after):
+            yield f"{row['event_id']} ({text}) left {after}; it was {before}"
+        if after is not None and after != before and verb_of(text) in OPENING:
+            self.opened[after] += 1
+        self.here = after
 
-# --- what the model was shown --------------------------------------------------------------------------------------
+    def _is_right(self, verb: str, before: str | None, after: str | None) -> bool:
+        match verb:
+            case "new":
+                return after is not None and (after != before or after not in self.said_in)
+            case "branch":
+                return after is None if before is None else self._row(after)["parent_id"] == before
+            case "delete":
+                return after is None and (before is None or self._row(before)["state"] == "deleted")
+            case "resume":
+                return after is not None or before is None
+            case _:
+                return after == before
 
-
-def contexts_are_whole(evidence: Evidence) -> Found:
-    """Every request for a reply shows a summary and everything after it, of this session and in order."""
-    lineage = evidence.lineage
-    turns = {(row["session"], row["n"]): row for row in evidence.rows["turn"]}
-    homes = {mark: row["session"] for row in evidence.rows["inbound"] for mark in _marks_of_message(evidence, row)}
-    for asked in evidence.asked:
-        turn = turns.get((asked.session, asked.turn))
-        known = {reach.session for reach in lineage.line(asked.session)}
-        strangers = [mark for mark in marks_said(asked.messages) if mark in homes and homes[mark] not in known]
-        if strangers:
-            yield f"{asked.task.value} for {asked.session} shows {strangers} of another session"
-        if asked.task is not Task.REPLY or lineage.is_blanked(asked.session):
-            continue
-        if turn is None:
-            yield f"the model was asked for turn {asked.turn} of {asked.session}, which does not exist"
-        elif not any(_shows(asked, expected) for expected in _expected(evidence, lineage, turn)):
-            yield (
-                f"turn {asked.turn} of {asked.session} shows {[m.content[:40] for m in asked.messages]}; journaled: "
-                f"{marks_of(lineage.counting(asked.session, turn['last_seq']))}"
-            )
-
-
-def _marks_of_message(evidence: Evidence, row: Row) -> list[str]:
-    if row["kind"] not in {"text", "observed"} or row["state"] not in IN_TURN | {"observed", "held"}:
-        return []
-    return [sent.say.mark for sent in evidence.sent if sent.say.event_id == row["event_id"]]
-
-
-def _expected(evidence: Evidence, lineage: Lineage, turn: Row) -> Iterator[tuple[list[ModelMessage], list[Entry]]]:
-    """What an honest worker may show in a turn: at each step of it, with each summary that was fresh enough."""
-    session = turn["session"]
-    agent = lineage.sessions[session]["agent"]
-    address = next((box["address"] for box in evidence.rows["mailbox"] if box["id"] == turn["mailbox"]), "")
-    named = ":group:" in address
-    instructions = evidence.policies[agent].instructions
-    # A worker that slept through its lease reads what others wrote meanwhile; whatever it makes of it is void.
-    for upto in range(turn["first_seq"], lineage.sessions[session]["last_seq"] + 1):
-        counting = lineage.counting(session, upto)
-        for summary in _fresh(lineage, turn, upto):
-            head = [ModelMessage(role="system", content=instructions)] if instructions else []
-            covered = 0
-            if summary is not None:
-                covered = summary["covers_through"]
-                text = bytes(summary["body"]).decode()
-                name = f"{summary['session']}.snapshot.{summary['n']}"
-                about = f"Summary of the earlier conversation ({name}, entries 1 to {covered}):\n{text}"
-                head.append(ModelMessage(role="system", content=about))
-            yield head, [e for e in counting if e.seq > covered] if not named else _named(counting, covered)
-
-
-def _named(counting: Sequence[Entry], covered: int) -> list[Entry]:
-    """In a group every text is shown with its speaker; done here by hand, as the renderer would."""
-    from dataclasses import replace  # noqa: PLC0415
-
-    from holdfast.core.journal import UserSaid  # noqa: PLC0415
-
-    return [
-        replace(e, body=UserSaid(text=f"{e.body.principal}: {e.body.text}", principal=e.body.principal))
-        if isinstance(e.body, UserSaid)
-        else e
-        for e in counting
-        if e.seq > covered
-    ]
-
-
-def _fresh(lineage: Lineage, turn: Row, upto: int) -> Iterator[Row | None]:
-    """The newest valid summary from before the turn, and those that came while it ran."""
-    valid = [row for row in lineage.summaries(turn["session"]) if lineage.valid(turn["session"], row, upto)]
-    old = [row for row in valid if row["at"] < turn["opened_at"]]
-    yield from valid[len(old) - 1 if old else 0 :]
-    if not old:
-        yield None
-
-
-def _shows(asked: Asked, expected: tuple[list[ModelMessage], list[Entry]]) -> bool:
-    head, entries = expected
-    shown = list(asked.messages)
-    if shown[: len(head)] != head:
-        return False
-    shown = shown[len(head) :]
-    trimmed = TRIMMED.fullmatch(shown[0].content) if shown else None
-    if trimmed is not None:
-        newest = max((entry.turn for entry in entries), default=0)
-        left_out, entries = entries[: int(trimmed[1])], entries[int(trimmed[1]) :]
-        if any(entry.turn == newest for entry in left_out):
-            return False
-        shown = shown[1:]
-    body = list(render_entries(entries))
-    return shown == body or _lacks_steps_only(shown, body)
-
-
-def _lacks_steps_only(shown: list[ModelMessage], body: list[ModelMessage]) -> bool:
-    """A turn too long for the window loses its oldest steps; what people said in it stays."""
-    notices = [message for message in shown if SHORTENED.fullmatch(message.content)]
-    if len(notices) != 1:
-        return False
-    rest = [message for message in shown if message is not notices[0]]
-    left = iter(body)
-    in_order = all(any(message == other for other in left) for message in rest)
-    return in_order and [m for m in rest if m.role == "user"] == [m for m in body if m.role == "user"]
-
-
-def trimming_has_a_cause(evidence: Evidence) -> Found:
-    """Nothing is left out of a context unless a summary could not be made.
-
-    When a worker learns that one failed is up to its sleep, so any failed one before it counts as the cause.
-    """
-    turns = {(row["session"], row["n"]): row for row in evidence.rows["turn"]}
-    operations = evidence.rows.by("operation", "session")
-    for asked in evidence.asked:
-        turn = turns.get((asked.session, asked.turn))
-        if turn is None or asked.task is not Task.REPLY:
-            continue
-        if any(TRIMMED.fullmatch(message.content) for message in asked.messages):
-            failed = [
-                row
-                for row in operations.get(asked.session, [])
-                if row["kind"] == "compress" and row["outcome"] != "done" and row["started_at"] <= asked.at_ms
-            ]
-            if not failed:
-                yield f"turn {asked.turn} of {asked.session} is shown without its past, and no summary failed"
+    def _row(self, session: str | None) -> Row:
+        return self.lineage.sessions.get(session or "", {"parent_id": None, "state": None})

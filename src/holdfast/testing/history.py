@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from holdfast.testing.faults import FaultPlan, draw
 from holdfast.testing.crash import CrashPoint
 from holdfast.testing.evidence import Evidence
+from holdfast.testing.faults import FaultPlan, draw
 from holdfast.testing.invariants import judge
+from holdfast.testing.listening import Surprises, Telling
 from holdfast.testing.report import Violation
 from holdfast.testing.rows import Rows, read_rows
 from holdfast.testing.simloop import Deadlock, StepLimitReached
-from holdfast.testing.listening import Surprises, Telling
 from holdfast.testing.workload import Say
 from holdfast.testing.world import NODES, World, scope
 

@@ -11,12 +11,8 @@ from itertools import pairwise
 from typing import Any
 
 from holdfast.core.journal import Observed, UserSaid
-from holdfast.testing.checks_sessions import (
-    contexts_are_whole,
-    sessions_switch_by_command_only,
-    summaries_are_whole,
-    trimming_has_a_cause,
-)
+from holdfast.testing.checks_contexts import contexts_are_whole, summaries_are_whole, trimming_has_a_cause
+from holdfast.testing.checks_sessions import sessions_switch_by_command_only
 from holdfast.testing.checks_work import cursor_work_exists, effects_happen_once, recorded_once, replies_are_single
 from holdfast.testing.evidence import IN_TURN, TERMINAL, Evidence, Found
 from holdfast.testing.platform import Sent
@@ -66,7 +62,8 @@ def identity_is_unique(evidence: Evidence) -> Found:
             expected = {(row["session"], 0)}
         if turns != expected:
             yield f"{row['event_id']} ({row['state']}) is journaled in {sorted(turns)}, not in {sorted(expected)}"
-        if row["kind"] != "command" and expected and [body_of(entry).text for entry in entries] != [texts.get(row["event_id"])]:  # type: ignore[union-attr]  # fmt: skip
+        words = [getattr(body_of(entry), "text", None) for entry in entries]
+        if row["kind"] != "command" and expected and words != [texts.get(row["event_id"])]:
             yield f"{row['event_id']} is journaled with another text, or twice"
 
 

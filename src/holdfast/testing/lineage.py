@@ -74,11 +74,12 @@ class Lineage:
     def _count(self, session: str, upto: int) -> list[Entry]:
         seen = [entry for entry in self.entries(session) if entry.seq <= upto]
         undos = [(entry.seq, entry.body) for entry in seen if isinstance(entry.body, Undone)]
+        if not undos:
+            return seen
         return [
             entry
             for entry in seen
-            if not undos
-            or not isinstance(entry.body, Undone)
+            if not isinstance(entry.body, Undone)
             and not any(seq > entry.seq and u.first_turn <= entry.turn <= u.last_turn for seq, u in undos)
         ]
 

@@ -177,7 +177,7 @@ def split_commit() -> Sequence[Patch]:
 @mutant("I15", budget=5)
 def double_reply() -> Sequence[Patch]:
     """Every reply is written twice."""
-    honest = turns.insert_reply
+    honest = reply.insert_reply
 
     def broken(said: Reply, **place: Any) -> Script[None]:  # noqa: ANN401
         yield from honest(said, **place)
@@ -306,7 +306,7 @@ def stale_context() -> Sequence[Patch]:
 @mutant("I11", budget=10)
 def lose_cursor_work() -> Sequence[Patch]:
     """Now and then the end of a turn schedules nothing, and the cursor is moved past it later."""
-    honest = turns.schedule
+    honest = cursors.schedule
 
     def broken(session: SessionId, policies: Sequence[DeliveryPolicy], *, start: int) -> Script[None]:
         if start % 3:

@@ -12,10 +12,10 @@ from typing import TypeAlias
 
 from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.errors import HoldfastError, StoreUnavailable
-from holdfast.core.ids import SessionId
+from holdfast.core.ids import Principal, SessionId
 from holdfast.core.inbound import Accepted, AcceptOutcome, Conflict, Duplicate, MailboxFull, TooMany
 from holdfast.core.journal import AssistantSaid, UserSaid
-from holdfast.core.turn import Principal, Recorded, TurnRecord
+from holdfast.core.turn import Recorded, TurnRecord
 from holdfast.loops.gateway import Received
 from holdfast.runtime import Runtime
 from holdfast.testing.armed import Armed

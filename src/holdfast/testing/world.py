@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -57,7 +58,7 @@ DATABASE = "history.db"
 VFS = apsw.vfs_names()[0]  # the default one, named: the folder is ours, so its checks are left out
 # Statements of polling loops. There are thousands, so crashes at them would crowd out all others.
 DULL_TOLD_MAX = 2  # of each such statement, in a story of one's own
-DULL = frozenset({"renew_node", "reap_nodes", "changed", "next_ready", "claim_mailbox"})
+DULL = frozenset({"renew_node", "reap_nodes", "changed", "next_ready", "claim_mailbox", "claim_mailboxes"})
 
 
 def scope(nodes: int = NODES) -> Scope:
@@ -77,11 +78,10 @@ class Watched(SqlStore):
 
     claims: list[Claim]
 
-    async def claim_mailbox(self, node: NodeId, *, name: str = "") -> Claim | None:
-        claim = await super().claim_mailbox(node, name=name)
-        if claim is not None:
-            self.claims.append(claim)
-        return claim
+    async def claim_mailboxes(self, node: NodeId, *, name: str = "", limit: int) -> tuple[Claim, ...]:
+        claims = await super().claim_mailboxes(node, name=name, limit=limit)
+        self.claims.extend(claims)
+        return claims
 
 
 @dataclass(slots=True)
@@ -146,8 +146,9 @@ class World:
         """Everything is said while things go wrong; then the world heals and comes to rest."""
         for number in range(len(self.slots)):
             self._start(number)
-        for fault in (*self.plan.of(Kill), *self.plan.of(Pause), *self.plan.of(Stop)):
-            self.loop.at_step(fault.step, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
+        outages: list[Kill | Pause | Stop] = [*self.plan.of(Kill), *self.plan.of(Pause), *self.plan.of(Stop)]
+        for outage in outages:
+            self.loop.at_step(outage.step, partial(self._strike, outage))
         senders = [self.loop.create_task(self.platform.deliver(one), name=f"send {one.n}") for one in self.says]
         if self.says:
             purpose = "conversation" if self.seed % 3 else "review"
@@ -163,10 +164,12 @@ class World:
 
     async def come_to_rest(self, within_s: float) -> str | None:
         """Wait until nothing is left to do; what is left when the time is over."""
-        end = self.loop.time() + within_s
-        while (left := self.unfinished()) and self.loop.time() < end:
+        looks = int(within_s / LOOK_S)
+        for _ in range(looks):
+            if self.unfinished() is None:
+                return None
             await asyncio.sleep(LOOK_S)
-        return left
+        return self.unfinished()
 
     def unfinished(self) -> str | None:
         return unfinished(self.observer())

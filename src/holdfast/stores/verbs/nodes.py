@@ -81,5 +81,16 @@ def claim_mailbox(node: NodeId, name: str) -> Script[Claim | None]:
     return Claim(mailbox=MailboxId(row[0]), fence=row[1], node=node, agent=AgentName(row[2]), address=row[3])
 
 
+def claim_mailboxes(node: NodeId, name: str, limit: int) -> Script[tuple[Claim, ...]]:
+    """Several claims in one transaction, each under a name of its own made from the caller's."""
+    claims: list[Claim] = []
+    while len(claims) < limit:
+        claim = yield from claim_mailbox(node, f"{name}.{len(claims)}" if name and claims else name)
+        if claim is None:
+            break
+        claims.append(claim)
+    return tuple(claims)
+
+
 def release_claim(claim: Claim, retry_in_ms: int) -> Script[None]:
     yield from run(RELEASE, mailbox=claim.mailbox, fence=claim.fence, node=claim.node, retry_in_ms=retry_in_ms)

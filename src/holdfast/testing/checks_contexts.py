@@ -1,0 +1,170 @@
+"""I9: compression loses nothing. A summary holds what it covers, and a context shows it and everything after it."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from holdfast.core.context import ModelMessage, render_entries
+from holdfast.core.journal import Entry, UserSaid
+from holdfast.ports.model import Task
+from holdfast.testing.evidence import IN_TURN, Evidence, Found
+from holdfast.testing.lineage import Lineage, marks_of
+from holdfast.testing.models import Asked, marks_said
+from holdfast.testing.rows import Row
+from holdfast.testing.workload import marks_in
+
+TRIMMED = re.compile(r"\[(\d+) earlier entries are not shown here because summarising them failed\.\]")
+
+SHORTENED = re.compile(r"\[\d+ earlier steps of this turn are not shown here because they do not fit\.\]")
+
+
+# --- summaries -----------------------------------------------------------------------------------------------------
+
+
+def summaries_are_whole(evidence: Evidence) -> Found:
+    """Each continues its base, was made by one finished compression of its own session, and holds what it covers."""
+    lineage = evidence.lineage
+    operations = {row["id"]: row for row in evidence.rows["operation"]}
+    made = Counter(row["operation"] for row in evidence.rows["summary"])
+    for row in evidence.rows["summary"]:
+        name = f"{row['session']}.snapshot.{row['n']}"
+        operation = operations.get(row["operation"])
+        if operation is None or operation["session"] != row["session"]:
+            yield f"{name} was made by an operation of {operation and operation['session']}"
+        elif operation["outcome"] != "done" or made[row["operation"]] != 1:
+            yield f"{name} was made by an operation that ended {operation['outcome']}, with {made[row['operation']]}"
+        if lineage.is_blanked(row["session"]):
+            continue
+        seen = {one["n"]: one for one in lineage.summaries(row["session"]) if one["n"] < row["n"]}
+        base = seen.get(row["base_n"])
+        if row["covers_from"] != (base["covers_through"] if base else 0) + 1 or (row["base_n"] and base is None):
+            yield f"{name} covers {row['covers_from']}..; its base {row['base_n']} is {base and base['covers_through']}"
+        covered = [e for e in lineage.counting(row["session"], row["head_seq"]) if e.seq <= row["covers_through"]]
+        if marks_in(bytes(row["body"]).decode()) != marks_of(covered):
+            yield f"{name} holds {bytes(row['body']).decode()!r}, not {marks_of(covered)}"
+    for operation in operations.values():
+        if operation["kind"] == "compress" and (operation["outcome"] == "done") != (made[operation["id"]] == 1):
+            yield f"operation {operation['id']} ended {operation['outcome']} with {made[operation['id']]} summaries"
+
+
+# --- what the model was shown --------------------------------------------------------------------------------------
+
+
+def contexts_are_whole(evidence: Evidence) -> Found:
+    """Every request for a reply shows a summary and everything after it, of this session and in order."""
+    lineage = evidence.lineage
+    turns = {(row["session"], row["n"]): row for row in evidence.rows["turn"]}
+    homes = {mark: row["session"] for row in evidence.rows["inbound"] for mark in _marks_of_message(evidence, row)}
+    for asked in evidence.asked:
+        turn = turns.get((asked.session, asked.turn))
+        known = {reach.session for reach in lineage.line(asked.session)}
+        strangers = [mark for mark in marks_said(asked.messages) if mark in homes and homes[mark] not in known]
+        if strangers:
+            yield f"{asked.task.value} for {asked.session} shows {strangers} of another session"
+        if asked.task is not Task.REPLY or lineage.is_blanked(asked.session):
+            continue
+        if turn is None:
+            yield f"the model was asked for turn {asked.turn} of {asked.session}, which does not exist"
+        elif not any(_shows(asked, expected) for expected in _expected(evidence, lineage, turn)):
+            yield (
+                f"turn {asked.turn} of {asked.session} shows {[m.content[:40] for m in asked.messages]}; journaled: "
+                f"{marks_of(lineage.counting(asked.session, turn['last_seq']))}"
+            )
+
+
+def _marks_of_message(evidence: Evidence, row: Row) -> list[str]:
+    if row["kind"] not in {"text", "observed"} or row["state"] not in IN_TURN | {"observed", "held"}:
+        return []
+    return [sent.say.mark for sent in evidence.sent if sent.say.event_id == row["event_id"]]
+
+
+def _expected(evidence: Evidence, lineage: Lineage, turn: Row) -> Iterator[tuple[list[ModelMessage], list[Entry]]]:
+    """What an honest worker may show in a turn: at each step of it, with each summary that was fresh enough."""
+    session = turn["session"]
+    agent = lineage.sessions[session]["agent"]
+    address = next((box["address"] for box in evidence.rows["mailbox"] if box["id"] == turn["mailbox"]), "")
+    named = ":group:" in address
+    instructions = evidence.policies[agent].instructions
+    # A worker that slept through its lease reads what others wrote meanwhile; whatever it makes of it is void.
+    for upto in range(turn["first_seq"], lineage.sessions[session]["last_seq"] + 1):
+        counting = lineage.counting(session, upto)
+        for summary in _fresh(lineage, turn, upto):
+            head = [ModelMessage(role="system", content=instructions)] if instructions else []
+            covered = 0
+            if summary is not None:
+                covered = summary["covers_through"]
+                text = bytes(summary["body"]).decode()
+                name = f"{summary['session']}.snapshot.{summary['n']}"
+                about = f"Summary of the earlier conversation ({name}, entries 1 to {covered}):\n{text}"
+                head.append(ModelMessage(role="system", content=about))
+            yield head, [e for e in counting if e.seq > covered] if not named else _named(counting, covered)
+
+
+def _named(counting: Sequence[Entry], covered: int) -> list[Entry]:
+    """In a group every text is shown with its speaker; done here by hand, as the renderer would."""
+    return [
+        replace(e, body=UserSaid(text=f"{e.body.principal}: {e.body.text}", principal=e.body.principal))
+        if isinstance(e.body, UserSaid)
+        else e
+        for e in counting
+        if e.seq > covered
+    ]
+
+
+def _fresh(lineage: Lineage, turn: Row, upto: int) -> Iterator[Row | None]:
+    """The newest valid summary from before the turn, and those that came while it ran."""
+    valid = [row for row in lineage.summaries(turn["session"]) if lineage.valid(turn["session"], row, upto)]
+    old = [row for row in valid if row["at"] < turn["opened_at"]]
+    yield from valid[len(old) - 1 if old else 0 :]
+    if not old:
+        yield None
+
+
+def _shows(asked: Asked, expected: tuple[list[ModelMessage], list[Entry]]) -> bool:
+    head, entries = expected
+    shown = list(asked.messages)
+    if shown[: len(head)] != head:
+        return False
+    shown = shown[len(head) :]
+    trimmed = TRIMMED.fullmatch(shown[0].content) if shown else None
+    if trimmed is not None:
+        newest = max((entry.turn for entry in entries), default=0)
+        left_out, entries = entries[: int(trimmed[1])], entries[int(trimmed[1]) :]
+        if any(entry.turn == newest for entry in left_out):
+            return False
+        shown = shown[1:]
+    body = list(render_entries(entries))
+    return shown == body or _lacks_steps_only(shown, body)
+
+
+def _lacks_steps_only(shown: list[ModelMessage], body: list[ModelMessage]) -> bool:
+    """A turn too long for the window loses its oldest steps; what people said in it stays."""
+    notices = [message for message in shown if SHORTENED.fullmatch(message.content)]
+    if len(notices) != 1:
+        return False
+    rest = [message for message in shown if message is not notices[0]]
+    left = iter(body)
+    in_order = all(any(message == other for other in left) for message in rest)
+    return in_order and [m for m in rest if m.role == "user"] == [m for m in body if m.role == "user"]
+
+
+def trimming_has_a_cause(evidence: Evidence) -> Found:
+    """Nothing is left out of a context unless a summary could not be made.
+
+    When a worker learns that one failed is up to its sleep, so any failed one before it counts as the cause.
+    """
+    turns = {(row["session"], row["n"]): row for row in evidence.rows["turn"]}
+    operations = evidence.rows.by("operation", "session")
+    for asked in evidence.asked:
+        turn = turns.get((asked.session, asked.turn))
+        if turn is None or asked.task is not Task.REPLY:
+            continue
+        if any(TRIMMED.fullmatch(message.content) for message in asked.messages):
+            failed = [
+                row
+                for row in operations.get(asked.session, [])
+                if row["kind"] == "compress" and row["outcome"] != "done" and row["started_at"] <= asked.at_ms
+            ]
+            if not failed:
+                yield f"turn {asked.turn} of {asked.session} is shown without its past, and no summary failed"
