@@ -108,7 +108,7 @@ def load_config(file: Path | None) -> Config:
 def parse_config(raw: bytes, file: Path) -> Config:
     try:
         tables = tomllib.loads(raw.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, numbers of thousands of digits
         raise ConfigInvalid(f"{file} is not TOML in UTF-8: {error}", file=str(file)) from error
     for key in tables:
         if key != "agents":

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from holdfast.core.ids import MessageId, SessionId
 from holdfast.core.policy import AgentPolicy
 from holdfast.core.session import Session
 from holdfast.ports.model import Model
+from holdfast.ports.notifier import Event, Feed
 from holdfast.ports.reader import EntryView, MessageTrace
 from holdfast.ports.service import Delta
 from holdfast.runtime import Runtime
@@ -59,7 +60,7 @@ def open_sync(
         try:
             yield SyncRuntime(runtime, loop)
         finally:
-            asyncio.run_coroutine_threadsafe(runtime.close(), loop).result()
+            asyncio.run_coroutine_threadsafe(_close(runtime), loop).result()
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
@@ -83,13 +84,18 @@ class SyncRuntime:
 
     def stream(
         self, chat: str, text: str, *, agent: str = "main", sender: str = "user", id: str | None = None
-    ) -> Iterator[Delta]:
+    ) -> Generator[Delta]:
         pieces = self._runtime.stream(chat, text, agent=agent, sender=sender, id=id)
-        while True:
-            piece = self._do(_next(pieces))
-            if not isinstance(piece, Delta):
-                return
-            yield piece
+        try:
+            while isinstance(piece := self._do(_next(pieces)), Delta):
+                yield piece
+        finally:
+            if not self._loop.is_closed():
+                self._do(_end(pieces))  # whoever stops listening is no longer told
+
+    def events(self) -> "SyncFeed":
+        """Everything that happens from now on."""
+        return SyncFeed(self._do(_subscribe(self._runtime)), self._loop)
 
     def trace(self, message: MessageId) -> MessageTrace:
         return self._do(self._runtime.trace(message))
@@ -107,5 +113,37 @@ class SyncRuntime:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
+class SyncFeed(Iterator[Event]):
+    """One subscriber's events, from the moment it was made until it is closed."""
+
+    def __init__(self, feed: Feed, loop: asyncio.AbstractEventLoop) -> None:
+        self._feed = feed
+        self._loop = loop
+
+    def __next__(self) -> Event:
+        return asyncio.run_coroutine_threadsafe(self._feed.__anext__(), self._loop).result()
+
+    def close(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._feed.close)
+
+
 async def _next(pieces: AsyncIterator[Delta]) -> object:
     return await anext(pieces, _END)
+
+
+async def _end(pieces: AsyncGenerator[Delta]) -> None:
+    await pieces.aclose()
+
+
+async def _subscribe(runtime: Runtime) -> Feed:
+    return runtime.events()
+
+
+async def _close(runtime: Runtime) -> None:
+    """Close, and end whatever other threads still wait for: an event loop that has stopped answers nobody."""
+    await runtime.close()
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

@@ -5,7 +5,7 @@ returns is durable, and everything it holds in RAM may vanish.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 
@@ -141,7 +141,7 @@ class Runtime:
 
     async def stream(
         self, chat: str, text: str, *, agent: str = "main", sender: str = "user", id: str | None = None
-    ) -> AsyncIterator[Delta]:
+    ) -> AsyncGenerator[Delta]:
         """Send a message and yield its reply as it is made; the pieces add up to the durable reply."""
         wanted = self.gateway.new_message()
         feed = self._notifier.subscribe(message=wanted)
@@ -151,6 +151,10 @@ class Runtime:
             if message != wanted:  # a repeat: the message has an older id
                 feed.close()
                 feed = self._notifier.subscribe(message=message)
+                trace = await self.reader.message(message)
+                if trace.state not in UNFINISHED:
+                    yield Delta(trace.reply.text if trace.reply else "")
+                    return
             async for delta in self.follow(message, feed):
                 yield delta
         finally:

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.app import DATABASE, assemble, is_served, open_runtime
 from holdfast.core.errors import StoreFull, StoreOwned, StoreUnavailable
+from holdfast.core.ids import MessageId
 from holdfast.loops import worker as worker_module
 from holdfast.loops.agents import Agents
 from holdfast.loops.member import Lookout
@@ -46,9 +47,7 @@ class Simulation:
 
     async def open(self, who: Agents, *, serve: bool = True, name: str = "n") -> Runtime:
         node = SimNode(self.loop, name)
-        database = InlineDatabase(
-            self.folder / DATABASE, self.clock, synchronous="off", before_statement=self._count
-        )
+        database = InlineDatabase(self.folder / DATABASE, self.clock, synchronous="off", before_statement=self._count)
         node.on_death(database.crash)
         runtime = assemble(
             await SqlStore.open(database, b"k" * 32),
@@ -80,8 +79,8 @@ def simulation(tmp_path):
 # --- closing ---------------------------------------------------------------------------------------
 
 
-def test_closing_is_bounded_even_when_the_model_never_answers(simulation):
-    async def scenario() -> tuple[float, str]:
+def test_closing_is_bounded_even_when_the_model_never_answers(simulation: Simulation):
+    async def scenario() -> tuple[float, MessageId]:
         runtime = await simulation.open(agents(ScriptedModel(stands_at(gate := Gate(), says("never")))))
         message = await runtime.send("c", "hello")
         await gate.reached.wait()
@@ -100,7 +99,7 @@ def test_closing_is_bounded_even_when_the_model_never_answers(simulation):
     assert simulation.loop.run_until_complete(reopened()) == "re: hello", "what was unfinished goes on"
 
 
-def test_closing_lets_a_running_turn_end_within_the_grace(simulation):
+def test_closing_lets_a_running_turn_end_within_the_grace(simulation: Simulation):
     async def scenario() -> str:
         runtime = await simulation.open(agents(ScriptedModel(stands_at(gate := Gate(), says("in time")))))
         message = await runtime.send("c", "hello")
@@ -115,7 +114,7 @@ def test_closing_lets_a_running_turn_end_within_the_grace(simulation):
     assert simulation.loop.run_until_complete(scenario()) == "in time"
 
 
-def test_closing_during_a_compression_leaves_no_task_and_no_open_operation(simulation):
+def test_closing_during_a_compression_leaves_no_task_and_no_open_operation(simulation: Simulation):
     async def scenario() -> tuple[str | None, bool]:
         model = ScriptedModel(summary=stands_at(gate := Gate(), says("never")))
         runtime = await simulation.open(agents(model))
@@ -227,7 +226,7 @@ async def test_a_process_that_does_not_serve_can_send_and_read(tmp_path):
         assert [one.id for one in await visiting.sessions(chat="c")] == [session]
 
 
-def test_mail_accepted_by_another_process_is_noticed_within_about_a_second(simulation, monkeypatch):
+def test_mail_accepted_by_another_process_is_noticed_within_about_a_second(simulation: Simulation, monkeypatch):
     """The worker's own slow poll is taken away: only the lookout can tell it."""
     monkeypatch.setattr(worker_module, "POLL_MS", 3_600_000)
 
@@ -247,7 +246,7 @@ def test_mail_accepted_by_another_process_is_noticed_within_about_a_second(simul
     assert simulation.loop.run_until_complete(scenario()) <= Lookout.LOOK_EVERY_MS / 1000 + 0.1
 
 
-def test_a_stream_in_a_process_that_does_not_serve_gets_the_whole_reply(simulation):
+def test_a_stream_in_a_process_that_does_not_serve_gets_the_whole_reply(simulation: Simulation):
     async def scenario() -> list[str]:
         await simulation.open(agents(ScriptedModel()))
         visiting = await simulation.open(agents(ScriptedModel()), serve=False, name="v")
@@ -259,7 +258,7 @@ def test_a_stream_in_a_process_that_does_not_serve_gets_the_whole_reply(simulati
 # --- resting ---------------------------------------------------------------------------------------
 
 
-def test_an_idle_runtime_does_not_spin(simulation):
+def test_an_idle_runtime_does_not_spin(simulation: Simulation):
     async def scenario() -> tuple[int, int]:
         runtime = await simulation.open(agents(ScriptedModel()))
         await runtime.ask("c", "hello")
@@ -275,7 +274,9 @@ def test_an_idle_runtime_does_not_spin(simulation):
     assert steps <= 60 * 600
 
 
-def test_a_mailbox_that_is_ready_and_cannot_be_claimed_does_not_make_the_worker_spin(simulation, monkeypatch):
+def test_a_mailbox_that_is_ready_and_cannot_be_claimed_does_not_make_the_worker_spin(
+    simulation: Simulation, monkeypatch
+):
     """As while this node is taken for dead: the store shows mail and gives no claim."""
 
     async def scenario() -> int:
@@ -292,7 +293,7 @@ def test_a_mailbox_that_is_ready_and_cannot_be_claimed_does_not_make_the_worker_
     assert simulation.loop.run_until_complete(scenario()) <= 10 * 60
 
 
-def test_a_store_that_was_away_for_long_is_used_soon_after_it_is_back(simulation, monkeypatch):
+def test_a_store_that_was_away_for_long_is_used_soon_after_it_is_back(simulation: Simulation, monkeypatch):
     async def scenario() -> float:
         runtime = await simulation.open(agents(ScriptedModel()))
         real = runtime.store.claim_mailbox
@@ -314,7 +315,7 @@ def test_a_store_that_was_away_for_long_is_used_soon_after_it_is_back(simulation
 # --- health ----------------------------------------------------------------------------------------
 
 
-def test_health_means_that_a_write_succeeded_just_now(simulation, monkeypatch):
+def test_health_means_that_a_write_succeeded_just_now(simulation: Simulation, monkeypatch):
     async def scenario() -> None:
         runtime = await simulation.open(agents(ScriptedModel()))
         simulation.verbs.clear()

@@ -87,7 +87,19 @@ async def test_every_command_is_answered_exactly_once_also_after_a_kill(tmp_path
 async def test_help_lists_every_command(tmp_path):
     async with await Process.start(tmp_path, agents(ScriptedModel())) as runtime:
         (text,) = await ask_all(runtime, "/help")
-        for word in ("new", "reset", "resume", "branch", "undo", "retry", "title", "compress", "delete", "stop", "status"):
+        for word in (
+            "new",
+            "reset",
+            "resume",
+            "branch",
+            "undo",
+            "retry",
+            "title",
+            "compress",
+            "delete",
+            "stop",
+            "status",
+        ):
             assert f"/{word}" in text
 
 

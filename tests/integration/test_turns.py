@@ -2,7 +2,7 @@
 
 import asyncio
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -31,7 +31,6 @@ from tests.integration.fakes import (
     states,
     the_session,
 )
-
 
 # --- streaming -------------------------------------------------------------------------------------
 
@@ -172,7 +171,7 @@ BAD_MOVES: dict[str, tuple[Any, str]] = {
     "cancels itself": (raises(asyncio.CancelledError()), "cancelled its own work"),
     "yields strings": (emits("hello"), "neither text nor an answer"),
     "yields nothing at all": (emits(None), "neither text nor an answer"),
-    "answers with no text": (emits(Answer(text=None)), "garbled"),
+    "answers with no text": (emits(Answer(text=cast("Any", None))), "garbled"),
     "answers half a character": (emits(Answer(text="\ud83d")), "garbled"),
     "streams half a character": (emits(TextDelta("\ud83d"), Answer(text="x")), "neither text nor an answer"),
     "uses one id twice": (calls("a", "b", ids=("same", "same")), "garbled"),

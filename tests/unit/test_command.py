@@ -88,7 +88,7 @@ def test_an_unknown_word_after_a_slash_is_plain_text(text):
         ("1.5", None),
         ("two", None),
         ("²", None),
-        ("١", None),
+        ("\u0661", None),
         ("1 2", None),
         ("1_0", None),
         ("9" * 5_000, None),

@@ -1,6 +1,7 @@
-"""The model is sent the summary, then every later entry that counts, then nothing else; what was sent stays byte-stable."""
+"""The model is sent the summary, then every later entry that counts; what it was sent before stays byte for byte."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -47,7 +48,7 @@ def test_between_compressions_the_rendered_prefix_only_grows_at_its_end(entries,
 @given(journals(turns_max=6))
 def test_each_step_of_a_growing_journal_extends_the_bytes_before_it(entries):
     rendered = [sent(render(context(entries[:known]))) for known in range(len(entries) + 1)]
-    assert all(later.startswith(earlier) for earlier, later in zip(rendered, rendered[1:], strict=False))
+    assert all(later.startswith(earlier) for earlier, later in pairwise(rendered))
 
 
 @given(journals(turns_max=8))

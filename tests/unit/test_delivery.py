@@ -1,6 +1,7 @@
 """Each turn that counts becomes due for a provider exactly once, and no unit mixes people or places."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,7 +72,7 @@ def test_units_are_in_order_and_never_overlap(pending):
     units = due_units(pending, EVERY_TURN, boundary=True)
     assert all(
         earlier.through_turn < later.from_turn and earlier.through_seq < later.from_seq
-        for earlier, later in zip(units, units[1:], strict=False)
+        for earlier, later in pairwise(units)
     )
 
 

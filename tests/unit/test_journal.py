@@ -1,7 +1,6 @@
 """What is written in a journal is read back unchanged, by this release and by every later one."""
 
 import json
-from collections.abc import Iterator
 from typing import ClassVar
 
 import msgspec
@@ -106,30 +105,33 @@ class NoticedLater(Body, frozen=True, omit_defaults=True):
 
 
 @pytest.fixture
-def later_release(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def later_release(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "BODIES", {**BODIES, "notice": NoticedLater})
     monkeypatch.setitem(UPCASTS, ("notice", 1), lambda old: {"head": old["text"].split(" ", 1)[0], "all": old["text"]})
     monkeypatch.setitem(UPCASTS, ("notice", 2), lambda old: {"head": old["head"], "rest": old["all"], "severity": 1})
-    return
+
+
+def decoded(raw: bytes) -> Body:
+    return decode_body("notice", raw)
 
 
 @pytest.mark.usefixtures("later_release")
 def test_a_body_of_the_first_release_is_upcast_version_by_version():
     old = encode_body(Noticed(text="one two"))
-    assert decode_body("notice", old) == NoticedLater(head="one", rest="one two", severity=1)
+    assert decoded(old) == NoticedLater(head="one", rest="one two", severity=1)
 
 
 @pytest.mark.usefixtures("later_release")
 def test_a_body_is_upcast_from_where_it_stands():
     middle = json.dumps({"v": 2, "head": "one", "all": "one two"}).encode()
-    assert decode_body("notice", middle) == NoticedLater(head="one", rest="one two", severity=1)
+    assert decoded(middle) == NoticedLater(head="one", rest="one two", severity=1)
 
 
 @pytest.mark.usefixtures("later_release")
 def test_a_body_of_a_later_version_carries_it_and_needs_no_upcast():
     body = NoticedLater(head="one", rest="two", severity=7)
     assert msgspec.json.decode(encode_body(body))["v"] == 3
-    assert decode_body("notice", encode_body(body)) == body
+    assert decoded(encode_body(body)) == body
 
 
 @pytest.mark.usefixtures("later_release")

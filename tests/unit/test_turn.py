@@ -1,7 +1,5 @@
 """A turn moves along its table and no other way, and a resumed one knows from its journal where it stands."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -134,5 +132,5 @@ def test_a_started_call_is_closed_as_unknown_and_an_unstarted_one_as_not_run():
 
 
 def test_a_closed_call_is_no_longer_open():
-    entries = line(*((1, body) for body in (CALLED, STARTED, *map(close_call, standing(CALLED, STARTED)))))
-    assert open_calls([replace(entry, turn=1) for entry in entries]) == ()
+    closed = [close_call(call) for call in standing(CALLED, STARTED)]
+    assert standing(CALLED, STARTED, *closed) == ()

@@ -220,7 +220,7 @@ class Compressor(Loop):
         for operation, (session, node) in list(self._unsure.items()):
             try:
                 begun = await self._store.begin_operation(operation, COMPRESS, session, node)
-            except SessionNotFound:
+            except SessionNotFound:  # deleted, and the operation never began
                 begun = Busy(operation)
             if isinstance(begun, Operation) and begun.ended_at is None:
                 await self._end(begun, Compressed("abandoned", reason="its beginning was not heard of"))

@@ -23,8 +23,11 @@ _FACT = re.compile(
 _USE = re.compile(r"use (?P<name>[\w.-]+)(?:\s*(?P<arguments>\{.*\}))?\Z", re.IGNORECASE | re.DOTALL)
 _WORD = re.compile(r"[\w']+")
 _COMMON = frozenset(
-    "a an and are called did do does for have i in is it me my name of on our remember say tell that the to was we "
-    "were what when where which who why you your about know can how s what's".split()
+    {
+        *("a", "an", "and", "are", "called", "did", "do", "does", "for", "have", "i", "in", "is", "it", "me", "my"),
+        *("name", "of", "on", "our", "remember", "say", "tell", "that", "the", "to", "was", "we", "were", "what"),
+        *("when", "where", "which", "who", "why", "you", "your", "about", "know", "can", "how", "s", "what's"),
+    }
 )
 SUMMARY_LINES_MAX = 200
 LINE_CHARS_MAX = 200

@@ -59,7 +59,7 @@ COMMANDS = (
     ("/resume beta", 2),
     ("/retry", 4),
     ("/compress", 4),
-    ("/delete", 1),
+    ("/delete", 2),
     ("/help", 1),
     ("/status", 2),
     ("/stop", 3),

@@ -41,11 +41,11 @@ COUNTED = "update session set summaries = :n where id = :session"
 
 def begin_operation(operation: OperationId, kind: str, session: SessionId, node: NodeId) -> Script[Operation | Busy]:
     found = yield from one(SESSION, session=session)
-    if found is None or found[3] == "deleted":
-        raise SessionNotFound(f"there is no session {session}", session=session)
     known = yield from one(BY_ID, id=operation)
     if known is not None:
         return operation_of(known)
+    if found is None or found[3] == "deleted":
+        raise SessionNotFound(f"there is no session {session}", session=session)
     row = yield from one(OPEN, session=session, kind=kind)
     if row is not None:
         if row[-1]:
