@@ -72,18 +72,20 @@ async def compare(folder: Path, history: int, writers: int, note: Callable[[str]
 
 async def bytes_per_turn(contestant: Contestant, sessions: list[str]) -> int | None:
     """What the kernel was asked to write for one turn, checkpoints included."""
+    before, turns = written_bytes(), 320
+    for position in range(turns):
+        await contestant.operate(sessions[position % len(sessions)], 1_000_000 + position)
+    after = written_bytes()
+    return None if before is None or after is None else (after - before) // turns
+
+
+def written_bytes() -> int | None:
+    """All that this process has asked the kernel to write; None where the kernel does not say."""
     counter = Path("/proc/self/io")
     if not counter.exists():
         return None
-
-    def written() -> int:
-        lines = dict(line.split(": ") for line in counter.read_text().splitlines())
-        return int(lines["wchar"])
-
-    before, turns = written(), 320
-    for position in range(turns):
-        await contestant.operate(sessions[position % len(sessions)], 1_000_000 + position)
-    return (written() - before) // turns
+    lines = dict(line.split(": ") for line in counter.read_text().splitlines())
+    return int(lines["wchar"])
 
 
 def timed(command: list[str], runs: int = 5) -> float:

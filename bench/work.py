@@ -4,8 +4,10 @@ One operation: record one user+assistant turn durably, then read the context of 
 fifty entries after it). A contestant is prepared with sessions of a given history and then asked for operations.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import Any
 
 import aiosqlite
 
@@ -98,7 +100,7 @@ class PlainAiosqlite(Contestant):
             create table turn (session text, key text, n integer, primary key (session, key));
             create table summary (session text, n integer, covers_through integer, body text, primary key (session, n));
             """)
-        self._lock = aiosqlite_lock()
+        self._lock = asyncio.Lock()
 
     async def prepare(self, session: str, messages: int) -> None:
         rows = [
@@ -132,15 +134,9 @@ class PlainAiosqlite(Contestant):
         )
         return len(list(tail))
 
-    async def _one(self, sql: str, values: tuple[object, ...]):  # type: ignore[no-untyped-def]
+    async def _one(self, sql: str, values: tuple[object, ...]) -> Any:  # noqa: ANN401
         async with self._db.execute(sql, values) as found:
             return await found.fetchone()
 
     async def close(self) -> None:
         await self._db.close()
-
-
-def aiosqlite_lock():  # type: ignore[no-untyped-def]
-    import asyncio
-
-    return asyncio.Lock()

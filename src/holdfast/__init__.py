@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.core.errors import HoldfastError
     from holdfast.core.policy import AgentPolicy, Arrivals
-    from holdfast.facade import SyncRuntime, open, open_sync
+    from holdfast.facade import SyncRuntime, open, open_sync  # noqa: A004 - `holdfast.open` reads well
     from holdfast.ports.service import Delta
     from holdfast.runtime import Runtime
 

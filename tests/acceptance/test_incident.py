@@ -1,12 +1,14 @@
 """The original incident, as it happened to nine agents on one host, with real processes.
 
-There, compression moved conversations to new session ids, compressed other agents' sessions, and forgot the messages that
-arrived meanwhile. Here the id stays, nobody's session is touched but one's own, and the first context after a compression
-holds everything.
+There, compression moved conversations to new session ids, compressed other agents' sessions, and forgot the messages
+that arrived meanwhile. Here the id stays, nobody's session is touched but one's own, and the first context after a
+compression holds everything.
 """
 
 import asyncio
+import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -35,21 +37,21 @@ class Talk:
         answer = await self.client.post("/v1/messages", json=body)
         assert answer.status_code == 202, answer.text
         self.sent.append(text)
-        return answer.json()["message"]
+        return str(answer.json()["message"])
 
-    async def answered(self, message: str) -> dict:
+    async def answered(self, message: str) -> Any:
         while True:
             found = (await self.client.get(f"/v1/messages/{message}")).json()
             if found["state"] not in {"waiting", "in_turn"}:
                 return found
 
-    async def ask(self, text: str) -> dict:
+    async def ask(self, text: str) -> Any:
         return await self.answered(await self.say(text))
 
-    async def sessions(self) -> list[dict]:
+    async def sessions(self) -> Any:
         return (await self.client.get("/v1/sessions", params={"agent": "main", "chat": self.chat})).json()["sessions"]
 
-    async def context(self, session: str) -> dict:
+    async def context(self, session: str) -> Any:
         return (await self.client.get(f"/v1/sessions/{session}/context")).json()
 
     async def compress(self, session: str) -> None:
@@ -106,7 +108,9 @@ async def test_storage_grows_only_by_the_summary(up):
             answer = await talk.ask(f"message {number}")
             if number >= 8:
                 await talk.compress(answer["session"])
-        entries = (await client.get(f"/v1/sessions/{answer['session']}/entries", params={"limit": 500})).json()["entries"]
+        entries = (await client.get(f"/v1/sessions/{answer['session']}/entries", params={"limit": 500})).json()[
+            "entries"
+        ]
         [session] = await talk.sessions()
 
     spoken = [entry for entry in entries if entry["kind"] in {"user", "assistant"}]
@@ -123,7 +127,7 @@ async def test_sessions_that_compress_at_once_never_alias(up, count):
         async def converse(talk: Talk) -> str:
             for number in range(4):
                 answer = await talk.ask(f"my canary is {talk.chat}-{number}")
-            return answer["session"]
+            return str(answer["session"])
 
         sessions = await asyncio.gather(*(converse(talk) for talk in talks))
         await asyncio.gather(*(talk.compress(session) for talk, session in zip(talks, sessions, strict=True)))
@@ -181,8 +185,6 @@ async def test_the_audit_proves_it_from_the_records_alone(up, tmp_path):
 
 
 async def audit(data: Path) -> int:
-    import sys
-
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "holdfast", "audit", "--data", str(data), "--json", stdout=asyncio.subprocess.DEVNULL
     )

@@ -1,7 +1,7 @@
 """kill -9 of the real process, over and over, while eight chats send.
 
-Every acknowledged message is in exactly one turn, per chat in the order it was sent, with one reply. The senders do what
-platforms do: they repeat a message until it is acknowledged, sometimes once more.
+Every acknowledged message is in exactly one turn, per chat in the order it was sent, with one reply. The senders do
+what platforms do: they repeat a message until it is acknowledged, sometimes once more.
 """
 
 import asyncio

@@ -34,7 +34,7 @@ def load_migrations() -> Migrations:
 
 
 def in_sqlite_words(sql: str) -> str:
-    """`int8`, `bytes`, `float8` become SQLite's types outside comments, and tables become strict, clustered ones WITHOUT ROWID."""
+    """`int8`, `bytes`, `float8` become SQLite's types outside comments; tables become strict, or WITHOUT ROWID too."""
     code = re.sub(r"--[^\n]*", "", sql)
     for word, ours in SQLITE_WORDS.items():
         code = re.sub(rf"\b{word}\b", ours, code)
