@@ -51,13 +51,13 @@ async def compare(folder: Path, history: int, writers: int, note: Callable[[str]
         for session in sessions:
             await contestant.prepare(session, history)
     rates: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
+    written: dict[str, list[int]] = {contestant.name: [] for contestant in contestants}
     for turn in range(ROUNDS):
         note(f"history {history}, {writers} writers, round {turn + 1} of {ROUNDS}")
         for contestant in contestants:
-            rates[contestant.name].append(
-                await rate(contestant, sessions, writers, OPERATIONS[writers], turn * OPERATIONS[writers])
-            )
-    written = await bytes_per_turn(contestants[0], sessions)
+            before, count = written_bytes(), OPERATIONS[writers]
+            rates[contestant.name].append(await rate(contestant, sessions, writers, count, turn * count))
+            written[contestant.name].append((written_bytes() - before) // count)
     for contestant in contestants:
         await contestant.close()
     medians = {name: statistics.median(found) for name, found in rates.items()}
@@ -66,24 +66,15 @@ async def compare(folder: Path, history: int, writers: int, note: Callable[[str]
         "writers": writers,
         "turns_per_s": {name: round(value, 1) for name, value in medians.items()},
         "ratio": round(medians["holdfast"] / medians["aiosqlite"], 2),
-        "bytes_written_per_turn": written,
+        "bytes_written_per_turn": {name: statistics.median(found) for name, found in written.items()},
     }
 
 
-async def bytes_per_turn(contestant: Contestant, sessions: list[str]) -> int | None:
-    """What the kernel was asked to write for one turn, checkpoints included."""
-    before, turns = written_bytes(), 320
-    for position in range(turns):
-        await contestant.operate(sessions[position % len(sessions)], 1_000_000 + position)
-    after = written_bytes()
-    return None if before is None or after is None else (after - before) // turns
-
-
-def written_bytes() -> int | None:
-    """All that this process has asked the kernel to write; None where the kernel does not say."""
+def written_bytes() -> int:
+    """All that this process has asked the kernel to write, checkpoints included; 0 where the kernel does not say."""
     counter = Path("/proc/self/io")
     if not counter.exists():
-        return None
+        return 0
     lines = dict(line.split(": ") for line in counter.read_text().splitlines())
     return int(lines["wchar"])
 
@@ -165,12 +156,16 @@ def main() -> None:
 
 def report(results: dict[str, object], checks: list[tuple[str, bool, str]]) -> None:
     print(f"\n{results['machine']}; one operation = record one turn durably + read its context\n")
-    print(f"{'history':>8} {'writers':>8} {'holdfast/s':>11} {'aiosqlite/s':>12} {'ratio':>7} {'bytes/turn':>11}")
+    print(
+        f"{'history':>8} {'writers':>8} {'holdfast/s':>11} {'aiosqlite/s':>12} {'ratio':>7} "
+        f"{'bytes/turn':>11} {'aiosqlite':>13}"
+    )
     for row in results["turns"]:  # type: ignore[attr-defined]
         rates = row["turns_per_s"]
         print(
             f"{row['history']:>8} {row['writers']:>8} {rates['holdfast']:>11.0f} {rates['aiosqlite']:>12.0f} "
-            f"{row['ratio']:>6.1f}x {row['bytes_written_per_turn'] or '-':>11}"
+            f"{row['ratio']:>6.1f}x {row['bytes_written_per_turn']['holdfast']:>11.0f} "
+            f"{row['bytes_written_per_turn']['aiosqlite']:>13.0f}"
         )
     for row in results["accept_path"]:  # type: ignore[attr-defined]
         print(f"\naccept -> turn -> reply, {row['chats']} chats: {row['messages_per_s']:.0f} messages/s")

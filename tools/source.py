@@ -11,9 +11,7 @@ from functools import cache
 from pathlib import Path
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-UNKNOWN = (
-    "~"  # before a name that was not imported: `~open` is the builtin, `~self.loop` somebody's attribute
-)
+UNKNOWN = "~"  # before a name that was not imported: `~open` is the builtin, `~self.loop` somebody's attribute
 
 
 @cache
@@ -108,9 +106,7 @@ def last_names(node: ast.expr) -> set[str]:
 def keeps_the_error(handler: ast.ExceptHandler) -> bool:
     """Whether the error, or one made from it, is certain to travel on: the handler ends in `raise`."""
     ways_out = (ast.Return, ast.Break, ast.Continue)
-    return isinstance(handler.body[-1], ast.Raise) and not any(
-        isinstance(n, ways_out) for n in ast.walk(handler)
-    )
+    return isinstance(handler.body[-1], ast.Raise) and not any(isinstance(n, ways_out) for n in ast.walk(handler))
 
 
 def is_silent(handler: ast.ExceptHandler) -> bool:

@@ -135,7 +135,7 @@ def journals(draw: st.DrawFn, *, turns_max: int = 8, undos: bool = False) -> tup
             ]
         else:
             first = draw(st.integers(1, turn))
-            said.append((0, Undone(first_turn=first, last_turn=draw(st.integers(first, turn)), from_seq=1)))
+            said.append((0, Undone(first_turn=first, last_turn=draw(st.integers(first, turn + 2)), from_seq=1)))
     return line(*said)
 
 

@@ -158,8 +158,10 @@ def trimming_has_a_cause(evidence: Evidence) -> Found:
     operations = evidence.rows.by("operation", "session")
     for asked in evidence.asked:
         turn = turns.get((asked.session, asked.turn))
-        if turn is None or asked.task is not Task.REPLY or asked.at_ms >= turn["closed_at"]:
-            continue  # not a reply, or asked in vain by a worker that slept through its lease
+        if turn is None or asked.task is not Task.REPLY:
+            continue
+        if turn["closed_at"] is not None and asked.at_ms >= turn["closed_at"]:
+            continue  # asked in vain, by a worker that slept through its lease
         if any(TRIMMED.fullmatch(message.content) for message in asked.messages):
             failed = [
                 row

@@ -21,7 +21,14 @@ from holdfast.testing.rows import Row, Rows, body_of
 
 
 def judge(evidence: Evidence) -> list[Violation]:
-    return [Violation(name, what) for name, check in CHECKS for what in check(evidence)]
+    return [Violation(name, what) for name, check in CHECKS for what in _found(check, evidence)]
+
+
+def _found(check: Callable[[Evidence], Found], evidence: Evidence) -> Found:
+    try:
+        yield from check(evidence)
+    except Exception as error:  # noqa: BLE001 - rows so wrong that they cannot be read break the invariant too
+        yield f"{check.__name__} cannot judge: {error!r}"
 
 
 # --- I1, I2: what was acknowledged ---------------------------------------------------------------------------------

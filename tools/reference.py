@@ -1,0 +1,395 @@
+"""Write the generated pages of the documentation from the code itself.
+
+    python tools/reference.py           write docs/reference/*.md and the diagram in docs/explanation/turns.md
+    python tools/reference.py --check   only say which of them are out of date
+
+tests/test_docs.py fails while a page is out of date. Nothing here is told twice: a page says what the code says, and
+the few sentences that the code does not have stand in the tables below, which must name everything that exists.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "src")]
+
+import msgspec  # noqa: E402
+
+import holdfast  # noqa: E402
+from holdfast import config, log  # noqa: E402
+from holdfast.core.command import HELP, SIGNALS  # noqa: E402
+from holdfast.core.errors import HoldfastError, Remedy  # noqa: E402
+from holdfast.core.inbound import MessageState  # noqa: E402
+from holdfast.core.session import SessionState  # noqa: E402
+from holdfast.core.turn import CLOSED, TRANSITIONS, Phase, TurnEvent  # noqa: E402
+
+DOCS = ROOT / "docs"
+MARK = "<!-- Written by tools/reference.py. Change the code, then run it again. -->"
+BEGIN, END = "<!-- begin: turn diagram, by tools/reference.py -->", "<!-- end: turn diagram -->"
+HELP_COLUMNS = 100
+
+# --- what the code does not say ----------------------------------------------------------------------------------
+
+REMEDIES = {
+    Remedy.RETRY: ("Time", "the same call may succeed later"),
+    Remedy.CORRECT: ("The caller", "the call must be changed"),
+    Remedy.REPAIR: ("The operator", "configuration, disk or data must be changed"),
+    Remedy.REPORT: ("Us", "an invariant of ours is broken"),
+}
+MESSAGE_STATES = {
+    MessageState.WAITING: "accepted and durable; its turn has not begun",
+    MessageState.IN_TURN: "an open turn answers it; it stays so while a crashed turn waits to be resumed",
+    MessageState.ANSWERED: "its turn was committed",
+    MessageState.COMMAND: "it was a conversation command, and has been applied",
+    MessageState.OBSERVED: "journaled without a turn, because nobody addressed the agent",
+    MessageState.HELD: "journaled without a turn, because too many turns in a row had no human in them",
+    MessageState.REFUSED: "not taken; the row says so where a platform cannot be told otherwise",
+    MessageState.FAILED: "its turn ended without an answer, and the sender was told",
+    MessageState.INTERRUPTED: "its turn was ended by `/stop` or by a later message",
+}
+UNFINISHED = {MessageState.WAITING, MessageState.IN_TURN}
+SESSION_STATES = {
+    SessionState.OPEN: "it can be continued",
+    SessionState.EXPIRING: "its epoch is being finished; a message reopens it",
+    SessionState.CLOSED: "its epoch has ended; `/resume` begins the next",
+    SessionState.DELETED: "closed, and everything said in it is blanked",
+}
+REPLY_STATES = {
+    "pending": "durable, and nothing of it has left yet",
+    "attempting": "its first byte may have left",
+    "delivered": "the platform has it; a reply that is fetched is delivered once it is durable",
+    "uncertain": "nobody can say whether it arrived",
+    "failed": "it was refused, or blanked before it was sent",
+}
+DELIVERY_STATES = {
+    "scheduled": "due, and not yet tried",
+    "sending": "a request is under way",
+    "delivered": "the provider has it, and gave a receipt",
+    "uncertain": "a request was sent, and its outcome is unknown",
+    "parked": "refused by the provider; it waits for a person",
+    "dropped": "undone or deleted before it was sent",
+    "retracted": "taken back at the provider after it was sent",
+}
+PHASES = {
+    Phase.THINKING: "the model is being asked",
+    Phase.ACTING: "tools are being run",
+    Phase.COMMITTED: "answered; nothing about it changes any more",
+    Phase.FAILED: "ended without an answer",
+    Phase.INTERRUPTED: "ended by `/stop` or by a later message",
+}
+TURN_EVENTS = {
+    TurnEvent.RESUMED: "a worker takes the turn up again, with attempt + 1",
+    TurnEvent.JOINED: "a message that arrived meanwhile joins (`steer`)",
+    TurnEvent.CALLED: "the model asked for tools",
+    TurnEvent.STEPPED: "a tool started or returned, and others are still to come",
+    TurnEvent.RETURNED: "every tool call has a result",
+    TurnEvent.ANSWERED: "the model answered",
+    TurnEvent.FAILED: "no answer is to be had",
+    TurnEvent.INTERRUPTED: "`/stop`, or a later message where arrivals interrupt",
+}
+SETTINGS = {
+    "model": "what answers; this release has the offline practice model",
+    "instructions": "what the model is told before every conversation",
+    "context_tokens": "the size of the model's window",
+    "compression.soft": "share of the window above which a summary is prepared while turns go on",
+    "compression.hard": "share of the window at which a turn waits for the summary",
+    "compression.keep": "share of the window that stays verbatim",
+    "turns.arrivals": "what becomes of a message that arrives while a turn runs",
+    "turns.turn_attempts_max": "how often a turn is taken up before it ends as failed",
+    "turns.model_wait_s": "how long one answer of the model may take, in seconds",
+    "limits.message_bytes": "the largest message that is taken, in bytes of UTF-8",
+    "limits.mailbox_depth": "how many messages may wait in one chat",
+    "limits.messages_per_minute": "how many messages one chat may send in a minute",
+}
+
+# --- pieces ------------------------------------------------------------------------------------------------------
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def page(title: str, *parts: str) -> str:
+    return "\n\n".join([MARK, f"# {title}", *parts]) + "\n"
+
+
+def told(what: type[Enum], meanings: Mapping[Any, str]) -> list[tuple[str, str]]:
+    """Each member with its meaning; a member without one is a mistake here."""
+    return [(f"`{one.value}`", meanings[one]) for one in what]
+
+
+# --- pages -------------------------------------------------------------------------------------------------------
+
+
+def every_error() -> list[type[HoldfastError]]:
+    for module in walk_packages(holdfast.__path__, "holdfast."):
+        if module.name.split(".")[1] not in {"__main__", "testing"}:
+            import_module(module.name)
+    found, ends = dict[str, type[HoldfastError]](), [HoldfastError]
+    while ends:
+        kind = ends.pop()
+        if kind.__module__.startswith("holdfast.") and kind is not HoldfastError:
+            found.setdefault(kind.code, kind)
+        ends += sorted(kind.__subclasses__(), key=lambda one: one.__module__)
+    return sorted(found.values(), key=lambda one: one.code)
+
+
+def errors() -> str:
+    from holdfast.channels.http.errors import status_of  # noqa: PLC0415
+
+    every = every_error()
+    parts = [
+        "`code` is stable: scripts may compare it. Over HTTP an error is "
+        '`{"error": {"code", "message", "hint"}}` with the status below; the command line prints the same with `--json`.'
+    ]
+    for remedy, (who, what) in REMEDIES.items():
+        rows = [
+            (f"`{kind.code}`", kind.__doc__, kind.hint, status_of(kind(""))) for kind in every if kind.remedy is remedy
+        ]
+        parts += [f"## {who} must act: {what}", table(("code", "meaning", "what to do", "HTTP"), rows)]
+    return page("Errors", *parts)
+
+
+def events() -> str:
+    intro = (
+        "Each line of the log is one JSON object with `at` (seconds since 1970), `level`, `event`, and fields: ids, counts "
+        "and durations. `session`, `turn`, `fence`, `operation` and `node` are on every line that is about one. Nobody's "
+        "words are in the log; they are in the journal."
+    )
+    return page(
+        "Log events", intro, table(("event", "meaning"), [(f"`{one}`", what) for one, what in log.EVENTS.items()])
+    )
+
+
+def commands() -> str:
+    intro = (
+        "A message that begins with a slash and one of these words is a command. It stands in the mailbox in order with the "
+        "messages around it, except for signals, which take effect when they are accepted. Any other word after a slash "
+        "is plain text."
+    )
+    rows = [(f"`{usage}`", what, "at once" if verb in SIGNALS else "in order") for verb, (usage, what) in HELP.items()]
+    return page("Conversation commands", intro, table(("command", "what it does", "when"), rows))
+
+
+def diagram() -> str:
+    lines = ["stateDiagram-v2", f"    [*] --> {Phase.THINKING.value}"]
+    for phase, ways in TRANSITIONS.items():
+        targets: dict[Phase, list[str]] = {}
+        for event, after in ways.items():
+            targets.setdefault(after, []).append(event.value.removeprefix("turn."))
+        lines += [f"    {phase.value} --> {after.value}: {', '.join(names)}" for after, names in targets.items()]
+    lines += [f"    {phase.value} --> [*]" for phase in Phase if phase in CLOSED]
+    return "```mermaid\n" + "\n".join(lines) + "\n```"
+
+
+def states() -> str:
+    messages = [
+        (name, "no" if state in UNFINISHED else "yes", what)
+        for state, (name, what) in zip(MessageState, told(MessageState, MESSAGE_STATES), strict=True)
+    ]
+    return page(
+        "States",
+        "## Messages",
+        "`GET /v1/messages/{message}` and `holdfast trace` show them. A final state never changes.",
+        table(("state", "final", "meaning"), messages),
+        "## Turns",
+        diagram(),
+        table(("phase", "meaning"), told(Phase, PHASES)),
+        table(("event", "meaning"), told(TurnEvent, TURN_EVENTS)),
+        "## Replies",
+        table(("state", "meaning"), [(f"`{state}`", what) for state, what in REPLY_STATES.items()]),
+        "## Deliveries",
+        "To memory providers. This release schedules them; the providers come with a later one.",
+        table(("state", "meaning"), [(f"`{state}`", what) for state, what in DELIVERY_STATES.items()]),
+        "## Sessions",
+        table(("state", "meaning"), told(SessionState, SESSION_STATES)),
+    )
+
+
+def cli() -> str:
+    from typer.testing import CliRunner  # noqa: PLC0415
+
+    from holdfast.cli.commands import COMMANDS, app  # noqa: PLC0415
+
+    def help_of(*words: str) -> str:
+        plain = {"COLUMNS": str(HELP_COLUMNS), "TERMINAL_WIDTH": str(HELP_COLUMNS), "NO_COLOR": "1", "TERM": "dumb"}
+        plain |= dict.fromkeys(("HOLDFAST_DATA", "HOLDFAST_CONFIG", "HOLDFAST_TOKEN"), "")
+        result = CliRunner(env=plain).invoke(app, [*words, "--help"], prog_name="holdfast")
+        if result.exit_code:
+            raise RuntimeError(f"holdfast {' '.join(words)} --help: {result.output}")
+        return "```text\n" + "\n".join(line.rstrip() for line in result.output.strip().splitlines()) + "\n```"
+
+    parts = [help_of()]
+    for command in COMMANDS:
+        parts += [f"## holdfast {command.__name__}", help_of(command.__name__)]
+    return page("Command line", *parts)
+
+
+def http() -> str:
+    from holdfast.channels.http.openapi import document  # noqa: PLC0415
+    from holdfast.channels.http.routes import ENDPOINTS  # noqa: PLC0415
+
+    api = document(ENDPOINTS, holdfast.__version__)
+    parts = [
+        "`holdfast up` serves this on loopback, `http://127.0.0.1:7420` unless told otherwise. Every route but `/healthz` "
+        "needs the header `Authorization: Bearer <token>`. Bodies are JSON in UTF-8; times are milliseconds since 1970, "
+        "UTC. The same as an OpenAPI document: `GET /openapi.json`. Errors: [errors.md](errors.md); states: "
+        "[states.md](states.md)."
+    ]
+    for path, methods in api["paths"].items():
+        for method, about in methods.items():
+            parts += [f"## {method.upper()} {path}", f"{about['summary']}.", *_route(about)]
+    parts.append("## Shapes")
+    for name, schema in api["components"]["schemas"].items():
+        parts += [f"### {name}", *([schema["description"]] if "description" in schema else []), _shape(schema)]
+    return page("HTTP API", *parts)
+
+
+def _route(about: dict[str, Any]) -> list[str]:
+    parts = []
+    queries = [one for one in about.get("parameters", ()) if one["in"] == "query"]
+    if queries:
+        rows = [(f"`{one['name']}`", one["description"]) for one in queries]
+        parts.append(table(("query", "meaning"), rows))
+    if "requestBody" in about:
+        parts.append(f"Body: {_named(about['requestBody'])}.")
+    rows = [(status, _named(answer), answer["description"]) for status, answer in about["responses"].items()]
+    return [*parts, table(("status", "body", "meaning"), rows)]
+
+
+def _named(holder: dict[str, Any]) -> str:
+    schema = holder["content"]["application/json"]["schema"]
+    return _type(schema) if "$ref" in schema else "JSON"
+
+
+def _shape(schema: dict[str, Any]) -> str:
+    needed = set(schema.get("required", ()))
+    rows = [
+        (f"`{name}`", _type(one), "" if name in needed else f"`{msgspec.json.encode(one.get('default')).decode()}`")
+        for name, one in schema.get("properties", {}).items()
+    ]
+    return table(("field", "type", "unless said"), rows)
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        name = schema["$ref"].rsplit("/", 1)[-1]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(_type(one) for one in schema["anyOf"])
+    if "enum" in schema:
+        return " or ".join(f"`{msgspec.json.encode(one).decode()}`" for one in schema["enum"])
+    if schema.get("type") == "array":
+        return f"list of {_type(schema.get('items', {}))}"
+    return str(schema.get("type", "any JSON"))
+
+
+def settings() -> str:
+    rows = []
+    for name, (kind, default) in _settings(config.AgentTable).items():
+        rows.append((f"`{name}`", SETTINGS[name], _bounds(kind), f"`{msgspec.json.encode(default).decode()}`"))
+    example = (
+        '```toml\n[agents.main]\ninstructions = "You are kind and brief."\n\n[agents.main.compression]\nsoft = 0.5\n\n'
+        '[agents.main.turns]\narrivals = "steer"\n```'
+    )
+    return page(
+        "Settings",
+        f"`{config.FILE}` in the data folder, or the file that `--config` or `HOLDFAST_CONFIG` names. It is read once, when "
+        "Holdfast starts. Without a file every valid name is an agent with these defaults; with one, only the agents "
+        "that it lists exist. An unknown or wrong key is refused with its name.",
+        "Every setting belongs to an agent, in the table `[agents.NAME]` or one below it:",
+        table(("setting", "meaning", "values", "default"), rows),
+        "For example:",
+        example,
+        "## Environment",
+        table(
+            ("variable", "meaning"),
+            [
+                ("`HOLDFAST_DATA`", "the data folder, as `--data`"),
+                ("`HOLDFAST_CONFIG`", "the configuration, as `--config`"),
+                (
+                    "`HOLDFAST_TOKEN`",
+                    "the bearer token of `holdfast up`; otherwise one is made and kept in the data folder",
+                ),
+            ],
+        ),
+    )
+
+
+def _settings(shape: type[msgspec.Struct], prefix: str = "") -> dict[str, tuple[Any, object]]:
+    found: dict[str, tuple[Any, object]] = {}
+    for one in msgspec.structs.fields(shape):
+        made = one.default_factory() if one.default_factory is not msgspec.NODEFAULT else None
+        if isinstance(made, msgspec.Struct):
+            found |= _settings(type(made), f"{prefix}{one.name}.")
+        else:
+            found[f"{prefix}{one.name}"] = (one.type, one.default)
+    return found
+
+
+def _bounds(kind: object) -> str:
+    schema = msgspec.json.schema(kind)
+    if "$ref" in schema:
+        schema = schema["$defs"][schema["$ref"].rsplit("/", 1)[-1]]
+    if "enum" in schema:
+        return ", ".join(f"`{msgspec.json.encode(one).decode()}`" for one in schema["enum"])
+    words = {
+        "minimum": "at least {}",
+        "exclusiveMinimum": "above {}",
+        "maximum": "at most {}",
+        "exclusiveMaximum": "below {}",
+    }
+    limits = [text.format(schema[key]) for key, text in words.items() if key in schema]
+    name = {"string": "text", "integer": "whole number", "number": "number"}[schema["type"]]
+    return ", ".join([name, *limits])
+
+
+# --- writing -----------------------------------------------------------------------------------------------------
+
+
+def with_diagram(text: str) -> str:
+    """The page with the diagram between its marks brought up to date."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{diagram()}\n{END}{after}"
+
+
+def pages() -> dict[Path, str]:
+    turns = DOCS / "explanation" / "turns.md"
+    return {
+        **{
+            DOCS / "reference" / f"{make.__name__}.md": make()
+            for make in (errors, events, commands, states, cli, http, settings)
+        },
+        turns: with_diagram(turns.read_text(encoding="utf-8")),
+    }
+
+
+def outdated() -> list[Path]:
+    return [file for file, text in pages().items() if not file.exists() or file.read_text(encoding="utf-8") != text]
+
+
+def main() -> int:
+    stale = outdated()
+    if "--check" in sys.argv[1:]:
+        for file in stale:
+            print(f"{os.fspath(file.relative_to(ROOT))} is out of date: run tools/reference.py", file=sys.stderr)
+        return 1 if stale else 0
+    for file, text in pages().items():
+        if file in stale:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8", newline="\n")
+            print(f"wrote {os.fspath(file.relative_to(ROOT))}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
