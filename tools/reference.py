@@ -37,10 +37,10 @@ HELP_COLUMNS = 100
 # --- what the code does not say ----------------------------------------------------------------------------------
 
 REMEDIES = {
-    Remedy.RETRY: ("Time", "the same call may succeed later"),
-    Remedy.CORRECT: ("The caller", "the call must be changed"),
-    Remedy.REPAIR: ("The operator", "configuration, disk or data must be changed"),
-    Remedy.REPORT: ("Us", "an invariant of ours is broken"),
+    Remedy.RETRY: "Time mends it: the same call may succeed later",
+    Remedy.CORRECT: "The caller must act: the call has to be changed",
+    Remedy.REPAIR: "The operator must act: configuration, disk or data have to be changed",
+    Remedy.REPORT: "We must act: please report it",
 }
 MESSAGE_STATES = {
     MessageState.WAITING: "accepted and durable; its turn has not begun",
@@ -113,8 +113,14 @@ SETTINGS = {
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
+    lines += ["| " + " | ".join(cell_of(cell) for cell in row) + " |" for row in rows]
     return "\n".join(lines)
+
+
+def cell_of(value: object) -> str:
+    """A value as Markdown shows it: `<chat>` outside of code would vanish as an unknown tag."""
+    pieces = str(value).replace("|", "\\|").split("`")
+    return "`".join(piece if position % 2 else piece.replace("<", "&lt;") for position, piece in enumerate(pieces))
 
 
 def page(title: str, *parts: str) -> str:
@@ -146,23 +152,24 @@ def errors() -> str:
     from holdfast.channels.http.errors import status_of  # noqa: PLC0415
 
     every = every_error()
-    parts = [
-        "`code` is stable: scripts may compare it. Over HTTP an error is "
-        '`{"error": {"code", "message", "hint"}}` with the status below; the command line prints the same with `--json`.'
-    ]
-    for remedy, (who, what) in REMEDIES.items():
+    intro = (
+        '`code` is stable: scripts may compare it. Over HTTP an error is `{"error": {"code", "message", "hint"}}` with '
+        "the status below; the command line prints the same with `--json`."
+    )
+    parts = [intro]
+    for remedy, title in REMEDIES.items():
         rows = [
             (f"`{kind.code}`", kind.__doc__, kind.hint, status_of(kind(""))) for kind in every if kind.remedy is remedy
         ]
-        parts += [f"## {who} must act: {what}", table(("code", "meaning", "what to do", "HTTP"), rows)]
+        parts += [f"## {title}", table(("code", "meaning", "what to do", "HTTP"), rows)]
     return page("Errors", *parts)
 
 
 def events() -> str:
     intro = (
-        "Each line of the log is one JSON object with `at` (seconds since 1970), `level`, `event`, and fields: ids, counts "
-        "and durations. `session`, `turn`, `fence`, `operation` and `node` are on every line that is about one. Nobody's "
-        "words are in the log; they are in the journal."
+        "Each line of the log is one JSON object with `at` (seconds since 1970), `level`, `event`, and fields: ids, "
+        "counts and durations. `session`, `turn`, `fence`, `operation` and `node` are on every line that is about one. "
+        "Nobody's words are in the log; they are in the journal."
     )
     return page(
         "Log events", intro, table(("event", "meaning"), [(f"`{one}`", what) for one, what in log.EVENTS.items()])
@@ -171,9 +178,9 @@ def events() -> str:
 
 def commands() -> str:
     intro = (
-        "A message that begins with a slash and one of these words is a command. It stands in the mailbox in order with the "
-        "messages around it, except for signals, which take effect when they are accepted. Any other word after a slash "
-        "is plain text."
+        "A message that begins with a slash and one of these words is a command. It stands in the mailbox in order "
+        "with the messages around it, except for signals, which take effect when they are accepted. Any other word "
+        "after a slash is plain text."
     )
     rows = [(f"`{usage}`", what, "at once" if verb in SIGNALS else "in order") for verb, (usage, what) in HELP.items()]
     return page("Conversation commands", intro, table(("command", "what it does", "when"), rows))
@@ -238,12 +245,13 @@ def http() -> str:
     from holdfast.channels.http.routes import ENDPOINTS  # noqa: PLC0415
 
     api = document(ENDPOINTS, holdfast.__version__)
-    parts = [
-        "`holdfast up` serves this on loopback, `http://127.0.0.1:7420` unless told otherwise. Every route but `/healthz` "
-        "needs the header `Authorization: Bearer <token>`. Bodies are JSON in UTF-8; times are milliseconds since 1970, "
-        "UTC. The same as an OpenAPI document: `GET /openapi.json`. Errors: [errors.md](errors.md); states: "
-        "[states.md](states.md)."
-    ]
+    intro = (
+        "`holdfast up` serves this on loopback, `http://127.0.0.1:7420` unless told otherwise. Every route but "
+        "`/healthz` needs the header `Authorization: Bearer <token>`. Bodies are JSON in UTF-8; times are milliseconds "
+        "since 1970, UTC. The same as an OpenAPI document: `GET /openapi.json`. Errors: [errors.md](errors.md); "
+        "states: [states.md](states.md)."
+    )
+    parts = [intro]
     for path, methods in api["paths"].items():
         for method, about in methods.items():
             parts += [f"## {method.upper()} {path}", f"{about['summary']}.", *_route(about)]
@@ -302,9 +310,9 @@ def settings() -> str:
     )
     return page(
         "Settings",
-        f"`{config.FILE}` in the data folder, or the file that `--config` or `HOLDFAST_CONFIG` names. It is read once, when "
-        "Holdfast starts. Without a file every valid name is an agent with these defaults; with one, only the agents "
-        "that it lists exist. An unknown or wrong key is refused with its name.",
+        f"`{config.FILE}` in the data folder, or the file that `--config` or `HOLDFAST_CONFIG` names. It is read once, "
+        "when Holdfast starts. Without a file every valid name is an agent with these defaults; with one, only the "
+        "agents that it lists exist. An unknown or wrong key is refused with its name.",
         "Every setting belongs to an agent, in the table `[agents.NAME]` or one below it:",
         table(("setting", "meaning", "values", "default"), rows),
         "For example:",

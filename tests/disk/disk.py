@@ -9,6 +9,9 @@ The model, as pessimistic as it can be read into POSIX:
 
 `crash(chance)` is the disk as it may be found after the power failed just now. The Python VFS has no
 shared memory, so WAL needs `locking_mode=exclusive` here.
+
+A run is not repeated exactly by its seed: the salts of a log come from SQLite's own generator, which belongs
+to the process. So a bad state is kept as an image, not as a number.
 """
 
 import itertools
@@ -204,9 +207,6 @@ class Forgetful(apsw.VFS):
 
     def xFullPathname(self, path):  # noqa: N802
         return path
-
-    def xRandomness(self, amount):  # noqa: N802
-        return bytes(amount)  # the salts of a log then differ by SQLite's own counter alone: a repeatable run
 
 
 _vfs = Forgetful()

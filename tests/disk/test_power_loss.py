@@ -6,13 +6,14 @@ that moment could leave, and each is started and judged. Only disks that differ 
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from holdfast.stores.script import Script, run
 from holdfast.stores.sqlite.inline import InlineDatabase
 from tests.disk.disk import Disk, Image
-from tests.disk.workload import WORKLOADS, Ledger, Workload, judge, run_on
+from tests.disk.workload import WORKLOADS, Ledger, Workload, judge, random_body, run_on
 
 STATES_IN_CI = 2_000  # times four workloads
 STATES_IN_SOAK = 125_000
@@ -28,6 +29,7 @@ class PowerFailures:
         self.again_every = again_every
         self.states: set[int] = set()
         self.complaints: list[str] = []
+        self.evidence: list[Image] = []
         disk.watch = self.fail_here
 
     def fail_here(self) -> None:
@@ -41,7 +43,15 @@ class PowerFailures:
         self.states.add(state)
         fail_again = depth == 0 and len(self.states) % self.again_every == 0
         found = judge(image, self.ledger, self.fail_once_during_recovery if fail_again else None)
+        self.evidence += [image] * bool(found)
         self.complaints += [f"operation {self.disk.operations}: {complaint}" for complaint in found]
+
+    def keep_evidence(self, folder: Path) -> str:
+        """Write the bad disks into a folder, since no seed brings them back."""
+        for n, image in enumerate(self.evidence):
+            for name, content in image.items():
+                (folder / f"{n}-{name}").write_bytes(content)
+        return f"{len(self.evidence)} bad disks are kept in {folder}"
 
     def fail_once_during_recovery(self, disk: Disk) -> None:
         at = self.chance.randrange(1, 30)
@@ -106,18 +116,18 @@ def fail_everywhere(
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_nothing_acknowledged_is_lost_wherever_the_power_fails(name):
+def test_nothing_acknowledged_is_lost_wherever_the_power_fails(name, tmp_path):
     failures = fail_everywhere(WORKLOADS[name], STATES_IN_CI)
-    assert failures.complaints == []
+    assert failures.complaints == [], failures.keep_evidence(tmp_path)
     assert len(failures.states) >= STATES_IN_CI
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_nothing_acknowledged_is_lost_in_many_more_states(name):
+def test_nothing_acknowledged_is_lost_in_many_more_states(name, tmp_path):
     failures = fail_everywhere(WORKLOADS[name], STATES_IN_SOAK, seed=1_000)
-    assert failures.complaints == []
+    assert failures.complaints == [], failures.keep_evidence(tmp_path)
 
 
 def test_a_power_loss_while_the_file_is_made_leaves_no_trap_for_later_commits():
@@ -150,7 +160,7 @@ def test_the_judge_sees_a_disk_that_lies_about_syncing():
 
 def test_the_judge_sees_a_script_split_in_two_transactions():
     def half(table: str) -> Callable[[], Script[None]]:
-        return lambda: run(f"insert into {table} (n, body) values (1, x'00')")
+        return lambda: run(f"insert into {table} (n, body) values (1, :body)", body=random_body(1, 1))
 
     async def split(ledger: Ledger, start: Callable[[], InlineDatabase]) -> None:
         db = start()

@@ -270,6 +270,28 @@ async def test_a_store_that_fails_while_a_compression_ends_does_not_block_later_
         assert (await soon(runtime.ask("c", "/compress"))).startswith("Compressed entries 1 to 4")
 
 
+async def test_a_bug_in_a_compression_leaves_no_operation_open(tmp_path, monkeypatch):
+    from holdfast.loops import compressor
+
+    def summary_request(*_):
+        raise LookupError("a bug")
+
+    async with await Process.start(tmp_path, agents(brief(summary=says("gist")))) as runtime:
+        for text in ("one", "two", "three"):
+            await soon(runtime.ask("c", text))
+        session = await the_session(runtime)
+        with monkeypatch.context() as broken:
+            broken.setattr(compressor, "summary_request", summary_request)
+            await runtime.begin_compression(session)
+
+            async def ended() -> None:
+                while await runtime.store.open_operation(session, "compress") is not None:
+                    pass
+
+            await soon(ended())
+        assert (await soon(runtime.ask("c", "/compress"))).startswith("Compressed entries 1 to 4")
+
+
 async def test_an_undo_during_a_compression_makes_it_stale_and_changes_nothing(tmp_path):
     model = brief(summaries=[stands_at(gate := Gate(), says("gist: of what is gone"))])
     async with await Process.start(tmp_path, agents(model, compressing())) as runtime:

@@ -4,7 +4,11 @@ import asyncio
 
 import pytest
 
+from holdfast.core.ids import AgentName
 from holdfast.core.journal import ToolReturned
+from holdfast.loops.agents import Agent, Agents
+from holdfast.ports.model import ToolSpec
+from holdfast.ports.tool import ToolContext, ToolOutcome
 from tests.integration.fakes import (
     Gate,
     Process,
@@ -183,9 +187,42 @@ async def test_a_tool_that_misbehaves_blocks_nothing(failing, tmp_path):
 
     model = ScriptedModel(calls("odd"), says("odd indeed"))
     async with await Process.start(tmp_path, agents(model, tools=[odd])) as runtime:
-        assert await soon(runtime.ask("c", "try")) == "odd indeed"
+        (trace,) = await settled(runtime, await runtime.send("c", "try"))
+        assert trace.reply is not None
+        assert (trace.reply.text, trace.attempt) == ("odd indeed", 1)
         expected = {"cancels itself": "unknown", "half a character": "ok"}[failing]
         assert await results(runtime, await the_session(runtime)) == [("odd", expected)]
+
+
+class Foreign:
+    """A `Tools` of somebody else, which does not keep the port's promise."""
+
+    def __init__(self, *outcomes: ToolOutcome | Exception) -> None:
+        self.outcomes = list(outcomes)
+
+    def specs(self, agent: AgentName) -> tuple[ToolSpec, ...]:
+        return ()
+
+    def is_idempotent(self, name: str) -> bool:
+        return False
+
+    async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+async def test_tools_of_somebody_else_may_return_what_cannot_be_stored_or_raise(tmp_path):
+    model = ScriptedModel(calls("any"), calls("any"), says("done"))
+    foreign = Foreign(ToolOutcome("smile \ud83d"), LookupError("a bug of theirs"))
+    who = Agents(Agent(policy=policy(), model=model, summariser=model, tools=foreign))
+    async with await Process.start(tmp_path, who) as runtime:
+        (trace,) = await settled(runtime, await runtime.send("c", "try"))
+        assert (trace.state.value, trace.attempt) == ("answered", 2)
+        told = [message.content for message in model.requests[-1] if message.role == "tool"]
+        assert told[0] == "smile ?"
+        assert "outcome of this call is unknown" in told[1], "it raised after it began, so nobody can say"
 
 
 async def test_a_tool_nobody_has_and_unusable_arguments_are_told_to_the_model(tmp_path):

@@ -14,7 +14,7 @@ from holdfast.testing.history import run_history, scratch
 from holdfast.testing.report import describe
 from holdfast.testing.workload import CHATS, FILLER, Say
 
-SEED = 7
+SEED = 53
 HOME, CLUB = CHATS[0], CHATS[1]
 LONG = FILLER * 4
 TEXTS = [
@@ -50,47 +50,49 @@ TROUBLES = (
     ModelFault(3, ModelFailure.GARBAGE, 0),
 )
 UNUSED = {
+    "claim_mailbox",  # workers claim several at a time
     "prove_write",  # asked by health checks only
     "prune",  # comes after an hour
     "open_operation",  # asked when two compressions meet
 }
 STATEMENTS_PER_TEST = 25
-STATEMENTS_MAX = 1_000
+STATEMENTS_MAX = 800
 
 
 def live(*faults):
     with scratch() as folder:
-        return run_history(SEED, folder=folder, plan=FaultPlan((*TROUBLES, *faults)), says=STORY)
+        return run_history(SEED, folder=folder, plan=FaultPlan(faults), says=STORY)
 
 
 @pytest.fixture(scope="module")
-def told():
+def calm():
     return live()
 
 
-def test_the_story_uses_nearly_every_verb(told):
+def test_the_story_uses_nearly_every_verb():
+    told = live(*TROUBLES)
     assert told.violations == ()
     passed = {point.verb for point in told.passed if isinstance(point, CrashPoint)}
-    assert {point.verb for point in points(Store, Tools)} - passed == UNUSED
-    assert told.passed["statement"] <= STATEMENTS_MAX
+    assert {point.verb for point in points(Store, Tools)} - passed <= UNUSED
 
 
-@pytest.mark.parametrize("occurrence", [1, 2, 5])
+@pytest.mark.parametrize("occurrence", [1, 3])
 @pytest.mark.parametrize("point", points(Store, Tools), ids=str)
 def test_the_process_may_die_at_any_verb(point, occurrence):
-    verdict = live(CrashAtVerb(point, occurrence, down_ms=500))
+    verdict = live(*TROUBLES, CrashAtVerb(point, occurrence, down_ms=500))
     assert describe(SEED, verdict.violations) == describe(SEED, ())
 
 
-@pytest.mark.parametrize("occurrence", [1, 2])
+@pytest.mark.parametrize("occurrence", [1, 3])
 @pytest.mark.parametrize("point", points(Store), ids=str)
 def test_any_verb_may_fail_and_its_answer_be_lost(point, occurrence):
-    verdict = live(VerbFails(point, occurrence))
+    verdict = live(*TROUBLES, VerbFails(point, occurrence))
     assert describe(SEED, verdict.violations) == describe(SEED, ())
 
 
 @pytest.mark.parametrize("first", range(1, STATEMENTS_MAX, STATEMENTS_PER_TEST))
-def test_the_process_may_die_before_any_statement(first, told):
-    for occurrence in range(first, min(first + STATEMENTS_PER_TEST, told.passed["statement"] + 1)):
+def test_the_process_may_die_before_any_statement(first, calm):
+    assert calm.passed["statement"] <= STATEMENTS_MAX
+    for occurrence in range(first, min(first + STATEMENTS_PER_TEST, calm.passed["statement"] + 1)):
         verdict = live(CrashAtStatement(occurrence, down_ms=500))
         assert describe(occurrence, verdict.violations) == describe(occurrence, ())

@@ -13,7 +13,7 @@ from holdfast.testing.faults import VerbFails
 from holdfast.testing.history import run_history, scratch
 from tests.simulation.test_crash_points import SEED, STORY
 
-OCCURRENCES = range(1, 13)
+OCCURRENCES = range(1, 11)
 
 
 def broken(verb):

@@ -171,6 +171,9 @@ class Compressor(Loop):
         finally:
             self._working.pop(errand, None)
             self._room.set()
+            for waiting in (errand.begun, errand.ended):
+                if waiting is not None and not waiting.done():  # cut off: nothing will ever come
+                    waiting.cancel()
 
     async def _carry_out(self, errand: Errand) -> Compressed:
         if not errand.insisted and self.rests(errand.session, errand.agent):
@@ -239,6 +242,10 @@ class Compressor(Loop):
                 result = Compressed("unavailable", reason=str(error))
             except HoldfastError as error:
                 result = Compressed("failed", reason=f"{error.code}: {error}")
+            except Exception as error:  # a bug of ours; it travels, and the operation does not stay open behind it
+                self._unended[operation.id] = operation, Compressed("failed", reason=type(error).__name__)
+                self._notifier.wake(Topic.COMPRESS)
+                raise
             self._remember(operation.session, result)
             if result.outcome != "done":
                 await self._end_or_keep(operation, result)

@@ -1,6 +1,7 @@
 """Watching a running turn: `/stop` and interrupting arrivals end it while the model or a tool still works."""
 
 import asyncio
+import inspect
 from collections.abc import Coroutine
 from enum import Enum
 from typing import Any, TypeVar
@@ -45,12 +46,11 @@ async def race(
         try:
             result = await entrant
         except asyncio.CancelledError:
-            if not first.done():  # nobody cancelled the race: the entrant did it to itself and would never arrive
-                first.set_exception(InvariantBroken("a part of a turn cancelled itself"))
+            # While nobody has cancelled the race, the entrant did it to itself and would never arrive.
+            _fail(first, InvariantBroken("a part of a turn cancelled itself"))
             raise
         except Exception as error:  # noqa: BLE001 - handed on to the one who waits
-            if not first.done():
-                first.set_exception(error)
+            _fail(first, error)
         else:
             if not first.done():
                 first.set_result(result)
@@ -61,3 +61,16 @@ async def race(
     finally:
         for entrant in entrants:
             entrant.cancel()
+        for coroutine in (work, watching):
+            _close_unbegun(coroutine)
+
+
+def _fail(first: asyncio.Future[Any], error: Exception) -> None:
+    if not first.done():
+        first.set_exception(error)
+
+
+def _close_unbegun(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """A coroutine whose task was cancelled before it began is nobody else's to close."""
+    if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+        coroutine.close()

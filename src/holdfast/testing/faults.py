@@ -17,8 +17,8 @@ from typing import TypeAlias, TypeVar
 from holdfast.testing.crash import CrashPoint
 
 FAULTS_PER_KIND_MAX = 4
-DOWN_MS_MAX = 6_000  # how long a crashed node stays down
-DELAY_MS_MAX = 8_000  # of a late answer, a redelivery, an overtaken message
+DOWN_MS_MAX = 3_000  # how long a crashed node stays down
+DELAY_MS_MAX = 5_000  # of a late answer, a redelivery, an overtaken message
 
 
 class ModelFailure(Enum):

@@ -24,7 +24,7 @@ from holdfast.testing.simloop import Deadlock, StepLimitReached
 from holdfast.testing.workload import Say
 from holdfast.testing.world import NODES, World, scope
 
-RECOVERY_S = 6.0  # longer than a lease and a poll
+RECOVERY_S = 4.5  # longer than a lease and a poll
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -165,5 +165,5 @@ class FakeTools:
             return ToolOutcome("unusable arguments", ok=False)
         await asyncio.sleep(rng.random() * 0.3)
         self._memory.effects[name, context.call] += 1
-        await asyncio.sleep(rng.random() * (0.3 if rng.random() < 0.9 else 8))
+        await asyncio.sleep(rng.random() * (0.3 if rng.random() < 0.9 else 6))
         return ToolOutcome(f"{name} did it")

@@ -91,7 +91,7 @@ def ack_before_commit() -> Sequence[Patch]:
     return [(SqlStore, "accept", broken)]
 
 
-@mutant("I1", "I2", budget=10)
+@mutant("I1", "I2", budget=20)
 def no_dedupe() -> Sequence[Patch]:
     """A redelivered message counts as another one."""
     honest = SqlStore.accept
@@ -102,7 +102,7 @@ def no_dedupe() -> Sequence[Patch]:
     return [(SqlStore, "accept", broken)]
 
 
-@mutant("I15", budget=10)
+@mutant("I15", budget=20)
 def depth_drift() -> Sequence[Patch]:
     """A signal counts as waiting mail."""
     return [(accept, "GROW", accept.GROW.replace("depth + :heavier", "depth + 1"))]
@@ -111,7 +111,7 @@ def depth_drift() -> Sequence[Patch]:
 # --- claims --------------------------------------------------------------------------------------------------------
 
 
-@mutant("I4", budget=40)
+@mutant("I4", budget=30)
 def no_fence() -> Sequence[Patch]:
     """A worker that slept through its lease may still write."""
 
@@ -148,7 +148,7 @@ def order() -> Sequence[Patch]:
 # --- turns ---------------------------------------------------------------------------------------------------------
 
 
-@mutant("I15", "I11", budget=40)
+@mutant("I15", "I11", budget=30)
 def split_commit() -> Sequence[Patch]:
     """The end of a turn is written in two transactions: the reply and the cursor work come second."""
 
@@ -186,7 +186,7 @@ def double_reply() -> Sequence[Patch]:
     return [(turns, "insert_reply", broken)]
 
 
-@mutant("I2", budget=150)
+@mutant("I2", budget=60)
 def resume_repeats_tool() -> Sequence[Patch]:
     """A resumed turn runs a tool again although it may have taken effect."""
 
@@ -280,7 +280,7 @@ def compress_another_session() -> Sequence[Patch]:
     return [(summaries, "commit_summary", broken)]
 
 
-@mutant("I9", budget=250)
+@mutant("I9", budget=120)
 def undo_ignored_by_summary() -> Sequence[Patch]:
     """A summary stays valid although something it covers was taken back."""
 
@@ -290,7 +290,7 @@ def undo_ignored_by_summary() -> Sequence[Patch]:
     return [(summaries, "is_voided", broken)]
 
 
-@mutant("I9", budget=20)
+@mutant("I9", budget=30)
 def stale_context() -> Sequence[Patch]:
     """A context kept in RAM is not read again after an undo or a summary."""
 

@@ -23,7 +23,7 @@ from holdfast.testing.faults import PlatformFailure
 from holdfast.testing.node import NodeDown, SimNode
 from holdfast.testing.workload import RECORDED_TURNS, Say, mark_of
 
-WAIT_S = 3.0
+WAIT_S = 2.0
 AGAIN_S_MAX = 1.5
 ATTEMPTS_MAX = 200
 

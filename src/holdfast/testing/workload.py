@@ -21,7 +21,7 @@ from holdfast.core.policy import AgentPolicy, Arrivals, RetryPolicy, TurnPolicy
 
 MARK = re.compile(r"\bm\d{2,}\b")
 FILLER = "so it goes on and on for a while about nothing in particular until it stops "
-HORIZON_MS = 9_000  # within this time everything is said
+HORIZON_MS = 6_000  # within this time everything is said
 MESSAGES = 15
 RECORDED_TURNS = 3
 
@@ -148,8 +148,8 @@ def _policy(rng: random.Random, arrivals: Arrivals) -> AgentPolicy:
             arrivals=arrivals,
             turn_attempts_max=3,
             model_attempts_max=2,
-            model_wait_ms=5_000,
-            tool_wait_ms=4_000,
+            model_wait_ms=4_000,
+            tool_wait_ms=3_500,
             steps_max=5,
             unattended_max=2,
             retry=RetryPolicy(delay_ms_base=200, delay_ms_max=1_000),
@@ -160,8 +160,8 @@ def _policy(rng: random.Random, arrivals: Arrivals) -> AgentPolicy:
             hard=0.8,
             keep=0.2,
             summary=0.3,
-            summariser_wait_ms=2_500,
-            failed_pause_ms=2_000,
+            summariser_wait_ms=2_000,
+            failed_pause_ms=1_500,
         ),
         limits=Limits(mailbox_depth_max=rng.choice((3, 6, 50)), window_ms=5_000, window_messages_max=12),
         deliveries=tuple(_deliveries(rng)),

@@ -44,8 +44,8 @@ from holdfast.testing.tasks import SimTasks
 from holdfast.testing.workload import MESSAGES, Say, policies, say
 
 NODES = 2
-LEASE_MS = 4_000
-STEPS = 1_500
+LEASE_MS = 3_000
+STEPS = 1_200
 STATEMENTS = 1_500
 MODEL_CALLS = 20
 STEPS_MAX = 30_000
