@@ -321,10 +321,13 @@ def sleeps(tree: ast.AST) -> list[str]:
     return [source.at(node, name) for node, name in found if name == "time.sleep" or node not in yields]
 
 
+MAY_SLEEP = {"tests/unit/test_sim_*.py": "inside a SimLoop a sleep jumps the virtual clock and takes no time"}
+
+
 @per_file(TESTS)
 def test_tests_never_sleep(path):
     """They wait on an event or jump the clock; asyncio.sleep(0) only lets others run."""
-    assert sleeps(source.parse(path)) == []
+    assert is_listed(path, MAY_SLEEP) or sleeps(source.parse(path)) == []
 
 
 # --- log events ----------------------------------------------------------------------------------

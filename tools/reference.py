@@ -269,8 +269,8 @@ def _route(about: dict[str, Any]) -> list[str]:
         parts.append(table(("query", "meaning"), rows))
     if "requestBody" in about:
         parts.append(f"Body: {_named(about['requestBody'])}.")
-    rows = [(status, _named(answer), answer["description"]) for status, answer in about["responses"].items()]
-    return [*parts, table(("status", "body", "meaning"), rows)]
+    answers = [(status, _named(answer), answer["description"]) for status, answer in about["responses"].items()]
+    return [*parts, table(("status", "body", "meaning"), answers)]
 
 
 def _named(holder: dict[str, Any]) -> str:
