@@ -42,7 +42,7 @@ def make_agents(
     listed: Mapping[str, AgentPolicy] | None = None,
 ) -> Agents:
     """Agents that share a model and tools. With `listed`, only those names exist."""
-    box = ToolBox()
+    box = ToolBox(AsyncTasks())
     for tool in tools:
         box.add(tool, idempotent=getattr(tool, "idempotent", False))
     speaker = model or PracticeModel()

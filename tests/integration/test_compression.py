@@ -137,15 +137,22 @@ async def test_at_the_hard_threshold_the_turn_waits_and_everything_that_arrives_
         assert [trace.state.value for trace in traces] == ["answered"] * 4
 
 
-async def test_a_turn_at_the_hard_threshold_waits_for_the_summary_that_is_already_being_made(tmp_path):
+async def test_a_turn_at_the_hard_threshold_waits_for_the_summary_that_is_already_being_made(tmp_path, monkeypatch):
     model = brief(summaries=[stands_at(gate := Gate(), says("gist: one"))])
     async with await Process.start(tmp_path, agents(model, compressing())) as runtime:
         await soon(runtime.ask("c", f"one {LONG}"))
         await soon(runtime.ask("c", f"two {LONG}"))
         await gate.arrival()
-        feed = runtime.events()
+        real, looked = runtime.store.open_operation, asyncio.Event()
+
+        async def open_operation(session, kind):
+            looked.set()  # the turn asks whether the other compression still runs
+            return await real(session, kind)
+
+        monkeypatch.setattr(runtime.store, "open_operation", open_operation)
         message = await runtime.send("c", f"three {LONG}{LONG}")
-        await happened(feed, "turn.opened")
+        await soon(looked.wait())
+        assert len(model.requests) == 2, "the third turn waits"
         gate.open()
         assert await states(runtime, message) == ["answered"]
         assert len(model.summaries_asked) == 1

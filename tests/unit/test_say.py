@@ -15,12 +15,12 @@ def test_an_idle_mailbox_says_so():
 
 
 def test_a_running_turn_is_told_with_its_phase_and_what_waits_behind_it():
-    status = Status(session=SessionId("ses_1"), depth=2, turn=3, attempt=2, phase="acting")
+    status = Status(session=SessionId("ses_1"), depth=3, turn=3, in_turn=2, attempt=2, phase="acting")
     assert say.status_text(status) == "Turn 3 is acting (attempt 2). 1 message waiting. Session: ses_1."
 
 
 def test_a_turn_that_is_being_stopped_is_told_as_such():
-    status = Status(session=SessionId("ses_1"), depth=1, turn=3, attempt=1, phase="thinking", stopping=True)
+    status = Status(session=SessionId("ses_1"), depth=1, turn=3, in_turn=1, attempt=1, phase="thinking", stopping=True)
     assert "Turn 3 is thinking (attempt 1), stopping. 0 messages waiting." in say.status_text(status)
 
 

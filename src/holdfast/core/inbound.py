@@ -163,6 +163,7 @@ class Status:
     session: SessionId | None
     depth: int
     turn: int | None
+    in_turn: int = 0  # messages that the open turn answers
     attempt: int = 0
     phase: str = "idle"
     stopping: bool = field(default=False)

@@ -11,7 +11,7 @@ def status_text(status: Status) -> str:
     else:
         running = f"Turn {status.turn} is {status.phase} (attempt {status.attempt})"
         running += ", stopping." if status.stopping else "."
-    waiting = max(0, status.depth - (1 if status.turn is not None else 0))
+    waiting = max(0, status.depth - status.in_turn)
     queued = f"{waiting} message{'s' if waiting != 1 else ''} waiting."
     return f"{running} {queued} Session: {status.session or 'none yet'}."
 

@@ -67,6 +67,7 @@ class Feed(AsyncIterator[Event]):
         self._events: deque[Event] = deque()
         self._news = asyncio.Event()
         self._overrun = False
+        self._closed = False
 
     def offer(self, event: Event) -> None:
         if self._name not in (None, event.name):
@@ -80,6 +81,8 @@ class Feed(AsyncIterator[Event]):
 
     async def __anext__(self) -> Event:
         while not self._events:
+            if self._closed:
+                raise StopAsyncIteration
             if self._overrun:
                 raise FeedOverrun(f"more than {FEED_EVENTS_MAX} events were waiting")
             self._news.clear()
@@ -91,8 +94,11 @@ class Feed(AsyncIterator[Event]):
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await self.__anext__()
-        except TimeoutError:
+        except (TimeoutError, StopAsyncIteration):
             return None
 
     def close(self) -> None:
+        """End the feed; whoever waits on it learns so."""
+        self._closed = True
+        self._news.set()
         self._bell.leave(self)

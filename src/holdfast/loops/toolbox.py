@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from holdfast.core.ids import AgentName
 from holdfast.core.journal import storable
 from holdfast.core.key import agent_name
 from holdfast.ports.model import ToolSpec
+from holdfast.ports.tasks import Tasks
 from holdfast.ports.tool import ToolContext, ToolOutcome
 
 RESULT_CHARS_MAX = 64_000
@@ -30,7 +32,9 @@ class _Tool:
 class ToolBox:
     """Implements `Tools`. Arguments are checked against the function's annotations before it runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, tasks: Tasks | None = None) -> None:
+        """With `tasks`, plain functions run in threads, so that a slow one delays nobody else."""
+        self._tasks = tasks
         self._tools: dict[str, _Tool] = {}
 
     def add(self, call: Callable[..., Any], *, name: str | None = None, idempotent: bool = False) -> None:
@@ -65,18 +69,21 @@ class ToolBox:
         values = msgspec.structs.asdict(parsed)
         if tool.wants_context:
             values["context"] = context
-        return await _run(tool, values)
+        return await self._run(tool, values)
 
-
-async def _run(tool: _Tool, values: dict[str, Any]) -> ToolOutcome:
-    try:
-        result = tool.call(**values)
-        if isinstance(result, Awaitable):
-            result = await result
-        return ToolOutcome(storable(_text(result))[:RESULT_CHARS_MAX])
-    except Exception as error:  # noqa: BLE001 - somebody else's code: its failure is the model's to hear of
-        log.warning("model.failed", task="tool", tool=tool.spec.name, why=type(error).__name__)
-        return ToolOutcome(f"{tool.spec.name} failed: {type(error).__name__}: {error}", ok=False)
+    async def _run(self, tool: _Tool, values: dict[str, Any]) -> ToolOutcome:
+        try:
+            work = partial(tool.call, **values)
+            if self._tasks is None or inspect.iscoroutinefunction(tool.call):
+                result = work()
+            else:
+                result = await self._tasks.in_thread(work)
+            if isinstance(result, Awaitable):
+                result = await result
+            return ToolOutcome(storable(_text(result))[:RESULT_CHARS_MAX])
+        except Exception as error:  # noqa: BLE001 - somebody else's code: its failure is the model's to hear of
+            log.warning("model.failed", task="tool", tool=tool.spec.name, why=type(error).__name__)
+            return ToolOutcome(f"{tool.spec.name} failed: {type(error).__name__}: {error}", ok=False)
 
 
 def _text(result: object) -> str:

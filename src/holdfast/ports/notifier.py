@@ -51,9 +51,7 @@ class Notifier(Protocol):
 
     def publish(self, event: Event) -> None: ...
 
-    def subscribe(
-        self, *, mailbox: str | None = None, message: str | None = None, name: str | None = None
-    ) -> Feed:
+    def subscribe(self, *, mailbox: str | None = None, message: str | None = None, name: str | None = None) -> Feed:
         """The events of one mailbox, about one message, of one name, or all. Who falls too far behind gets an
         error, not a gap."""
         ...

@@ -46,7 +46,8 @@ update mailbox
        ready_at = case when :heavier = 1 then coalesce(ready_at, :now) else ready_at end
  where id = :mailbox"""
 OPEN_TURN = """
-select turn.n, turn.attempt, turn.phase, turn.stop_at
+select turn.n, turn.attempt, turn.phase, turn.stop_at,
+       (select count(*) from inbound where inbound.session = turn.session and inbound.turn = turn.n)
   from session join turn on turn.session = session.id and turn.n = session.open_turn
  where session.id = :session"""
 STOP = "update turn set stop_at = :now where session = :session and n = :n and stop_at is null"
@@ -187,6 +188,7 @@ def _status(box: Box, row: Row | None) -> Status:
         attempt=row[1],
         phase=row[2],
         stopping=row[3] is not None,
+        in_turn=row[4],
     )
 
 

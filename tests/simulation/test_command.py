@@ -1,0 +1,54 @@
+"""`holdfast sim` tells the truth: 0 only when nothing was lost, and a failure small enough to be understood."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from holdfast.cli.commands import app
+from holdfast.testing.campaign import run_chunk, shrunk
+from holdfast.testing.mutants import MUTANTS
+from holdfast.testing.report import Violation
+
+
+def sim(*arguments):
+    return CliRunner().invoke(app, ["sim", *arguments])
+
+
+def test_the_digest_does_not_depend_on_the_number_of_workers():
+    alone = sim("--histories", "24", "--seed", "5", "--no-mutants", "--jobs", "1", "--json")
+    spread = sim("--histories", "24", "--seed", "5", "--no-mutants", "--jobs", "2", "--json")
+    assert (alone.exit_code, spread.exit_code) == (0, 0)
+    assert json.loads(alone.stdout) == json.loads(spread.stdout)
+    report = json.loads(alone.stdout)
+    assert (report["ok"], report["histories"], report["violations"]) == (True, 24, [])
+
+
+def test_a_broken_guarantee_is_reported_with_its_seed_and_a_small_plan():
+    with MUTANTS["order"].applied():
+        found = sim("--histories", "1", "--seed", "1", "--no-mutants", "--jobs", "1", "--json")
+    assert found.exit_code == 1
+    (violation,) = json.loads(found.stdout)["violations"]
+    assert violation["seed"] == 1
+    assert "I3" in {one["invariant"] for one in violation["violations"]}
+    assert all(part.startswith("Message") for part in violation["plan"])
+    assert len(violation["plan"]) <= 4
+
+
+def test_people_get_the_same_in_words():
+    told = sim("--histories", "2", "--no-mutants", "--jobs", "1")
+    assert told.exit_code == 0
+    assert "0 histories broke an invariant" in told.stdout
+
+
+def test_a_history_can_be_told():
+    told = sim("--replay", "11")
+    assert told.exit_code == 0
+    assert "turn.committed" in told.stdout
+    assert "every invariant holds" in told.stdout
+
+
+def test_a_sound_history_cannot_be_shrunk():
+    (verdict,) = run_chunk([11])
+    with pytest.raises(ValueError, match="does not fail"):
+        shrunk(verdict.with_violation(Violation("I1", "made up")))
