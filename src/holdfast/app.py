@@ -14,7 +14,6 @@ from holdfast.loops.attendant import Attendant
 from holdfast.loops.bell import Bell
 from holdfast.loops.compressor import Compressor
 from holdfast.loops.gateway import Gateway
-from holdfast.loops.loop import Loop
 from holdfast.loops.member import LEASE_MS, Lookout, Member, Reaper
 from holdfast.loops.supervisor import Supervisor
 from holdfast.loops.toolbox import ToolBox
@@ -74,13 +73,7 @@ def assemble(
     supervisor = None
     if serve:
         runner = TurnRunner(
-            store=store,
-            agents=agents,
-            compressor=compressor,
-            notifier=bell,
-            clock=clock,
-            entropy=entropy,
-            tasks=tasks,
+            store=store, agents=agents, compressor=compressor, notifier=bell, clock=clock, entropy=entropy, tasks=tasks
         )
         attendant = Attendant(
             store=store,
@@ -102,12 +95,9 @@ def assemble(
             tasks=tasks,
             turns_max=turns_max,
         )
-        others: tuple[Loop, ...] = (
-            compressor,
-            Reaper(store, member, bell, tasks, entropy, lease_ms=lease_ms),
-            Lookout(store, bell, tasks, entropy),
-        )
-        supervisor = Supervisor(member, worker, others, bell, tasks, sole=sole)
+        reaper = Reaper(store, member, bell, tasks, entropy, lease_ms=lease_ms)
+        lookout = Lookout(store, bell, tasks, entropy)
+        supervisor = Supervisor(member, worker, (compressor, reaper, lookout), bell, tasks, sole=sole)
     return Runtime(
         store=store,
         reader=store,

@@ -15,6 +15,7 @@ from holdfast.testing.faults import (
     PlatformFailure,
     PlatformFault,
     ProviderFault,
+    Stop,
 )
 
 POINTS = (CrashPoint("accept", "before"), CrashPoint("commit_turn", "after"))
@@ -41,7 +42,7 @@ def test_some_pauses_outlast_the_lease_and_some_do_not():
 
 def test_what_is_not_in_the_scope_is_not_broken():
     plan = [fault for seed in range(50) for fault in draw(seed, Scope(messages=0)).faults]
-    assert {type(fault) for fault in plan} == {Kill, Pause}
+    assert {type(fault) for fault in plan} == {Kill, Pause, Stop}
 
 
 def test_parts_can_be_left_out_and_the_rest_stays_in_order():

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.options import Json
-from holdfast.cli.output import is_terminal, print_heading, print_json, print_table
 
 Histories = Annotated[int, typer.Option("--histories", min=1, help="How many random histories to live through.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The seed of the first one; the others count up from it.")]
@@ -22,12 +21,24 @@ def sim(  # noqa: PLR0917 - each is an option of the command line
     replay: Replay = None,
     json: Json = False,
 ) -> None:
-    """Simulate crashes, pauses and lost answers from a seed; exit 0 only if nothing was lost and every mutant died."""
+    """Simulate crashes and see that nothing is lost.
+
+    Each history is drawn from a seed: processes die and pause, answers are lost, models fail. Exit code 0 only when
+    no invariant was broken and every mutant was seen.
+
+    \b
+    Examples:
+      holdfast sim --histories 2000 --seed 7
+      holdfast sim --replay 4711
+      holdfast sim --histories 200 --no-mutants --json
+    """
     if replay is not None:
         from holdfast.testing.story import tell
 
         verdict = tell(replay, print)
         raise typer.Exit(1 if verdict.violations else 0)
+    from holdfast.cli.output import print_json
+
     report = _run(range(seed, seed + histories), jobs, mutants=mutants)
     if json:
         print_json(report)
@@ -37,6 +48,7 @@ def sim(  # noqa: PLR0917 - each is an option of the command line
 
 
 def _run(seeds: range, jobs: int | None, *, mutants: bool) -> dict[str, object]:
+    from holdfast.cli.output import is_terminal
     from holdfast.testing.campaign import report_of, run_campaign
     from holdfast.testing.mutants import MUTANTS
 
@@ -54,6 +66,8 @@ def _run(seeds: range, jobs: int | None, *, mutants: bool) -> dict[str, object]:
 
 
 def _print(report: dict[str, object]) -> None:
+    from holdfast.cli.output import print_heading, print_table
+
     print_heading(f"{report['histories']} histories, {report['steps']} steps, digest {report['digest']}")
     crashes = report["crashes"]
     assert isinstance(crashes, dict)  # noqa: S101

@@ -53,6 +53,7 @@ TURNS_MAX = 3  # turns at a time per node: fewer than there are chats
 ROUGH_S = 30.0  # how long faults may still strike after everything was said
 REST_S = 120.0  # within this time after healing nothing is left to do
 LOOK_S = 0.5
+IDLE_LOOKS = 2
 BOOT_AGAIN_MS = 500
 DATABASE = "history.db"
 VFS = apsw.vfs_names()[0]  # the default one, named: the folder is ours, so its checks are left out
@@ -164,9 +165,10 @@ class World:
 
     async def come_to_rest(self, within_s: float) -> str | None:
         """Wait until nothing is left to do; what is left when the time is over."""
-        looks = int(within_s / LOOK_S)
-        for _ in range(looks):
-            if self.unfinished() is None:
+        idle = 0  # looks in a row; a node that was just thawed may begin something at the next step
+        for _ in range(int(within_s / LOOK_S)):
+            idle = idle + 1 if self.unfinished() is None else 0
+            if idle == IDLE_LOOKS:
                 return None
             await asyncio.sleep(LOOK_S)
         return self.unfinished()
