@@ -134,6 +134,8 @@ MAY_USE_THE_MACHINE = {
     "facade.py": "the synchronous face runs an event loop in a thread of its own",
     "machine.py": "the real Clock, Entropy and Tasks",
     "testing/*": "the simulator owns clock, chance and order, and its runner times itself",
+    "stores/postgres/database.py": "a script that lost a race waits a moment; the simulator does not run on PostgreSQL",
+    "stores/postgres/hints.py": "hints that come close together share one notification",
     "stores/sqlite/hand.py": "the only place of the engine that starts threads; the simulator runs it inline",
 }
 
