@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.errors import StoreBroken, StoreOwned, StorePathInvalid, StoreReadOnly
+from holdfast.core.errors import ConfigInvalid, StoreBroken, StoreOwned, StorePathInvalid, StoreReadOnly
 from holdfast.core.ids import AgentName
 from holdfast.core.policy import AgentPolicy
 from holdfast.loops.agents import Agent, Agents
@@ -31,6 +31,7 @@ from holdfast.stores.sqlite.writer import ThreadedDatabase
 from holdfast.stores.store import SqlStore
 
 DATABASE = "holdfast.db"
+POSTGRES = ("postgresql://", "postgres://")
 
 
 def make_agents(
@@ -131,13 +132,41 @@ async def open_runtime(
     serve: bool = True,
     on_broken: Callable[[StoreBroken], None] | None = None,
 ) -> Runtime:
-    """Open the store in the folder `data` and start working on it.
+    """Open the store and start working on it: the folder `data`, or a `postgresql://` address.
 
     With `serve=False` no loop runs and no lock is taken: messages may be accepted and everything may be read while
-    another process serves the folder.
+    another process serves. A folder is served by one process at a time, a PostgreSQL database by any number.
     """
-    folder = data_folder(Path(data))
     clock, entropy = SystemClock(), SystemEntropy()
+    on_postgres = str(data).startswith(POSTGRES)
+    if on_postgres:
+        store = await _open_postgres(str(data), entropy)
+    else:
+        store = await _open_sqlite(data_folder(Path(data)), clock, entropy, serve=serve, on_broken=on_broken)
+    runtime = assemble(
+        store,
+        agents or make_agents(),
+        clock=clock,
+        entropy=entropy,
+        tasks=AsyncTasks(),
+        serve=serve,
+        sole=not on_postgres,
+    )
+    try:
+        return await runtime.start()
+    except BaseException:
+        await store.close()  # the threads and the lock go with it
+        raise
+
+
+async def _open_sqlite(
+    folder: Path,
+    clock: Clock,
+    entropy: Entropy,
+    *,
+    serve: bool,
+    on_broken: Callable[[StoreBroken], None] | None,
+) -> SqlStore:
     lock = OwnerLock(folder) if serve else None
     if lock is not None:
         lock.acquire()
@@ -149,12 +178,16 @@ async def open_runtime(
             lock.release()
         raise
     store.lock = lock
-    runtime = assemble(store, agents or make_agents(), clock=clock, entropy=entropy, tasks=AsyncTasks(), serve=serve)
+    return store
+
+
+async def _open_postgres(address: str, entropy: Entropy) -> SqlStore:
     try:
-        return await runtime.start()
-    except BaseException:
-        await store.close()  # the threads and the lock go with it
-        raise
+        from holdfast.stores.postgres import PostgresDatabase  # noqa: PLC0415 - an extra that most do not have
+    except ModuleNotFoundError as error:
+        raise ConfigInvalid("PostgreSQL needs the extra: pip install 'holdfast[postgres]'") from error
+    database = await PostgresDatabase.open(address, entropy=entropy)
+    return await SqlStore.open(database, entropy.bits(256).to_bytes(32, "big"))
 
 
 def is_served(data: Path) -> bool:

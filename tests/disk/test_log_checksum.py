@@ -67,5 +67,5 @@ def test_every_tear_of_random_bodies_is_seen():
 
 @pytest.mark.usefixtures("_device")
 def test_some_tears_of_counting_bodies_are_not_seen():
-    """When this fails, SQLite has a better checksum and the fault model in docs/explanation/durability.md may say so."""
+    """When this fails, SQLite has a better checksum, and docs/explanation/durability.md may say so."""
     assert complaints_after_tears(counter_body) != []

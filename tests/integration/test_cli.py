@@ -118,7 +118,7 @@ def talked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 # --- help and versions -----------------------------------------------------------------------------
 
-COMMANDS = ["up", "chat", "send", "trace", "sessions", "show", "context", "compress", "audit", "health", "sim", "version"]
+COMMANDS = "up chat send trace sessions show context compress audit health sim version".split()
 
 
 def test_help_lists_every_command():

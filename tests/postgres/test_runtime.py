@@ -1,0 +1,40 @@
+"""The whole runtime on PostgreSQL: the same conversation, any number of processes on one database."""
+
+import asyncio
+import secrets
+
+import asyncpg  # type: ignore[import-untyped]
+import pytest
+
+from holdfast.app import open_runtime
+
+
+@pytest.fixture
+async def address(postgres_server):
+    """A database of its own on the test server, dropped at the end."""
+    name = f"runtime_{secrets.token_hex(8)}"
+    admin = await asyncpg.connect(postgres_server.dsn)
+    try:
+        await admin.execute(f"create database {name}")
+        yield postgres_server.dsn.replace("/postgres?", f"/{name}?")
+        await admin.execute(f"drop database {name} with (force)")
+    finally:
+        await admin.close()
+
+
+async def test_a_conversation_goes_on_in_another_process(address):
+    async with await open_runtime(address) as runtime:
+        await runtime.ask("ada", "my cat is called Byron", id="1")
+    async with await open_runtime(address) as runtime:
+        assert "Byron" in await runtime.ask("ada", "what is my cat called?", id="2")
+        [session] = await runtime.sessions(agent="main", chat="ada")
+    assert session.turns == 2
+
+
+async def test_two_runtimes_share_the_work_and_answer_everything_once(address):
+    async with await open_runtime(address) as one, await open_runtime(address) as two:
+        asked = [(one, two)[n % 2].ask(f"chat{n % 4}", f"message {n}", id=str(n)) for n in range(24)]
+        replies = await asyncio.gather(*asked)
+        sessions = await one.sessions(agent="main")
+    assert all(f"message {n}" in reply for n, reply in enumerate(replies))
+    assert sorted(session.turns for session in sessions) == [6, 6, 6, 6]
