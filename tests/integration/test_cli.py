@@ -118,7 +118,8 @@ def talked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 # --- help and versions -----------------------------------------------------------------------------
 
-COMMANDS = "up chat send trace sessions show context compress audit health sim version".split()
+COMMANDS = ["up", "chat", "send", "trace", "sessions", "show", "context", "compress", "audit", "health", "sim"]
+COMMANDS += ["version"]
 
 
 def test_help_lists_every_command():
