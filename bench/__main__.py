@@ -11,8 +11,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from bench.accept import accept_path
 from bench.work import Contestant, Holdfast, PlainAiosqlite
@@ -20,7 +22,8 @@ from bench.work import Contestant, Holdfast, PlainAiosqlite
 RESULTS = Path(__file__).parent / "results"
 HISTORIES = (100, 1_000, 10_000)
 WRITERS = (1, 64)
-ROUNDS = 3
+ROUNDS = 5
+Row: TypeAlias = dict[str, Any]
 OPERATIONS = {1: 300, 64: 1_920}
 SESSIONS = {1: 30, 64: 64}
 
@@ -39,34 +42,46 @@ async def rate(contestant: Contestant, sessions: list[str], writers: int, operat
     return each * writers / (time.perf_counter() - started)
 
 
-async def compare(folder: Path, history: int, writers: int, note: Callable[[str], None]) -> dict[str, object]:
-    """Both contestants on the same history, in alternating rounds; medians."""
-    contestants: list[Contestant] = [Holdfast(), PlainAiosqlite()]
+@dataclass(slots=True)
+class Lane:
+    """One contestant on one history, and what was measured of it."""
+
+    history: int
+    contestant: Contestant
+    rates: list[float] = field(default_factory=list)
+    written: list[int] = field(default_factory=list)
+
+
+async def compare(folder: Path, histories: Sequence[int], writers: int, note: Callable[[str], None]) -> list[Row]:
+    """Both contestants on every history, in alternating rounds, so that a noisy minute hits all of them; medians."""
     sessions = [f"s{number}" for number in range(SESSIONS[writers])]
-    for contestant in contestants:
-        note(f"preparing {contestant.name}: {len(sessions)} sessions of {history} messages")
-        place = folder / f"{contestant.name}-{history}-{writers}"
+    lanes = [Lane(history, made()) for history in histories for made in (Holdfast, PlainAiosqlite)]
+    for lane in lanes:
+        note(f"preparing {lane.contestant.name}: {len(sessions)} sessions of {lane.history} messages")
+        place = folder / f"{lane.contestant.name}-{lane.history}-{writers}"
         place.mkdir()
-        await contestant.open(place)
+        await lane.contestant.open(place)
         for session in sessions:
-            await contestant.prepare(session, history)
-    rates: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
-    written: dict[str, list[int]] = {contestant.name: [] for contestant in contestants}
+            await lane.contestant.prepare(session, lane.history)
     for turn in range(ROUNDS):
-        note(f"history {history}, {writers} writers, round {turn + 1} of {ROUNDS}")
-        for contestant in contestants:
+        note(f"{writers} writers, round {turn + 1} of {ROUNDS}")
+        for lane in lanes:
             before, count = written_bytes(), OPERATIONS[writers]
-            rates[contestant.name].append(await rate(contestant, sessions, writers, count, turn * count))
-            written[contestant.name].append((written_bytes() - before) // count)
-    for contestant in contestants:
-        await contestant.close()
-    medians = {name: statistics.median(found) for name, found in rates.items()}
+            lane.rates.append(await rate(lane.contestant, sessions, writers, count, turn * count))
+            lane.written.append((written_bytes() - before) // count)
+    for lane in lanes:
+        await lane.contestant.close()
+    return [row_of(history, writers, [lane for lane in lanes if lane.history == history]) for history in histories]
+
+
+def row_of(history: int, writers: int, lanes: Sequence[Lane]) -> Row:
+    medians = {lane.contestant.name: statistics.median(lane.rates) for lane in lanes}
     return {
         "history": history,
         "writers": writers,
         "turns_per_s": {name: round(value, 1) for name, value in medians.items()},
         "ratio": round(medians["holdfast"] / medians["aiosqlite"], 2),
-        "bytes_written_per_turn": {name: statistics.median(found) for name, found in written.items()},
+        "bytes_written_per_turn": {lane.contestant.name: statistics.median(lane.written) for lane in lanes},
     }
 
 
@@ -128,9 +143,8 @@ async def measure(quick: bool, note: Callable[[str], None]) -> dict[str, object]
         "startup": startup(),
     }
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
-        results["turns"] = [
-            await compare(Path(folder), history, writers, note) for history in histories for writers in WRITERS
-        ]
+        rows = [row for writers in WRITERS for row in await compare(Path(folder), histories, writers, note)]
+        results["turns"] = sorted(rows, key=lambda row: (row["history"], row["writers"]))
         note("the full accept path")
         results["accept_path"] = [await accept_path(Path(folder), chats, note) for chats in WRITERS]
     results["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

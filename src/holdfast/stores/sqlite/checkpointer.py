@@ -20,7 +20,7 @@ from holdfast.stores.sqlite.hand import Hand
 if TYPE_CHECKING:
     from holdfast.core.errors import HoldfastError
 
-CHECKPOINT_AFTER_S = 0.1
+CHECKPOINT_AFTER_S = 0.5  # a page that many turns touch is moved once, not once per turn
 WAL_BYTES_MAX = 64 * 1024 * 1024
 TRUNCATE_BUSY_MS = 200  # readers hold no snapshot longer than this
 TRUNCATE_AGAIN_CHECKPOINTS = 20  # a log that could not be truncated is left alone for so many checkpoints
