@@ -26,6 +26,7 @@ from holdfast.ports.entropy import Entropy
 from holdfast.ports.model import Model
 from holdfast.ports.tasks import Tasks
 from holdfast.runtime import Runtime
+from holdfast.stores.database import Database
 from holdfast.stores.sqlite.owner import OwnerLock
 from holdfast.stores.sqlite.writer import ThreadedDatabase
 from holdfast.stores.store import SqlStore
@@ -172,7 +173,7 @@ async def _open_sqlite(
         lock.acquire()
     try:
         database = ThreadedDatabase.open(folder / DATABASE, clock, shared=not serve, on_broken=on_broken)
-        store = await _Owned.open(database, entropy.bits(256).to_bytes(32, "big"))
+        store = await _store_on(database, entropy)
     except BaseException:
         if lock is not None:
             lock.release()
@@ -186,8 +187,16 @@ async def _open_postgres(address: str, entropy: Entropy) -> SqlStore:
         from holdfast.stores.postgres import PostgresDatabase  # noqa: PLC0415 - an extra that most do not have
     except ModuleNotFoundError as error:
         raise ConfigInvalid("PostgreSQL needs the extra: pip install 'holdfast[postgres]'") from error
-    database = await PostgresDatabase.open(address, entropy=entropy)
-    return await SqlStore.open(database, entropy.bits(256).to_bytes(32, "big"))
+    return await _store_on(await PostgresDatabase.open(address, entropy=entropy), entropy)
+
+
+async def _store_on(database: Database, entropy: Entropy) -> _Owned:
+    """The store over an open database, which is closed again when it cannot be read."""
+    try:
+        return await _Owned.open(database, entropy.bits(256).to_bytes(32, "big"))
+    except BaseException:
+        await database.close()
+        raise
 
 
 def is_served(data: Path) -> bool:
