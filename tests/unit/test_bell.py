@@ -152,3 +152,13 @@ async def test_a_closed_feed_hears_nothing_more_and_is_forgotten():
     assert len(await drain(other)) == 1
     other.close()
     assert bell._feeds == {}
+
+
+async def test_closing_a_feed_lets_go_of_whoever_waits_on_it():
+    bell = Bell()
+    feed = bell.subscribe()
+    waiting = asyncio.create_task(feed.next_within(SOON_MS))
+    await asyncio.sleep(0)
+    feed.close()
+    async with asyncio.timeout(SOON_MS / 10_000):
+        assert await waiting is None

@@ -1,6 +1,7 @@
 """What goes wrong around a tool is told to the model; nothing a model writes or a tool does is ever raised."""
 
 import json
+import threading
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ from holdfast.core.errors import InvalidInput, InvalidName
 from holdfast.core.ids import AgentName, Principal, SessionId
 from holdfast.core.journal import is_storable
 from holdfast.loops.toolbox import RESULT_CHARS_MAX, ToolBox
+from holdfast.machine import AsyncTasks
 from holdfast.ports.tool import ToolContext, ToolOutcome
 
 CONTEXT = ToolContext(
@@ -219,3 +221,29 @@ async def test_no_name_and_no_arguments_are_ever_raised_about(name, arguments):
     outcome = await box(add).call("add", arguments, CONTEXT)
     assert not outcome.ok
     assert is_storable(outcome.text)
+
+
+async def test_a_plain_function_runs_in_a_thread_and_delays_nobody():
+    ran_in = []
+
+    def slow() -> str:
+        ran_in.append(threading.get_ident())
+        return "done"
+
+    made = ToolBox(AsyncTasks())
+    made.add(slow)
+    assert await made.call("slow", "{}", CONTEXT) == ToolOutcome("done")
+    assert ran_in != [threading.get_ident()]
+
+
+async def test_a_coroutine_function_stays_on_the_event_loop():
+    ran_in = []
+
+    async def quick() -> str:
+        ran_in.append(threading.get_ident())
+        return "done"
+
+    made = ToolBox(AsyncTasks())
+    made.add(quick)
+    assert await made.call("quick", "{}", CONTEXT) == ToolOutcome("done")
+    assert ran_in == [threading.get_ident()]
