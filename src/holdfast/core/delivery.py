@@ -1,21 +1,55 @@
-"""Delivery: which entries become due for which provider. A unit is a range of the journal, never a copy.
+"""Delivery: which entries become due for which provider, and what becomes of an attempt.
 
-Rule 1: a unit never spans a change of place or principal (D18).
+Rule 1: a unit is a range of a stream, never a copy. It never spans a change of place or principal (D18).
 Rule 2: scheduling moves `scheduled_seq` by compare-and-set; what is beyond it is pending by definition, so no
         buffer exists that could be lost.
 Rule 3: an undone turn is passed over; a boundary schedules everything that is left.
+Rule 4: the mark moves when the provider acknowledged. What cannot be proved landed or not is uncertain, and the
+        provider is asked before anything is sent again (D20). Unreachable never parks; refused parks at once (D21).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
 
-from holdfast.core.ids import Principal, Provider
+from holdfast.core.ids import AgentName, DeliveryId, Instant, Principal, Provider, SessionId
+from holdfast.core.naming import Naming, NamingInputs, PerSession
+
+
+class Op(Enum):
+    RETAIN = "retain"  # turns of a session
+    RETRACT = "retract"  # turns that were undone after they had been sent
+    REMEMBER = "remember"  # an operation on an agent's own memory
+    ERASE = "erase"  # everything of a session, or of a person (D25)
+
+
+class DeliveryState(Enum):
+    SCHEDULED = "scheduled"
+    SENDING = "sending"
+    UNCERTAIN = "uncertain"
+    DELIVERED = "delivered"
+    PARKED = "parked"
+    DROPPED = "dropped"
+    RETRACTED = "retracted"
+
+
+OPEN = frozenset({DeliveryState.SCHEDULED, DeliveryState.SENDING, DeliveryState.UNCERTAIN})
+
+
+# --- scheduling ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryPolicy:
+    """When a provider gets the turns of an agent, and under which names."""
+
     provider: Provider
     every_turns: int = 1
+    max_wait_ms: int | None = None  # pending turns become due after this long, however few they are
+    naming: Naming = field(default_factory=PerSession)
+    turns: bool = True  # whether it takes the turns of conversations
+    memory: bool = False  # whether operations on the agent's memory are mirrored to it (R20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +103,132 @@ def due_units(pending: Sequence[TurnSpan], policy: DeliveryPolicy, *, boundary: 
                 )
             )
     return tuple(units)
+
+
+# --- what a provider is handed -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One thing said. `speaker` is a principal, or the agent's name where the role is assistant."""
+
+    role: str  # user, assistant
+    speaker: str
+    text: str
+    at: Instant
+    seq: int
+    message: str = ""  # the sender's id of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidTurn:
+    n: int
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryNote:
+    """One operation on an agent's memory (R20)."""
+
+    seq: int
+    target: str  # memory, user
+    op: str  # add, replace, remove
+    text: str  # what holds now; empty for remove
+    old_text: str = ""  # what held before, for replace and remove
+    subject: str = ""
+    at: Instant = Instant(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """Whom or what to erase: a session, or everything that a principal said to the agent."""
+
+    agent: AgentName
+    session: SessionId | None = None
+    principal: Principal | None = None
+    places: tuple[str, ...] = ()  # every place that the provider was sent anything of it
+    deliveries: tuple[DeliveryId, ...] = ()  # every unit it was sent of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parcel:
+    """One delivery with its words, rendered from the journal. The same for every attempt, but for `attempt`.
+
+    `id` is the idempotency key: permanent, unique per provider, never reused for other words.
+    RETAIN: `turns` are the unit's turns. RETRACT: `of` is the id of the unit, `gone` its turns that were taken back,
+    and `turns` those of the unit that remain. REMEMBER: `note`. ERASE: `erasure`.
+    """
+
+    id: DeliveryId
+    op: Op
+    provider: Provider
+    place: str
+    naming: NamingInputs
+    turns: tuple[SaidTurn, ...] = ()
+    of: DeliveryId | None = None
+    gone: tuple[int, ...] = ()
+    note: MemoryNote | None = None
+    erasure: Erasure | None = None
+    attempt: int = 1
+    sent_at: Instant = Instant(0)  # when the newest attempt began
+
+    @property
+    def session(self) -> SessionId:
+        return self.naming.session
+
+    @property
+    def principal(self) -> Principal:
+        return self.naming.principal
+
+    @property
+    def from_turn(self) -> int:
+        return self.turns[0].n if self.turns else 0
+
+    @property
+    def through_turn(self) -> int:
+        return self.turns[-1].n if self.turns else 0
+
+
+# --- what came of it -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The provider acknowledged that it has the words, in a way that cannot be taken back by a crash of its own."""
+
+    receipt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The provider will never take it as it is; nothing of it landed."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """Nothing landed, and the reason is not the words: it is tried again, however long that takes.
+
+    `suspect` says that the provider answered with a fault that may be about these very words.
+    """
+
+    reason: str
+    retry_after_ms: int | None = None
+    suspect: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Uncertain:
+    """It may have landed. Nothing is sent again before the provider has been asked."""
+
+    reason: str
+
+
+Outcome: TypeAlias = Delivered | Refused | Unreachable | Uncertain
+
+
+class Landing(Enum):
+    LANDED = "landed"
+    ABSENT = "absent"  # counts only after the provider's quiet period since the attempt
+    POSSIBLE = "possible"  # nobody can say

@@ -71,6 +71,22 @@ class SessionMoved(HoldfastError):
     hint = "Read the session again and repeat the call with the new expected sequence."
 
 
+class ProviderFailed(HoldfastError):
+    """A memory provider gave no usable answer; the turn goes on without it."""
+
+    code = "provider_failed"
+    remedy = Remedy.RETRY
+    hint = "Look at `holdfast deliveries` and at the provider. Nothing is lost: deliveries wait for it."
+
+
+class LaneLost(HoldfastError):
+    """A younger claim holds the lane, so this courier's result is void."""
+
+    code = "lane_lost"
+    remedy = Remedy.RETRY
+    hint = "No action is needed: the younger claim asks the provider what has landed."
+
+
 class ModelFailed(HoldfastError):
     """The model gave no usable answer."""
 
@@ -147,6 +163,21 @@ class AgentNotFound(HoldfastError):
     code = "agent_not_found"
     remedy = Remedy.CORRECT
     hint = "Use one of the configured agents, or add this one to the configuration."
+
+
+class DeliveryNotFound(HoldfastError):
+    """There is no such delivery."""
+
+    code = "delivery_not_found"
+    remedy = Remedy.CORRECT
+    hint = "List them with `holdfast deliveries`."
+
+
+class MemoryWriteBlocked(InvalidInput):
+    """The text cannot be kept in memory: it has invisible characters or pretends to be something it is not."""
+
+    code = "memory_write_blocked"
+    hint = "Write it in plain words, without invisible characters and without role markers or memory tags."
 
 
 class SessionLive(HoldfastError):

@@ -1,0 +1,109 @@
+"""An agent's own memory: short notes in two targets, changed by operations that are kept for ever.
+
+Rule 1: the truth is the sequence of operations; MEMORY.md and USER.md are projections of it.
+Rule 2: a batch is applied as a whole or not at all, judged by the size it would leave behind.
+Rule 3: the same origin is applied once, whoever repeats it.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from holdfast.core.delivery import DeliveryPolicy
+from holdfast.core.ids import AgentName, Instant, Principal
+
+DELIMITER = "\n§\n"  # between entries of a file, as Hermes writes them
+
+
+class Target(Enum):
+    MEMORY = "memory"  # what the agent knows about its work
+    USER = "user"  # what it knows about the person
+
+
+class MemoryVerb(Enum):
+    ADD = "add"
+    REPLACE = "replace"
+    REMOVE = "remove"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """In characters, delimiters included; Hermes' own limits by default."""
+
+    memory_chars: int = 2_200
+    user_chars: int = 1_375
+
+    def of(self, target: Target) -> int:
+        return self.memory_chars if target is Target.MEMORY else self.user_chars
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryEntry:
+    """A note that holds now. `seq` is the operation that wrote it, and its version."""
+
+    seq: int
+    target: Target
+    text: str
+    at: Instant
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """All notes about one subject (empty for the agent itself), oldest first."""
+
+    agent: AgentName
+    subject: str
+    entries: tuple[MemoryEntry, ...] = ()
+    head: int = 0  # the newest operation
+
+    def of(self, target: Target) -> tuple[MemoryEntry, ...]:
+        return tuple(entry for entry in self.entries if entry.target is target)
+
+    def used_chars(self, target: Target) -> int:
+        return len(DELIMITER.join(entry.text for entry in self.of(target)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One wish. `old` is a unique part of the entry to replace or remove; `version` names it exactly instead."""
+
+    verb: MemoryVerb
+    target: Target
+    text: str = ""
+    old: str = ""
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryBatch:
+    agent: AgentName
+    subject: str
+    origin: str  # unique: a repeated origin changes nothing and gets the first result
+    changes: tuple[Change, ...]
+    by: str = "model"  # model, extraction, edit, import, user
+    principal: Principal = Principal("")
+    capacity: Capacity = field(default_factory=Capacity)
+    policies: tuple[DeliveryPolicy, ...] = ()  # whom the operations are mirrored to
+    add_only: bool = False  # from stale history: nothing that exists may be changed (R33)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What is durable now. `seqs` has one number per change, 0 for one that found its text there already."""
+
+    seqs: tuple[int, ...]
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplied:
+    """Nothing was changed. `code` is stable: over_capacity, no_match, ambiguous, blocked, stale, empty."""
+
+    code: str
+    reason: str
+    memory: Memory
+    position: int = 0  # the change that could not be made
+
+
+MemoryOutcome: TypeAlias = Applied | NotApplied
