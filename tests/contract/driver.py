@@ -20,6 +20,7 @@ from holdfast.core.inbound import Accepted, AcceptOutcome, Arrival, Limits, kind
 from holdfast.core.journal import AnyBody, AssistantSaid, ToolCall, ToolReturned, ToolStarted, UserSaid
 from holdfast.core.key import Address
 from holdfast.core.mailbox import Claim
+from holdfast.core.naming import PerAddress
 from holdfast.core.session import CommandDone, CommandRun
 from holdfast.core.turn import Reply, Step, Turn, TurnCommit, TurnEvent, TurnOpening, TurnRecord, Usage
 from holdfast.ports.store import Committed
@@ -209,7 +210,7 @@ def address_of(chat: str, agent: str = "fern") -> str:
 
 
 def retain(provider: str = "mem", *, every_turns: int = 1) -> DeliveryPolicy:
-    return DeliveryPolicy(provider=Provider(provider), every_turns=every_turns)
+    return DeliveryPolicy(provider=Provider(provider), every_turns=every_turns, naming=PerAddress())
 
 
 def tool_step(call: str = "c1") -> Step:

@@ -61,7 +61,16 @@ class TurnSpan:
     last_seq: int
     place: str
     principal: Principal
+    title: str | None = None
     undone: bool = False
+
+    def joins(self, last: "TurnSpan") -> bool:
+        """Whether one unit may hold both: nothing that names are made of changed between them (D18)."""
+        return self.n == last.n + 1 and (self.place, self.principal, self.title) == (
+            last.place,
+            last.principal,
+            last.title,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,30 +88,24 @@ def due_units(pending: Sequence[TurnSpan], policy: DeliveryPolicy, *, boundary: 
     counted = [span for span in pending if not span.undone]
     if not counted or (len(counted) < policy.every_turns and not boundary):
         return ()
-    units: list[Unit] = []
+    runs: list[list[TurnSpan]] = []
     for span in counted:
-        last = units[-1] if units else None
-        if last and (last.place, last.principal) == (span.place, span.principal) and last.through_turn == span.n - 1:
-            units[-1] = Unit(
-                from_turn=last.from_turn,
-                through_turn=span.n,
-                from_seq=last.from_seq,
-                through_seq=span.last_seq,
-                place=span.place,
-                principal=span.principal,
-            )
+        if runs and span.joins(runs[-1][-1]):
+            runs[-1].append(span)
         else:
-            units.append(
-                Unit(
-                    from_turn=span.n,
-                    through_turn=span.n,
-                    from_seq=span.first_seq,
-                    through_seq=span.last_seq,
-                    place=span.place,
-                    principal=span.principal,
-                )
-            )
-    return tuple(units)
+            runs.append([span])
+    return tuple(_unit(run) for run in runs)
+
+
+def _unit(run: Sequence[TurnSpan]) -> Unit:
+    return Unit(
+        from_turn=run[0].n,
+        through_turn=run[-1].n,
+        from_seq=run[0].first_seq,
+        through_seq=run[-1].last_seq,
+        place=run[0].place,
+        principal=run[0].principal,
+    )
 
 
 # --- what a provider is handed -----------------------------------------------------------------------

@@ -45,3 +45,14 @@ class PerSession:
 
     def memory_place(self, agent: AgentName, subject: str) -> str:
         return f"memory:{agent}:{subject}"
+
+
+@dataclass(frozen=True, slots=True)
+class PerAddress:
+    """One place per chat, whatever session is live in it (R18); per session for writers without a mailbox."""
+
+    def place(self, inputs: NamingInputs) -> str:
+        return inputs.address or inputs.session
+
+    def memory_place(self, agent: AgentName, subject: str) -> str:
+        return f"memory:{agent}:{subject}"

@@ -11,8 +11,9 @@ from typing import Protocol
 
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
-from holdfast.core.ids import Instant, MessageId, NodeId, OperationId, SessionId
+from holdfast.core.ids import DeliveryId, Instant, MessageId, NodeId, OperationId, SessionId
 from holdfast.core.inbound import AcceptOutcome, Arrival, Limits
+from holdfast.core.lane import LaneClaim, LaneKey, Settlement
 from holdfast.core.mailbox import Claim, Mail
 from holdfast.core.session import CommandDone, CommandRun
 from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, TurnRecord
@@ -104,6 +105,36 @@ class Store(Protocol):
 
     async def record_turn(self, record: TurnRecord) -> Recorded:
         """A whole turn from a writer without a mailbox, idempotent by its key."""
+        ...
+
+    # --- lanes
+    async def claim_lanes(
+        self, node: NodeId, key: LaneKey, *, name: str = "", lanes: int = 1, units: int = 1, renderer: str = ""
+    ) -> tuple[LaneClaim, ...]:
+        """Take free lanes of one provider whose heads are due, each with its first deliveries, rendered.
+
+        Asked again under the same name, after an answer that was lost, the store gives the same lanes.
+        """
+        ...
+
+    async def settle_lanes(self, settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> None:
+        """Make the outcomes of one call durable and give the lanes back. Raises `LaneLost`."""
+        ...
+
+    async def schedule_overdue(self, *, limit: int) -> int:
+        """Make due what has waited longer than its provider may wait; how many cursors moved."""
+        ...
+
+    async def replay_delivery(self, delivery: DeliveryId) -> str:
+        """Put a parked delivery back on its lane, late; its state now. Raises `DeliveryNotFound`, `InvalidInput`."""
+        ...
+
+    async def next_due(self, keys: Sequence[LaneKey]) -> tuple[Instant | None, ...]:
+        """When each provider's next free lane is due."""
+        ...
+
+    async def lane_keys(self) -> tuple[LaneKey, ...]:
+        """Whose lanes have work, configured or not."""
         ...
 
     # --- sessions

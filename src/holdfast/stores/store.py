@@ -10,8 +10,9 @@ from typing import Self
 from holdfast.core.audit import SessionFacts
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
-from holdfast.core.ids import Instant, MessageId, NodeId, OperationId, SessionId
+from holdfast.core.ids import DeliveryId, Instant, MessageId, NodeId, OperationId, SessionId
 from holdfast.core.inbound import AcceptOutcome, Arrival, Limits
+from holdfast.core.lane import LaneClaim, LaneKey, Settlement
 from holdfast.core.mailbox import Claim, Mail
 from holdfast.core.session import CommandDone, CommandRun, Session
 from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, TurnRecord
@@ -22,14 +23,17 @@ from holdfast.stores.verbs import (
     accept,
     commands,
     contexts,
+    cursors,
     mail,
     nodes,
     questions,
     record,
+    settle,
     summaries,
     turns,
     upkeep,
 )
+from holdfast.stores.verbs import lanes as lanes_
 
 CONTEXTS_KEPT = 1_024
 ENTRIES_KEPT_MAX = 2_000  # a longer tail is read again rather than held
@@ -101,6 +105,30 @@ class SqlStore:
 
     async def record_turn(self, record_: TurnRecord) -> Recorded:
         return await self._db.write("record_turn", lambda: record.record_turn(record_))
+
+    # --- lanes
+
+    async def claim_lanes(
+        self, node: NodeId, key: LaneKey, *, name: str = "", lanes: int = 1, units: int = 1, renderer: str = ""
+    ) -> tuple[LaneClaim, ...]:
+        return await self._db.write(
+            "claim_lanes", lambda: lanes_.claim_lanes(node, key, name, lanes=lanes, units=units, renderer=renderer)
+        )
+
+    async def settle_lanes(self, settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> None:
+        await self._db.write("settle_lanes", lambda: settle.settle_lanes(settled))
+
+    async def schedule_overdue(self, *, limit: int) -> int:
+        return await self._db.write("schedule_overdue", lambda: cursors.schedule_overdue(limit))
+
+    async def replay_delivery(self, delivery: DeliveryId) -> str:
+        return await self._db.write("replay_delivery", lambda: settle.replay_delivery(delivery))
+
+    async def next_due(self, keys: Sequence[LaneKey]) -> tuple[Instant | None, ...]:
+        return await self._db.read("next_due", lambda: lanes_.next_due(keys))
+
+    async def lane_keys(self) -> tuple[LaneKey, ...]:
+        return await self._db.read("lane_keys", lanes_.lane_keys)
 
     # --- sessions, operations, summaries
 

@@ -163,7 +163,7 @@ def split_commit() -> Sequence[Patch]:
                 session=turn.session,
                 turn=turn.n,
             )
-        yield from cursors.schedule(turn.session, commit.policies, start=turn.first_seq - 1)
+        yield from cursors.schedule(turn.session, claim.agent, commit.policies, start=turn.first_seq - 1)
 
     async def broken(store: SqlStore, claim: Claim, turn: Turn, commit: TurnCommit) -> Committed:
         first = replace(commit, replies=(), policies=())
@@ -308,9 +308,9 @@ def lose_cursor_work() -> Sequence[Patch]:
     """Now and then the end of a turn schedules nothing, and the cursor is moved past it later."""
     honest = cursors.schedule
 
-    def broken(session: SessionId, policies: Sequence[DeliveryPolicy], *, start: int) -> Script[None]:
+    def broken(*what: Any, start: int, **more: Any) -> Script[None]:  # noqa: ANN401
         if start % 3:
-            yield from honest(session, policies, start=start)
+            yield from honest(*what, start=start, **more)
 
     return [(turns, "schedule", broken)]
 

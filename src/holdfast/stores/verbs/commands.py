@@ -120,7 +120,7 @@ def _new(claim: Claim, run_: CommandRun, live: Live | None) -> Script[CommandDon
     if live is not None and live.last_seq == 0:
         return CommandDone(live.id, say.new_text(live.id, had_one=False))
     if live is not None:
-        yield from schedule_tail(live.id)
+        yield from schedule_tail(live.id, run_.policies)
         yield from run(CLOSE, session=live.id, reason="new")
     yield from new_session(claim, run_.new_session, run_.principal)
     return CommandDone(run_.new_session, say.new_text(run_.new_session, had_one=True), switched=True)
@@ -154,24 +154,24 @@ def _resume(claim: Claim, run_: CommandRun, live: Live | None) -> Script[Command
     found, title, state = SessionId(target[0]), target[1], target[2]
     if found == here:
         return CommandDone(found, say.resumed_text(found, title, epoch=1))
-    if not (yield from _is_freed(found)):
+    if not (yield from _is_freed(found, run_)):
         return CommandDone(here, say.live_elsewhere_text(wanted))
     if here is not None:
-        yield from schedule_tail(here)
+        yield from schedule_tail(here, run_.policies)
     reopened = yield from one(REOPEN, session=found, mailbox=claim.mailbox)
     yield from go_live(claim, found)
     epoch = reopened[0] if reopened and state == "closed" else 1
     return CommandDone(found, say.resumed_text(found, title, epoch=epoch), switched=True)
 
 
-def _is_freed(session: SessionId) -> Script[bool]:
+def _is_freed(session: SessionId, run_: CommandRun) -> Script[bool]:
     """Take the session from the mailbox it is live in, if that is idle; judged by the row that is changed."""
     elsewhere = yield from one(WHERE_LIVE, session=session)
     if elsewhere is None:
         return True
     if (yield from one(LEAVE_OTHER, mailbox=elsewhere[0], session=session)) is None:
         return False
-    yield from schedule_tail(session)
+    yield from schedule_tail(session, run_.policies)
     return True
 
 
@@ -179,7 +179,7 @@ def _branch(claim: Claim, run_: CommandRun, live: Live | None) -> Script[Command
     if live is None:
         return CommandDone(None, say.NO_SESSION)
     child, title = run_.new_session, clean_title(run_.command.argument) or None
-    yield from schedule_tail(live.id)
+    yield from schedule_tail(live.id, run_.policies)
     yield from run(
         BRANCH,
         child=child,

@@ -2,15 +2,18 @@
 
 from holdfast.core.context import calibrate
 from holdfast.core.errors import InvalidInput, SessionLive, SessionMoved, SessionNotFound
+from holdfast.core.ids import AgentName, SessionId
 from holdfast.core.key import agent_name, check_part
+from holdfast.core.naming import NamingInputs
 from holdfast.core.session import Purpose
 from holdfast.core.turn import Recorded, TurnRecord
 from holdfast.stores.script import Row, Script, one, run
-from holdfast.stores.verbs.cursors import schedule
+from holdfast.stores.verbs.cursors import places_of, schedule
 from holdfast.stores.verbs.journal import append
 
 SESSION = """
-select last_seq, turns, token_ratio, state, purpose, agent from session where id = :session /*lock*/"""
+select last_seq, turns, token_ratio, state, purpose, agent, title, parent_id from session
+ where id = :session /*lock*/"""
 NEW_SESSION = """
 insert into session (id, agent, mailbox, principal, purpose, parent_id, state, last_seq, committed_seq, turns,
                      summaries, opened_at, active_at)
@@ -23,9 +26,9 @@ select (select n from turn where session = :session and key = :key),
        (select id from mailbox where session_id = :session)"""
 NEW_TURN = """
 insert into turn (session, n, key, phase, attempt, fence, lease_fence, mailbox, place, principal, first_seq,
-                  last_seq, tokens_in, tokens_out, opened_at, closed_at)
+                  last_seq, tokens_in, tokens_out, title, places, opened_at, closed_at)
 values (:session, :n, :key, 'committed', 1, 0, 0, null, :place, :principal, :first_seq,
-        :last_seq, :tokens_in, :tokens_out, :now, :now)"""
+        :last_seq, :tokens_in, :tokens_out, :title, :places, :now, :now)"""
 ADVANCE = """
 update session
    set last_seq = :last_seq, committed_seq = :last_seq, turns = :n, token_ratio = :ratio, active_at = :now
@@ -34,7 +37,8 @@ update session
 
 def record_turn(record: TurnRecord) -> Script[Recorded]:
     _check(record)
-    last_seq, turns, ratio, _, purpose, _ = yield from _session(record)
+    last_seq, turns, ratio, _, purpose, _, title, parent = yield from _session(record)
+    policies = record.policies if purpose == Purpose.CONVERSATION.value else ()
     known = yield from one(KNOWN, session=record.session, key=record.key)
     known_n, known_seq, live_in = known or (None, None, None)
     if known_n is not None:
@@ -47,6 +51,7 @@ def record_turn(record: TurnRecord) -> Script[Recorded]:
         )
     n = turns + 1
     end = yield from append(record.session, n, last_seq, record.entries)
+    places = places_of(policies, _naming(record, title, parent))
     yield from run(
         NEW_TURN,
         session=record.session,
@@ -58,14 +63,27 @@ def record_turn(record: TurnRecord) -> Script[Recorded]:
         last_seq=end,
         tokens_in=record.usage.tokens_in,
         tokens_out=record.usage.tokens_out,
+        title=title,
+        places=places,
     )
     ratio = calibrate(ratio, record.usage.tokens_in, record.usage.estimated_in)
     moved = yield from one(ADVANCE, session=record.session, n=n, last_seq=end, expected=last_seq, ratio=ratio)
     if moved is None:
         raise SessionMoved(f"{record.session} moved while turn {n} was written", session=record.session)
-    if purpose == Purpose.CONVERSATION.value:
-        yield from schedule(record.session, record.policies, start=last_seq)
+    newest = (n, last_seq + 1, end, record.place, record.principal, title, places)
+    yield from schedule(record.session, AgentName(record.agent), policies, start=last_seq, newest=newest)
     return Recorded(record.session, n, end, repeated=False)
+
+
+def _naming(record: TurnRecord, title: str | None, parent: str | None) -> NamingInputs:
+    return NamingInputs(
+        agent=AgentName(record.agent),
+        session=record.session,
+        principal=record.principal,
+        address=record.place,
+        parent=SessionId(parent) if parent else None,
+        title=title,
+    )
 
 
 def _check(record: TurnRecord) -> None:

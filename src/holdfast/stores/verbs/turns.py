@@ -9,6 +9,7 @@ from holdfast.core.ids import Instant, MessageId, Principal, SessionId
 from holdfast.core.inbound import MessageState
 from holdfast.core.journal import Observed
 from holdfast.core.mailbox import Claim
+from holdfast.core.naming import NamingInputs
 from holdfast.core.turn import (
     CLOSED,
     MESSAGE_STATES,
@@ -22,13 +23,14 @@ from holdfast.core.turn import (
 )
 from holdfast.ports.store import Committed
 from holdfast.stores.script import Row, Script, many, one, plain, rows, run
-from holdfast.stores.verbs.cursors import schedule
+from holdfast.stores.verbs.cursors import places_of, schedule
 from holdfast.stores.verbs.fence import Held, hold, lighten
 from holdfast.stores.verbs.journal import append
 from holdfast.stores.verbs.reply import insert_reply
 from holdfast.stores.verbs.sessions import new_session, undo_turns
 
-SESSION = "select last_seq, turns, open_turn, token_ratio from session where id = :session /*lock*/"
+SESSION = """
+select last_seq, turns, open_turn, token_ratio, title, parent_id from session where id = :session /*lock*/"""
 NEW_TURN = """
 insert into turn (session, n, key, phase, attempt, fence, lease_fence, mailbox, place, principal, first_seq, last_seq,
                   opened_at)
@@ -56,7 +58,8 @@ WRITER = "select fence from entry where session = :session and seq = :seq"
 CLOSE_TURN = """
 update turn
    set phase = :phase, last_seq = :last_seq, closed_at = :now, tokens_in = :tokens_in, tokens_out = :tokens_out,
-       reason = :reason, fence = :fence, lease_fence = (select fence from mailbox where id = :mailbox)
+       reason = :reason, fence = :fence, lease_fence = (select fence from mailbox where id = :mailbox),
+       title = :title, places = :places
  where session = :session and n = :n"""
 FINISH_MESSAGES = """
 update inbound set state = :state, reason = :reason
@@ -75,7 +78,7 @@ update session set last_seq = :last_seq, committed_seq = :last_seq, active_at = 
 
 def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn]:
     held = yield from hold(claim)
-    last_seq, turns, already, _ = yield from live_session(claim, held, opening.session, opening.principal)
+    last_seq, turns, already, *_ = yield from live_session(claim, held, opening.session, opening.principal)
     if already is not None:
         return (yield from _repeated_opening(claim, opening, already))
     if opening.retry:
@@ -205,6 +208,7 @@ def commit_turn(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[Committe
     phase = advance(current.phase, commit.event)
     reason = plain(commit.reason)
     last_seq = yield from append(turn.session, turn.n, row[0], commit.entries, claim)
+    title, places = row[4], places_of(commit.policies, _naming(claim, turn, row))
     yield from run(
         CLOSE_TURN,
         session=turn.session,
@@ -216,6 +220,8 @@ def commit_turn(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[Committe
         reason=reason,
         fence=claim.fence,
         mailbox=claim.mailbox,
+        title=title,
+        places=places,
     )
     finished = yield from rows(FINISH_MESSAGES, mailbox=claim.mailbox, state=MESSAGE_STATES[phase].value, reason=reason)
     channel = finished[-1][1] if finished else "http"
@@ -232,8 +238,20 @@ def commit_turn(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[Committe
     ratio = calibrate(row[3], commit.usage.tokens_in, commit.usage.estimated_in)
     yield from run(CLOSED_SESSION, session=turn.session, last_seq=last_seq, ratio=ratio)
     yield from lighten(claim, len(finished))
-    yield from schedule(turn.session, commit.policies, start=turn.first_seq - 1)
+    newest = (turn.n, turn.first_seq, last_seq, claim.address, turn.principal, title, places)
+    yield from schedule(turn.session, claim.agent, commit.policies, start=turn.first_seq - 1, newest=newest)
     return Committed(held.depth - len(finished))
+
+
+def _naming(claim: Claim, turn: Turn, row: Row) -> NamingInputs:
+    return NamingInputs(
+        agent=claim.agent,
+        session=turn.session,
+        principal=turn.principal,
+        address=claim.address,
+        parent=SessionId(row[5]) if row[5] else None,
+        title=row[4],
+    )
 
 
 def _repeated_commit(claim: Claim, turn: Turn, held: Held) -> Script[Committed]:

@@ -1,0 +1,169 @@
+"""Lanes: what a courier holds, and what it decides after each attempt. Values in, values out.
+
+Rule 1: only the head of a lane may be in doubt, and while it is, nothing behind it is sent.
+Rule 2: an absent delivery is sent again only after the provider's quiet period since the attempt (D20).
+Rule 3: unreachable never parks, however long it lasts; refused parks at once; doubt parks after a long wait, and only
+        while the provider is well (D21). A unit on which a well provider fails again and again is parked too, so
+        that one bad turn never blocks its lane for ever.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from holdfast.core.delivery import (
+    Delivered,
+    DeliveryState,
+    Landing,
+    Outcome,
+    Parcel,
+    Refused,
+    Uncertain,
+    Unreachable,
+)
+from holdfast.core.ids import AgentName, NodeId, Provider
+from holdfast.core.policy import RetryPolicy
+
+REASON_CHARS_MAX = 400
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LaneKey:
+    """All lanes of one provider of one agent."""
+
+    agent: AgentName
+    provider: Provider
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """A parcel as it stands on its lane. Durations are judged by the store's clock."""
+
+    n: int
+    parcel: Parcel
+    ask: bool  # an earlier attempt may have landed: ask before sending
+    quiet_for_ms: int = 0  # since the newest attempt began
+    failing_for_ms: int = 0
+    uncertain_for_ms: int = 0
+    suspect: int = 0  # how often the provider failed in a way that may be about these words
+    late: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneClaim:
+    key: LaneKey
+    place: str
+    fence: int
+    node: NodeId
+    packages: tuple[Package, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """What becomes of one package; the store makes it durable."""
+
+    n: int
+    state: DeliveryState
+    delay_ms: int = 0
+    receipt: str | None = None
+    reason: str | None = None
+    suspect: bool = False
+    failing: bool = False
+    again: bool = False  # proved absent: the next attempt is a first one and may render anew
+    untried: bool = False  # nothing was sent; the attempt is given back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CourierPolicy:
+    retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(delay_ms_base=1_000, delay_ms_max=300_000))
+    uncertain_wait_ms: int = 3_600_000
+    suspects_max: int = 8
+    poison_wait_ms: int = 3_600_000  # without better evidence that the provider is well otherwise
+    call_wait_ms: int = 120_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wellness:
+    """What is known of the provider beside this package."""
+
+    healthy: bool = False  # it says so itself
+    delivered_since: bool = False  # something else was delivered since this package began to fail
+
+
+UNKNOWN = Wellness()
+
+
+def settle(package: Package, outcome: Outcome, policy: CourierPolicy, chance: float, known: Wellness) -> Settlement:
+    """After an attempt."""
+    delay_ms = policy.retry.delay_ms(package.parcel.attempt, chance)
+    match outcome:
+        case Delivered(receipt):
+            return Settlement(n=package.n, state=DeliveryState.DELIVERED, receipt=_short(receipt))
+        case Refused(reason):
+            return Settlement(n=package.n, state=DeliveryState.PARKED, reason=_short(reason))
+        case Uncertain(reason):
+            return Settlement(n=package.n, state=DeliveryState.UNCERTAIN, reason=_short(reason), delay_ms=delay_ms)
+        case Unreachable(reason, retry_after_ms, suspect):
+            if suspect and is_poison(package, policy, known):
+                why = f"the provider fails on this one each time, while it takes others: {reason}"
+                return Settlement(n=package.n, state=DeliveryState.PARKED, reason=_short(why))
+            return Settlement(
+                n=package.n,
+                state=DeliveryState.SCHEDULED,
+                reason=_short(reason),
+                delay_ms=max(delay_ms, retry_after_ms or 0),
+                suspect=suspect,
+                failing=True,
+            )
+
+
+def is_poison(package: Package, policy: CourierPolicy, known: Wellness) -> bool:
+    """Whether the words, and not the provider, are to blame."""
+    if package.suspect + 1 < policy.suspects_max:
+        return False
+    return known.delivered_since or (known.healthy and package.failing_for_ms >= policy.poison_wait_ms)
+
+
+def may_park(package: Package, policy: CourierPolicy) -> bool:
+    """Whether it is time to ask the provider how it is, before something is parked."""
+    return package.suspect + 1 >= policy.suspects_max or package.uncertain_for_ms >= policy.uncertain_wait_ms
+
+
+def after_asking(
+    package: Package, landing: Landing, policy: CourierPolicy, *, quiet_ms: int, chance: float, known: Wellness
+) -> Settlement:
+    """After the provider was asked whether an earlier attempt landed."""
+    waited = package.quiet_for_ms
+    if landing is Landing.LANDED:
+        return Settlement(n=package.n, state=DeliveryState.DELIVERED, receipt="found at the provider")
+    if landing is Landing.ABSENT and waited >= quiet_ms:
+        return Settlement(n=package.n, state=DeliveryState.SCHEDULED, again=True)
+    if landing is Landing.ABSENT:
+        why = "not there, but an attempt that was cut off may still arrive"
+        return Settlement(n=package.n, state=DeliveryState.UNCERTAIN, reason=why, delay_ms=quiet_ms - waited)
+    if known.healthy and package.uncertain_for_ms >= policy.uncertain_wait_ms:
+        return Settlement(n=package.n, state=DeliveryState.PARKED, reason="nobody can say whether it landed")
+    delay_ms = policy.retry.delay_ms(package.parcel.attempt, chance)
+    why = "the provider cannot say yet whether it landed"
+    return Settlement(n=package.n, state=DeliveryState.UNCERTAIN, reason=why, delay_ms=delay_ms)
+
+
+def settle_all(
+    packages: Sequence[Package], outcomes: Sequence[Outcome], policy: CourierPolicy, chance: float, known: Wellness
+) -> list[Settlement]:
+    """After one call for several packages of one lane: nothing behind a failure counts as tried."""
+    settled: list[Settlement] = []
+    for package, outcome in zip(packages, outcomes, strict=True):
+        if settled and _stops(settled[-1]):
+            settled.append(Settlement(n=package.n, state=DeliveryState.SCHEDULED, untried=True))
+        else:
+            settled.append(settle(package, outcome, policy, chance, known))
+    return settled
+
+
+def _stops(last: Settlement) -> bool:
+    return last.untried or last.state in {DeliveryState.SCHEDULED, DeliveryState.UNCERTAIN}
+
+
+def _short(text: str) -> str:
+    """A provider's words, as they can be kept in a column and shown on a line."""
+    return " ".join(text.replace("\0", "").split())[:REASON_CHARS_MAX]

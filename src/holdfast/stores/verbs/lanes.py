@@ -1,0 +1,148 @@
+"""Lanes: taken by one courier as a whole, with a fence of their own, and carried from the head (D17 to D21).
+
+Deliveries are never claimed one by one: that would give one lane to two couriers. A delivery that is found `sending`
+was left behind by a courier that died; it may have landed, so it is in doubt from then on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from holdfast.core.delivery import Op
+from holdfast.core.ids import AgentName, Instant, NodeId, Provider
+from holdfast.core.lane import LaneClaim, LaneKey, Package
+from holdfast.stores.script import Row, Script, one, rows, run
+from holdfast.stores.verbs.parcels import Item, parcel_of, payload_hash
+
+HELD_ALREADY = """
+select place, fence from lane
+ where owner = :node and claim = :name and agent = :agent and provider = :provider order by place"""
+FREE = """
+select place, fence from lane
+ where agent = :agent and provider = :provider and owner is null and due_at is not null and due_at <= :now
+   and exists (select 1 from node where node.id = :node)
+ order by due_at, place limit :limit /*skip locked*/"""
+TAKE = """
+update lane set owner = :node, claim = :name, fence = fence + 1
+ where agent = :agent and provider = :provider and place = :place"""
+HEAD = """
+select n, state, payload_hash, renderer, due_at <= cast(:now as int8),
+       cast(:now as int8) - coalesce(sent_at, at), cast(:now as int8) - coalesce(failing_at, cast(:now as int8)),
+       cast(:now as int8) - coalesce(uncertain_at, cast(:now as int8)), suspect, late,
+       id, stream, from_seq, through_seq, from_turn, through_turn, op, principal, attempt, sent_at
+  from delivery
+ where agent = :agent and provider = :provider and place = :place and state in ('scheduled', 'sending', 'uncertain')
+ order by n limit :limit"""
+SEND = """
+update delivery
+   set state = 'sending', attempt = attempt + 1, sent_at = :now, payload_hash = :hash, renderer = :renderer,
+       fence = :fence,
+       lease_fence = (select fence from lane where agent = :agent and provider = :provider and place = :place)
+ where n = :n"""
+DOUBT = """
+update delivery
+   set state = 'uncertain', uncertain_at = coalesce(uncertain_at, cast(:now as int8)), fence = :fence, reason = :reason,
+       lease_fence = (select fence from lane where agent = :agent and provider = :provider and place = :place)
+ where n = :n"""
+NOTHING_DUE = """
+update lane
+   set owner = null, claim = null,
+       due_at = (select due_at from delivery
+                  where delivery.agent = :agent and delivery.provider = :provider and delivery.place = :place
+                    and state in ('scheduled', 'sending', 'uncertain') order by n limit 1)
+ where agent = :agent and provider = :provider and place = :place"""
+NEXT_DUE = """
+select min(due_at) from lane
+ where agent = :agent and provider = :provider and owner is null and due_at is not null"""
+PAIRS = "select distinct agent, provider from lane where due_at is not null order by agent, provider"
+INTERRUPTED = "a courier was cut off while it was being sent"
+RENDERED_OTHERWISE = "it would be rendered otherwise than when it was first sent"
+
+
+def claim_lanes(
+    node: NodeId, key: LaneKey, name: str, *, lanes: int, units: int, renderer: str
+) -> Script[tuple[LaneClaim, ...]]:
+    """Take free lanes whose heads are due, each with up to `units` deliveries from its head, rendered."""
+    held = (yield from rows(HELD_ALREADY, node=node, name=name, agent=key.agent, provider=key.provider)) if name else []
+    claims = []
+    if held:
+        for place, fence in held:
+            held_lane = LaneClaim(key=key, place=place, fence=fence, node=node, packages=())
+            claims.append((yield from _loaded(held_lane, units, renderer, repeated=True)))
+        return tuple(claim for claim in claims if claim.packages)
+    found = yield from rows(FREE, agent=key.agent, provider=key.provider, node=node, limit=lanes)
+    for place, fence in sorted(found):
+        yield from run(TAKE, node=node, name=name, agent=key.agent, provider=key.provider, place=place)
+        taken = LaneClaim(key=key, place=place, fence=fence + 1, node=node, packages=())
+        claim = yield from _loaded(taken, units, renderer, repeated=False)
+        if claim.packages:
+            claims.append(claim)
+        else:
+            yield from free_lane(key, place)
+    return tuple(claims)
+
+
+def free_lane(key: LaneKey, place: str) -> Script[None]:
+    """Give the lane back; it is due again when its head is."""
+    yield from run(NOTHING_DUE, agent=key.agent, provider=key.provider, place=place)
+
+
+def _loaded(lane: LaneClaim, units: int, renderer: str, *, repeated: bool) -> Script[LaneClaim]:
+    found = yield from rows(HEAD, agent=lane.key.agent, provider=lane.key.provider, place=lane.place, limit=units)
+    packages: list[Package] = []
+    for row in found:
+        if packages and not _may_join(packages[-1], row, repeated=repeated):
+            break
+        if not packages and not row[4] and not repeated:
+            break  # the head is not due yet
+        packages.append((yield from _package(lane, row, renderer, repeated=repeated)))
+    return replace(lane, packages=tuple(packages))
+
+
+def _may_join(last: Package, row: Row, *, repeated: bool) -> bool:
+    """Whether a delivery may travel in the same call as the one before it."""
+    wanted = "sending" if repeated else "scheduled"
+    plain = {Op.RETAIN.value, Op.REMEMBER.value}
+    return not last.ask and bool(row[4]) and row[1] == wanted and row[16] in plain and last.parcel.op.value in plain
+
+
+def _package(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool) -> Script[Package]:
+    n, state, known_hash, known_renderer = row[:4]
+    item = Item(*row[10:])
+    fresh = state == "scheduled" or (state == "sending" and repeated)
+    if fresh and not repeated:
+        item = item._replace(attempt=item.attempt + 1)
+    parcel = yield from parcel_of(lane.key, lane.place, item)
+    made = payload_hash(parcel)
+    changed = known_hash is not None and (known_hash, known_renderer) != (made, renderer)
+    ask = not fresh or (changed and not repeated)
+    marks = {"agent": lane.key.agent, "provider": lane.key.provider, "place": lane.place, "fence": lane.fence, "n": n}
+    if ask and state != "uncertain":
+        reason = RENDERED_OTHERWISE if fresh else INTERRUPTED
+        yield from run(DOUBT, reason=reason, **marks)
+    elif not ask and not repeated:
+        yield from run(SEND, hash=made, renderer=renderer, **marks)
+    return Package(
+        n=n,
+        parcel=parcel,
+        ask=ask,
+        quiet_for_ms=row[5],
+        failing_for_ms=row[6],
+        uncertain_for_ms=row[7],
+        suspect=row[8],
+        late=bool(row[9]),
+    )
+
+
+def next_due(keys: Sequence[LaneKey]) -> Script[tuple[Instant | None, ...]]:
+    """When each provider's next free lane is due; None without one."""
+    found: list[Instant | None] = []
+    for key in keys:
+        row = yield from one(NEXT_DUE, agent=key.agent, provider=key.provider)
+        found.append(None if row is None or row[0] is None else Instant(row[0]))
+    return tuple(found)
+
+
+def lane_keys() -> Script[tuple[LaneKey, ...]]:
+    """Whose lanes have work, configured or not."""
+    found = yield from rows(PAIRS)
+    return tuple(LaneKey(AgentName(agent), Provider(provider)) for agent, provider in found)

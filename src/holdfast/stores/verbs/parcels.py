@@ -1,0 +1,143 @@
+"""Parcels: a delivery's words, rendered from the journal inside the claim. Nothing is copied before that."""
+
+import hashlib
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.core.delivery import Erasure, Line, Op, Parcel, SaidTurn
+from holdfast.core.ids import AgentName, DeliveryId, Instant, Principal, SessionId
+from holdfast.core.journal import AssistantSaid, Entry, UserSaid
+from holdfast.core.lane import LaneKey
+from holdfast.core.naming import NamingInputs
+from holdfast.stores.script import Script, one, rows
+from holdfast.stores.verbs.journal import entry_of
+from holdfast.stores.verbs.memory import memory_notes
+
+ENTRIES = """
+select seq, turn, kind, tokens, at, body from entry
+ where session = :session and seq >= :first and seq <= :last and turn > 0 and kind in ('user', 'assistant')
+ order by seq"""
+TURN = "select place, principal, title from turn where session = :session and n = :n"
+UNIT = """
+select through_seq from delivery
+ where stream = :stream and provider = :provider and from_seq = :from_seq and op = 'retain'"""
+PARENT = "select parent_id from session where id = :session"
+SENT = """
+select id, place from delivery
+ where agent = :agent and provider = :provider and op in ('retain', 'remember') and attempt > 0
+   and (stream = :session or (:session = '' and principal = :principal)) order by n"""
+ERASE_SESSION, ERASE_PERSON = "erase:session:", "erase:person:"  # how the stream of an erasure begins
+
+
+class Item(NamedTuple):
+    """A delivery's row, as far as its words depend on it."""
+
+    id: str
+    stream: str
+    from_seq: int
+    through_seq: int
+    from_turn: int
+    through_turn: int
+    op: str
+    principal: str
+    attempt: int
+    sent_at: int | None
+
+
+def parcel_of(key: LaneKey, place: str, item: Item) -> Script[Parcel]:
+    op = Op(item.op.split(":")[0])
+    parcel = Parcel(
+        id=DeliveryId(item.id),
+        op=op,
+        provider=key.provider,
+        place=place,
+        naming=NamingInputs(agent=key.agent, session=SessionId(""), principal=Principal(item.principal)),
+        attempt=item.attempt,
+        sent_at=Instant(item.sent_at or 0),
+    )
+    if op is Op.REMEMBER:
+        notes = yield from memory_notes(item.stream, item.from_seq, item.through_seq)
+        return replace(parcel, note=notes[0] if notes else None)
+    if op is Op.ERASE:
+        return replace(parcel, erasure=(yield from _erasure(key, place, item)))
+    naming = yield from _naming(key, item)
+    if op is Op.RETAIN:
+        turns = yield from _turns(key.agent, item.stream, item.from_seq, item.through_seq)
+        return replace(parcel, naming=naming, turns=turns)
+    return (yield from _retraction(replace(parcel, naming=naming), item))
+
+
+def _retraction(parcel: Parcel, item: Item) -> Script[Parcel]:
+    """What remains of a unit after its last turns were taken back."""
+    unit = yield from one(UNIT, stream=item.stream, provider=parcel.provider, from_seq=item.from_seq)
+    turns = yield from _turns(parcel.naming.agent, item.stream, item.from_seq, unit[0] if unit else item.from_seq)
+    return replace(
+        parcel,
+        of=DeliveryId(item.id.rsplit(":retract:", 1)[0]),
+        gone=tuple(range(item.from_turn, item.through_turn + 1)),
+        turns=tuple(turn for turn in turns if turn.n < item.from_turn),
+    )
+
+
+def _naming(key: LaneKey, item: Item) -> Script[NamingInputs]:
+    turn = yield from one(TURN, session=item.stream, n=item.from_turn)
+    session = yield from one(PARENT, session=item.stream)
+    address, principal, title = turn or ("", item.principal, None)
+    return NamingInputs(
+        agent=key.agent,
+        session=SessionId(item.stream),
+        principal=Principal(principal),
+        address=address,
+        parent=SessionId(session[0]) if session and session[0] else None,
+        title=title,
+    )
+
+
+def _turns(agent: AgentName, session: str, first: int, last: int) -> Script[tuple[SaidTurn, ...]]:
+    found = yield from rows(ENTRIES, session=session, first=first, last=last)
+    said: dict[int, list[Line]] = {}
+    for row in found:
+        line = _line(agent, entry_of(SessionId(session), row))
+        if line is not None:
+            said.setdefault(row[1], []).append(line)
+    return tuple(SaidTurn(n=n, lines=tuple(lines)) for n, lines in said.items())
+
+
+def _line(agent: AgentName, entry: Entry) -> Line | None:
+    """What people and the agent said to each other. Steps between them are nobody's memory."""
+    match entry.body:
+        case UserSaid(text=text, principal=speaker, event_id=event):
+            return Line(role="user", speaker=speaker, text=text, at=entry.at, seq=entry.seq, message=event)
+        case AssistantSaid(text=text) if text.strip():
+            return Line(role="assistant", speaker=agent, text=text, at=entry.at, seq=entry.seq)
+        case _:
+            return None
+
+
+def _erasure(key: LaneKey, place: str, item: Item) -> Script[Erasure]:
+    session, principal = erased(item.stream)
+    sent = yield from rows(
+        SENT, agent=key.agent, provider=key.provider, session=session or "", principal=principal or ""
+    )
+    return Erasure(
+        agent=key.agent,
+        session=session,
+        principal=principal,
+        places=(place,),
+        deliveries=tuple(DeliveryId(id_) for id_, where in sent if where == place),
+    )
+
+
+def erased(stream: str) -> tuple[SessionId | None, Principal | None]:
+    """Whom an erasure's stream names."""
+    if stream.startswith(ERASE_SESSION):
+        return SessionId(stream.removeprefix(ERASE_SESSION)), None
+    return None, Principal(stream.removeprefix(ERASE_PERSON))
+
+
+def payload_hash(parcel: Parcel) -> str:
+    """Of everything that a provider could render; the attempt is not part of it (D19)."""
+    said = (parcel.op.value, parcel.place, parcel.naming, parcel.turns, parcel.of, parcel.gone, parcel.note)
+    return hashlib.sha256(msgspec.json.encode(said)).hexdigest()

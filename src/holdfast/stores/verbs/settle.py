@@ -1,0 +1,135 @@
+"""Settling: what came of an attempt, made durable under the lane's fence. The mark moves here and nowhere else (R5)."""
+
+from collections.abc import Sequence
+
+from holdfast.core.delivery import DeliveryState
+from holdfast.core.errors import DeliveryNotFound, InvalidInput, LaneLost
+from holdfast.core.ids import AgentName, DeliveryId, Provider
+from holdfast.core.lane import LaneClaim, LaneKey, Settlement
+from holdfast.stores.script import Script, many, one, plain, rows, run
+from holdfast.stores.verbs.lanes import free_lane
+
+STREAMS = """
+select distinct stream from delivery
+ where agent = :agent and provider = :provider and place = :place and state in ('scheduled', 'sending', 'uncertain')
+   and n <= :last order by stream"""
+LOCK_CURSOR = "select scheduled_seq from cursor where provider = :provider and stream = :stream /*lock*/"
+HOLD = """
+select fence, owner from lane where agent = :agent and provider = :provider and place = :place /*lock*/"""
+SETTLE = """
+update delivery
+   set state = :state, attempt = attempt - :untried,
+       due_at = cast(:now as int8) + cast(:delay_ms as int8),
+       receipt = coalesce(cast(:receipt as text), receipt), reason = cast(:reason as text),
+       suspect = suspect + :suspect,
+       failing_at = case when :failing = 1 then coalesce(failing_at, cast(:now as int8)) else null end,
+       uncertain_at = case when cast(:state as text) = 'uncertain' then coalesce(uncertain_at, cast(:now as int8)) end,
+       settled_at = case when :settled = 1 then cast(:now as int8) end,
+       payload_hash = case when :again = 1 then null else payload_hash end
+ where n = :n and state in ('sending', 'uncertain')"""
+# From the mark on, so that the cost does not grow with history. A retraction stands on the lane only, not on the
+# cursor; what was parked and is replayed has been passed already.
+MARK = """
+update cursor
+   set settled_seq = coalesce(
+       (select min(from_seq) - 1 from delivery
+         where delivery.stream = cursor.stream and delivery.provider = cursor.provider
+           and delivery.from_seq > cursor.settled_seq and delivery.op in ('retain', 'remember')
+           and delivery.state in ('scheduled', 'sending', 'uncertain')), scheduled_seq)
+ where provider = :provider and stream = :stream"""
+# The unit of a retraction that took back everything it had.
+TAKEN_BACK = """
+update delivery set state = 'retracted'
+ where op = 'retain' and state = 'delivered'
+   and (stream, provider, from_seq, from_turn) = (
+       select stream, provider, from_seq, from_turn from delivery as back where n = :n and back.op like 'retract:%')"""
+FIND = """
+select n, agent, provider, place, state from delivery
+ where stream = :stream and provider = :provider and id = :id"""
+REPLAY = """
+update delivery
+   set state = 'scheduled', late = 1, due_at = :now, reason = null, suspect = 0, failing_at = null, settled_at = null,
+       payload_hash = null
+ where n = :n and state = 'parked' returning n"""
+WAKE = (
+    "update lane set due_at = :now where agent = :agent and provider = :provider and place = :place and owner is null"
+)
+FINAL = frozenset({DeliveryState.DELIVERED, DeliveryState.PARKED, DeliveryState.DROPPED})
+
+
+def settle_lanes(settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> Script[None]:
+    """Make the outcomes of one call durable and give the lanes back. Raises `LaneLost`; then nothing is changed."""
+    ordered = sorted(settled, key=lambda pair: (pair[0].key, pair[0].place))
+    streams = yield from _lock_cursors([claim for claim, _ in ordered])
+    for claim, settlements in ordered:
+        if (yield from _is_settled(claim)):
+            continue
+        yield from many(SETTLE, [_params(one_) for one_ in settlements])
+        for done in settlements:
+            if done.state is DeliveryState.DELIVERED:
+                yield from run(TAKEN_BACK, n=done.n)
+        yield from free_lane(claim.key, claim.place)
+    for provider, stream in streams:
+        yield from run(MARK, provider=provider, stream=stream)
+
+
+def _lock_cursors(claims: Sequence[LaneClaim]) -> Script[list[tuple[str, str]]]:
+    """The cursors that may move, locked before any lane is (D5)."""
+    streams: set[tuple[str, str]] = set()
+    for claim in claims:
+        last = max(package.n for package in claim.packages)
+        found = yield from rows(
+            STREAMS, agent=claim.key.agent, provider=claim.key.provider, place=claim.place, last=last
+        )
+        streams.update((claim.key.provider, stream) for (stream,) in found)
+    for provider, stream in sorted(streams):
+        yield from run(LOCK_CURSOR, provider=provider, stream=stream)
+    return sorted(streams)
+
+
+def _is_settled(claim: LaneClaim) -> Script[bool]:
+    """Prove the claim under lock; True when this very settlement was committed and its caller never learned of it."""
+    row = yield from one(HOLD, agent=claim.key.agent, provider=claim.key.provider, place=claim.place)
+    if row is None or row[0] != claim.fence or row[1] not in (None, claim.node):
+        raise LaneLost(f"fence {claim.fence} is behind {row and row[0]}", place=claim.place)
+    return row[1] is None
+
+
+def _params(settlement: Settlement) -> dict[str, object]:
+    return {
+        "n": settlement.n,
+        "state": settlement.state.value,
+        "delay_ms": settlement.delay_ms,
+        "receipt": plain(settlement.receipt),
+        "reason": plain(settlement.reason),
+        "suspect": int(settlement.suspect),
+        "failing": int(settlement.failing),
+        "again": int(settlement.again),
+        "untried": int(settlement.untried),
+        "settled": int(settlement.state in FINAL),
+    }
+
+
+def replay_delivery(delivery: DeliveryId) -> Script[str]:
+    """Put a parked delivery back at the head of its lane, late and marked as such. Returns its state now."""
+    provider, stream = split_id(delivery)
+    row = yield from one(FIND, stream=stream, provider=provider, id=delivery)
+    if row is None:
+        raise DeliveryNotFound(f"there is no delivery {delivery!r}", delivery=delivery)
+    n, agent, provider, place, state = row
+    key = LaneKey(AgentName(agent), Provider(provider))
+    yield from run(HOLD, agent=key.agent, provider=key.provider, place=place)
+    if (yield from one(REPLAY, n=n)) is None:
+        state = ((yield from one(FIND, stream=stream, provider=provider, id=delivery)) or row)[4]
+        if state in {"scheduled", "sending", "uncertain"}:
+            return str(state)  # it was replayed already
+        raise InvalidInput(f"delivery {delivery} is {state}; only a parked one can be replayed", delivery=delivery)
+    yield from run(WAKE, agent=key.agent, provider=key.provider, place=place)
+    return "scheduled"
+
+
+def split_id(delivery: str) -> tuple[str, str]:
+    """The provider and the stream that an id names: `provider:stream:from_seq[:retract:turn]`."""
+    base = delivery.rsplit(":retract:", 1)[0]
+    provider, _, rest = base.partition(":")
+    return provider, rest.rpartition(":")[0]
