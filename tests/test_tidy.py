@@ -53,6 +53,7 @@ MAY_IMPORT = {
     "hermes": INNER | {"app", "config", "memory", "hermes"},
     "integrations": INNER | {"app", "config", "integrations"},
     "runtime": INNER | {"loops"},
+    "eval": INNER | {"app", "eval", "loops", "provision", "runtime", "testing"},
     "app": EVERYTHING,
     "facade": EVERYTHING,
     "testing": EVERYTHING,
@@ -60,6 +61,7 @@ MAY_IMPORT = {
     "__main__": EVERYTHING,
 }
 MAY_ALSO_IMPORT = {
+    "cli/eval/compression.py": {"eval"},  # the command that measures compression
     "cli/sim.py": {"testing"},  # the command that runs the simulator
     "cli/up.py": {"channels"},  # the command that opens the HTTP channel
 }

@@ -8,13 +8,17 @@ from typing import Any
 
 from holdfast.core.errors import ConfigInvalid, StoreBroken, StoreOwned, StorePathInvalid, StoreReadOnly
 from holdfast.core.ids import AgentName
+from holdfast.core.lane import CourierPolicy
 from holdfast.core.policy import AgentPolicy
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.attendant import Attendant
 from holdfast.loops.bell import Bell
 from holdfast.loops.compressor import Compressor
+from holdfast.loops.courier import Courier
 from holdfast.loops.gateway import Gateway
 from holdfast.loops.member import LEASE_MS, Lookout, Member, Reaper
+from holdfast.loops.providers import Providers
+from holdfast.loops.recaller import Recaller
 from holdfast.loops.supervisor import Supervisor
 from holdfast.loops.toolbox import ToolBox
 from holdfast.loops.turn_runner import TurnRunner
@@ -25,6 +29,7 @@ from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.model import Model
 from holdfast.ports.tasks import Tasks
+from holdfast.provision import Ground, make_providers, with_memory
 from holdfast.runtime import Runtime
 from holdfast.stores.database import Database
 from holdfast.stores.sqlite.owner import OwnerLock
@@ -64,9 +69,13 @@ def assemble(
     sole: bool = True,
     lease_ms: int = LEASE_MS,
     turns_max: int = TURNS_MAX,
+    providers: Providers | None = None,
+    courier_policy: CourierPolicy | None = None,
 ) -> Runtime:
     """The parts of one process around a store. The simulator assembles the same parts with its own ports."""
     bell = Bell()
+    providers = providers or Providers()
+    recaller = Recaller(providers, tasks)
     member = Member(store, clock, entropy, host=platform.node())
     compressor = Compressor(
         store=store, agents=agents, member=member, notifier=bell, clock=clock, entropy=entropy, tasks=tasks
@@ -75,7 +84,14 @@ def assemble(
     supervisor = None
     if serve:
         runner = TurnRunner(
-            store=store, agents=agents, compressor=compressor, notifier=bell, clock=clock, entropy=entropy, tasks=tasks
+            store=store,
+            agents=agents,
+            compressor=compressor,
+            recaller=recaller,
+            notifier=bell,
+            clock=clock,
+            entropy=entropy,
+            tasks=tasks,
         )
         attendant = Attendant(
             store=store,
@@ -99,7 +115,21 @@ def assemble(
         )
         reaper = Reaper(store, member, bell, tasks, entropy, lease_ms=lease_ms)
         lookout = Lookout(store, bell, tasks, entropy)
-        supervisor = Supervisor(member, worker, (compressor, reaper, lookout), bell, tasks, sole=sole)
+        courier = Courier(
+            store=store,
+            providers=providers,
+            member=member,
+            notifier=bell,
+            clock=clock,
+            entropy=entropy,
+            tasks=tasks,
+            policy=courier_policy,
+        )
+        for name in agents.listed:
+            courier.expect(name)
+        supervisor = Supervisor(
+            member, worker, (compressor, courier, reaper, lookout), bell, tasks, sole=sole, courier=courier
+        )
     return Runtime(
         store=store,
         reader=store,
@@ -108,6 +138,8 @@ def assemble(
         gateway=gateway,
         compressor=compressor,
         supervisor=supervisor,
+        providers=providers,
+        recaller=recaller,
         notifier=bell,
         clock=clock,
         entropy=entropy,
@@ -138,22 +170,26 @@ async def open_runtime(
     With `serve=False` no loop runs and no lock is taken: messages may be accepted and everything may be read while
     another process serves. A folder is served by one process at a time, a PostgreSQL database by any number.
     """
-    clock, entropy = SystemClock(), SystemEntropy()
+    clock, entropy, tasks = SystemClock(), SystemEntropy(), AsyncTasks()
     on_postgres = str(data).startswith(POSTGRES)
     if on_postgres:
         store = await _open_postgres(str(data), entropy)
     else:
         store = await _open_sqlite(data_folder(Path(data)), clock, entropy, serve=serve, on_broken=on_broken)
-    runtime = assemble(
-        store,
-        agents or make_agents(),
-        clock=clock,
-        entropy=entropy,
-        tasks=AsyncTasks(),
-        serve=serve,
-        sole=not on_postgres,
-    )
+    ground = Ground(folder=None if on_postgres else Path(data), clock=clock, entropy=entropy, tasks=tasks)
     try:
+        who = agents or make_agents()
+        providers = make_providers(who, ground)
+        runtime = assemble(
+            store,
+            with_memory(who, providers),
+            clock=clock,
+            entropy=entropy,
+            tasks=tasks,
+            serve=serve,
+            sole=not on_postgres,
+            providers=providers,
+        )
         return await runtime.start()
     except BaseException:
         await store.close()  # the threads and the lock go with it

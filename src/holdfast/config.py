@@ -18,6 +18,7 @@ from holdfast.core.errors import ConfigInvalid, InvalidName
 from holdfast.core.inbound import Limits
 from holdfast.core.key import agent_name
 from holdfast.core.policy import AgentPolicy, Arrivals, TurnPolicy
+from holdfast.core.recall import RecallPolicy
 
 FILE = "holdfast.toml"
 FILE_BYTES_MAX = 1_000_000
@@ -48,6 +49,14 @@ class Intake(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     messages_per_minute: Annotated[int, Meta(ge=1, le=1_000_000)] = Limits().window_messages_max
 
 
+class Recalling(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    enabled: bool = True
+    budget_ms: Annotated[int, Meta(ge=1, le=60_000)] = RecallPolicy().budget_ms
+    limit: Annotated[int, Meta(ge=1, le=100)] = RecallPolicy().limit
+    chars_max: Annotated[int, Meta(ge=100, le=1_000_000)] = RecallPolicy().chars_max
+    private_in_groups: bool = False
+
+
 class AgentTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     model: Literal["practice"] = "practice"
     instructions: str = ""
@@ -55,6 +64,8 @@ class AgentTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     compression: Compression = field(default_factory=Compression)
     turns: Turns = field(default_factory=Turns)
     limits: Intake = field(default_factory=Intake)
+    recall: Recalling = field(default_factory=Recalling)
+    memory: dict[str, dict[str, Any]] | None = None  # each provider checks its own table
 
     def policy(self) -> AgentPolicy:
         return AgentPolicy(
@@ -75,6 +86,14 @@ class AgentTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 mailbox_depth_max=self.limits.mailbox_depth,
                 window_messages_max=self.limits.messages_per_minute,
             ),
+            recall=RecallPolicy(
+                enabled=self.recall.enabled,
+                budget_ms=self.recall.budget_ms,
+                limit=self.recall.limit,
+                chars_max=self.recall.chars_max,
+                private_in_groups=self.recall.private_in_groups,
+            ),
+            memory=self.memory,
         )
 
 
@@ -164,7 +183,12 @@ def _translated(file: Path, key: str, table: dict[str, Any], message: str) -> Co
 
 def _known(parts: list[str]) -> str:
     """The keys that the table of a misspelt one has."""
-    shapes: dict[str, type[Table]] = {"compression": Compression, "turns": Turns, "limits": Intake}
+    shapes: dict[str, type[Table]] = {
+        "compression": Compression,
+        "turns": Turns,
+        "limits": Intake,
+        "recall": Recalling,
+    }
     shape = shapes.get(parts[0], AgentTable) if len(parts) > 1 else AgentTable
     return f"known are {', '.join(shape.__struct_fields__)}"
 

@@ -13,20 +13,25 @@ from holdfast import log
 from holdfast.core.compress import Operation
 from holdfast.core.context import Context, render
 from holdfast.core.errors import HoldfastError, NodeLost, OperationBusy
-from holdfast.core.ids import AgentName, Instant, MessageId, SessionId, make_id
+from holdfast.core.ids import AgentName, DeliveryId, Instant, MessageId, Principal, SessionId, make_id
 from holdfast.core.inbound import UNFINISHED, AcceptOutcome, accepted_message
 from holdfast.core.key import Address
+from holdfast.core.memory import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo
+from holdfast.core.naming import NamingInputs
+from holdfast.core.recall import Found, RecallKey, RecallQuery, choose
 from holdfast.core.session import Session
 from holdfast.core.turn import Recorded, TurnRecord
 from holdfast.loops.agents import Agents
 from holdfast.loops.compressor import Compressor
 from holdfast.loops.gateway import Gateway, Received
 from holdfast.loops.member import RENEW_EVERY_MS, Member
+from holdfast.loops.providers import Providers
+from holdfast.loops.recaller import Recaller
 from holdfast.loops.supervisor import Supervisor
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
-from holdfast.ports.notifier import Feed, Notifier
-from holdfast.ports.reader import EntryView, MessageTrace, Reader
+from holdfast.ports.notifier import Feed, Notifier, Topic
+from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace, Reader
 from holdfast.ports.service import Delta, Health, Prompt
 from holdfast.ports.store import Busy, Store
 from holdfast.ports.tasks import Task, Tasks
@@ -50,6 +55,8 @@ class Runtime:
         gateway: Gateway,
         compressor: Compressor,
         supervisor: Supervisor | None,
+        providers: Providers,
+        recaller: Recaller,
         notifier: Notifier,
         clock: Clock,
         entropy: Entropy,
@@ -65,6 +72,8 @@ class Runtime:
         self._member = member
         self._compressor = compressor
         self._supervisor = supervisor
+        self._providers = providers
+        self._recaller = recaller
         self._notifier = notifier
         self._visit: Task | None = None
         self._proving = asyncio.Lock()
@@ -84,6 +93,8 @@ class Runtime:
         if self._visit is not None:
             self._compressor.cut_off()
             await self._end_visit(self._visit)
+        self._recaller.close()
+        await self._providers.close()
         await self.store.close()
         log.info("runtime.closed")
 
@@ -223,6 +234,62 @@ class Runtime:
             covers_through=settled.covers_through,
             tokens=round(settled.used_tokens(instructions)),
         )
+
+    # --- memory
+
+    async def recall(
+        self, text: str, *, agent: str = "main", chat: str = "", sender: str = "user", channel: str = "http"
+    ) -> Found:
+        """What the agent's memory has on a question, as it would be asked in the chat by the sender."""
+        name = AgentName(agent)
+        policy = self._agents.policy(name).recall
+        address = str(Address(agent=name, channel=channel, type=CHAT_TYPE, chat=chat)) if chat else ""
+        query = RecallQuery(
+            key=RecallKey(session=SessionId(""), epoch=0, head_seq=0, principal=Principal(sender)),
+            naming=NamingInputs(agent=name, session=SessionId(""), principal=Principal(sender), address=address),
+            text=text,
+            private_in_groups=policy.private_in_groups,
+            limit=policy.limit,
+        )
+        found = await self._recaller.recall(query, policy)
+        return replace(found, memories=choose(found.memories, policy))
+
+    async def deliveries(
+        self, *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100
+    ) -> Sequence[DeliveryView]:
+        """Newest first."""
+        return await self.reader.deliveries(provider=provider, state=state, after=after, limit=limit)
+
+    async def replay(self, delivery: DeliveryId) -> str:
+        """Put a parked delivery back on its lane, late; its state now."""
+        state = await self.store.replay_delivery(delivery)
+        self._notifier.wake(Topic.DELIVERY)
+        return state
+
+    async def memory(self, agent: str = "main", subject: str = "") -> Memory:
+        return await self.reader.memory(self._named(agent), subject)
+
+    async def memory_history(
+        self, agent: str = "main", subject: str = "", *, after: int = 0, limit: int = 200
+    ) -> Sequence[MemoryOperation]:
+        return await self.reader.memory_history(self._named(agent), subject, after=after, limit=limit)
+
+    async def apply_memory(self, batch: MemoryBatch) -> MemoryOutcome:
+        """Change the agent's memory as a whole or not at all; the change is mirrored to its providers."""
+        agent = self._agents.get(batch.agent)
+        outcome = await self.store.apply_memory(replace(batch, policies=agent.policy.deliveries))
+        self._notifier.wake(Topic.DELIVERY)
+        return outcome
+
+    async def undo_memory(self, undo: MemoryUndo) -> MemoryOutcome:
+        agent = self._agents.get(undo.agent)
+        outcome = await self.store.undo_memory(replace(undo, policies=agent.policy.deliveries))
+        self._notifier.wake(Topic.DELIVERY)
+        return outcome
+
+    def _named(self, agent: str) -> AgentName:
+        self._agents.get(agent)
+        return AgentName(agent)
 
     def events(self) -> Feed:
         """Everything that happens in this process from now on."""

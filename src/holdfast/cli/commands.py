@@ -6,7 +6,11 @@ from holdfast.cli.audit import audit
 from holdfast.cli.chat import chat
 from holdfast.cli.compress import compress
 from holdfast.cli.context import context
+from holdfast.cli.deliveries import deliveries
+from holdfast.cli.eval import eval_app
 from holdfast.cli.health import health
+from holdfast.cli.recall import recall
+from holdfast.cli.replay import replay
 from holdfast.cli.send import send
 from holdfast.cli.sessions import sessions
 from holdfast.cli.show import show
@@ -15,7 +19,23 @@ from holdfast.cli.trace import trace
 from holdfast.cli.up import up
 from holdfast.cli.version import version
 
-COMMANDS = (up, chat, send, trace, sessions, show, context, compress, audit, health, sim, version)
+COMMANDS = (
+    up,
+    chat,
+    send,
+    trace,
+    sessions,
+    show,
+    context,
+    compress,
+    recall,
+    deliveries,
+    replay,
+    audit,
+    health,
+    sim,
+    version,
+)
 
 app = typer.Typer(
     help="Holdfast: a session-and-memory runtime for agents that loses nothing it has acknowledged.",
@@ -26,6 +46,7 @@ app = typer.Typer(
 )
 for command in COMMANDS:
     app.command()(command)
+app.add_typer(eval_app)
 
 
 @app.callback()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
+from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import AgentName, DeliveryId, Instant, Principal, Provider, SessionId
 from holdfast.core.naming import Naming, NamingInputs, PerSession
 
@@ -35,6 +36,14 @@ class DeliveryState(Enum):
 
 
 OPEN = frozenset({DeliveryState.SCHEDULED, DeliveryState.SENDING, DeliveryState.UNCERTAIN})
+
+
+def delivery_state(text: str | None) -> str | None:
+    """A state that somebody wrote, checked."""
+    known = [state.value for state in DeliveryState]
+    if text is not None and text not in known:
+        raise InvalidInput(f"there is no delivery state {text[:40]!r}; there are {', '.join(known)}", state=text[:40])
+    return text
 
 
 # --- scheduling ------------------------------------------------------------------------------------

@@ -79,6 +79,11 @@ class Recalled(Body, frozen=True, omit_defaults=True):
 
     kind: ClassVar[str] = "recall"
     text: str
+    session: str = ""  # the key that it was fetched for
+    epoch: int = 0
+    head_seq: int = 0
+    principal: str = ""
+    sources: tuple[str, ...] = ()  # provider and its own id of each thing shown
 
 
 class Noticed(Body, frozen=True, omit_defaults=True):

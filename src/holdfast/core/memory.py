@@ -8,6 +8,7 @@ Rule 3: the same origin is applied once, whoever repeats it.
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
+from urllib.parse import quote
 
 from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.ids import AgentName, Instant, Principal
@@ -46,11 +47,13 @@ class MemoryEntry:
     text: str
     at: Instant
     origin: str = ""
+    by: str = ""
+    place: int = 0  # where it stands in the order: the operation that first added it, whatever replaced it since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """All notes about one subject (empty for the agent itself), oldest first."""
+    """All notes about one subject (empty for the agent itself), in their order."""
 
     agent: AgentName
     subject: str
@@ -73,6 +76,7 @@ class Change:
     text: str = ""
     old: str = ""
     version: int | None = None
+    place: int | None = None  # where an added entry goes back to, if that place is free; the end otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,3 +111,43 @@ class NotApplied:
 
 
 MemoryOutcome: TypeAlias = Applied | NotApplied
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryOperation:
+    """One operation as it is kept for ever. `live` says that what it wrote still holds."""
+
+    seq: int
+    target: Target
+    verb: MemoryVerb
+    text: str  # what it wrote; empty for remove
+    old_text: str  # what held before, for replace and remove
+    place: int
+    origin: str
+    by: str
+    principal: Principal
+    live: bool
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryUndo:
+    """The wish to reverse one operation. Each is reversed once; to go back again, reverse what reversed it."""
+
+    agent: AgentName
+    subject: str
+    seq: int
+    by: str = "user"
+    principal: Principal = Principal("")
+    capacity: Capacity = field(default_factory=Capacity)
+    policies: tuple[DeliveryPolicy, ...] = ()
+
+
+def stream_of(agent: AgentName, subject: str) -> str:
+    """The stream of an agent's memory about a subject; no two of them spell the same name."""
+    return f"memory:{quote(agent, safe='')}:{quote(subject, safe='')}"
+
+
+def subject_of(target: Target, principal: Principal, *, per_user: bool) -> str:
+    """Whose notes they are: what is known about a person is kept apart per person where that is configured."""
+    return principal if per_user and target is Target.USER else ""

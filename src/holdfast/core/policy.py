@@ -1,11 +1,13 @@
 """What an operator may choose: how arrivals meet a running turn, how often to try, when to give up."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 from holdfast.core.compress import Thresholds
 from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.inbound import Limits
+from holdfast.core.recall import RecallPolicy
 
 
 class Arrivals(Enum):
@@ -48,4 +50,6 @@ class AgentPolicy:
     turn: TurnPolicy = field(default_factory=TurnPolicy)
     thresholds: Thresholds = field(default_factory=Thresholds)
     limits: Limits = field(default_factory=Limits)
+    recall: RecallPolicy = field(default_factory=RecallPolicy)
+    memory: Mapping[str, Mapping[str, object]] | None = None  # provider to its settings; None for the embedded ones
     deliveries: tuple[DeliveryPolicy, ...] = ()

@@ -28,6 +28,7 @@ class Phase(Enum):
 
 class TurnEvent(Enum):
     RESUMED = "turn.resumed"
+    RECALLED = "turn.recalled"  # memory was looked up for it
     JOINED = "turn.joined"  # a steering message came in
     CALLED = "turn.called"  # the model asked for tools
     STEPPED = "turn.stepped"  # a tool started or returned, and others are still to come
@@ -40,6 +41,7 @@ class TurnEvent(Enum):
 TRANSITIONS: Mapping[Phase, Mapping[TurnEvent, Phase]] = {
     Phase.THINKING: {
         TurnEvent.RESUMED: Phase.THINKING,
+        TurnEvent.RECALLED: Phase.THINKING,
         TurnEvent.JOINED: Phase.THINKING,
         TurnEvent.CALLED: Phase.ACTING,
         TurnEvent.ANSWERED: Phase.COMMITTED,
@@ -85,6 +87,7 @@ class Turn:
     messages: tuple[MessageId, ...]  # the inbound it answers
     first_seq: int
     last_seq: int  # the newest entry of the session; the next write expects it
+    epoch: int = 1
     stopping: bool = False  # `/stop` was said
     opened_at: Instant = Instant(0)
 

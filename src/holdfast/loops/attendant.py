@@ -20,7 +20,7 @@ from holdfast.loops.compressor import Compressor
 from holdfast.loops.turn_runner import TurnRunner
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
-from holdfast.ports.notifier import Event, Notifier
+from holdfast.ports.notifier import Event, Notifier, Topic
 from holdfast.ports.store import Store
 
 MAIL_READ_MAX = 64
@@ -150,6 +150,9 @@ class Attendant:
             case Verb.COMPRESS:
                 answer = await self._compress(claim, mail, command)
         done = await self._store.run_command(claim, self._run(claim, head, command, answer))
+        self._notifier.wake(Topic.DELIVERY)
+        if done.switched and mail.session is not None:
+            self._runner.left(mail.session)
         self._tell(claim, mail, head, command, done)
 
     async def _compress(self, claim: Claim, mail: Mail, command: Command) -> str:

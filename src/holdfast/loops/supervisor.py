@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from holdfast import log
 from holdfast.core.errors import HoldfastError
+from holdfast.loops.courier import Courier
 from holdfast.loops.loop import Loop
 from holdfast.loops.member import Member
 from holdfast.loops.worker import Worker
@@ -12,6 +13,7 @@ from holdfast.ports.notifier import Notifier, Topic
 from holdfast.ports.tasks import Task, Tasks
 
 GRACE_MS = 5_000
+COURIER_GRACE_MS = 2_000  # for calls under way; what is cut off is asked about after the restart
 LEAVE_MS = 2_000
 
 
@@ -25,9 +27,11 @@ class Supervisor:
         tasks: Tasks,
         *,
         sole: bool,
+        courier: Courier | None = None,
     ) -> None:
         self._member = member
         self._worker = worker
+        self._courier = courier
         self._loops: tuple[Loop, ...] = (worker, *others)
         self._notifier = notifier
         self._tasks = tasks
@@ -45,6 +49,8 @@ class Supervisor:
         for topic in Topic:
             self._notifier.wake(topic)
         await self._worker.drain(grace_ms)
+        if self._courier is not None:
+            await self._courier.drain(COURIER_GRACE_MS)
         for loop in self._loops:
             loop.cut_off()
         for task in self._running:

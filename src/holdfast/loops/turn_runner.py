@@ -6,7 +6,7 @@ Rule 3: `/stop` and interrupting arrivals are seen while the model or a tool is 
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +15,22 @@ from holdfast.core import say
 from holdfast.core.compress import Pressure, pressure
 from holdfast.core.context import Context, fit, render
 from holdfast.core.errors import ModelFailed
-from holdfast.core.ids import ReplyId, make_id
-from holdfast.core.journal import AnyBody, AssistantSaid, Noticed, ToolCall, ToolReturned, ToolStarted, storable
+from holdfast.core.ids import ReplyId, SessionId, make_id
+from holdfast.core.journal import (
+    AnyBody,
+    AssistantSaid,
+    Entry,
+    Noticed,
+    ToolCall,
+    ToolReturned,
+    ToolStarted,
+    UserSaid,
+    storable,
+)
 from holdfast.core.mailbox import Claim, plain_run
+from holdfast.core.naming import NamingInputs
 from holdfast.core.policy import Arrivals
+from holdfast.core.recall import RecallKey, RecallQuery, is_group
 from holdfast.core.turn import (
     UNKNOWN_OUTCOME,
     OpenCall,
@@ -34,11 +46,12 @@ from holdfast.core.turn import (
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.asking import Asker, is_cancelled_from_outside
 from holdfast.loops.compressor import Compressor
+from holdfast.loops.recaller import Recaller, shown_of
 from holdfast.loops.watch import Interruption, race, watch
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.model import Answer, ModelRequest, Task
-from holdfast.ports.notifier import Event, Notifier
+from holdfast.ports.notifier import Event, Notifier, Topic
 from holdfast.ports.store import Store
 from holdfast.ports.tasks import Tasks
 from holdfast.ports.tool import ToolContext
@@ -57,6 +70,7 @@ class Run:
     usage: Usage = field(default_factory=Usage)
     partial: str = ""
     steps: int = 0
+    remembered: bool = False  # memory was looked up in this attempt
 
 
 class TurnRunner:
@@ -66,6 +80,7 @@ class TurnRunner:
         store: Store,
         agents: Agents,
         compressor: Compressor,
+        recaller: Recaller,
         notifier: Notifier,
         clock: Clock,
         entropy: Entropy,
@@ -74,6 +89,7 @@ class TurnRunner:
         self._store = store
         self._agents = agents
         self._compressor = compressor
+        self._recaller = recaller
         self._notifier = notifier
         self._clock = clock
         self._entropy = entropy
@@ -100,6 +116,10 @@ class TurnRunner:
             self._publish(claim, turn, "turn.restarted")
             await self._run(Run(claim, turn, agent))
 
+    def left(self, session: SessionId) -> None:
+        """The conversation went to another session: nothing that was looked up for this one is shown any more."""
+        self._recaller.forget(session)
+
     async def _run(self, run: Run) -> None:
         while True:
             context = await self._store.read_context(run.turn.session)
@@ -115,7 +135,7 @@ class TurnRunner:
 
     async def _think(self, run: Run, context: Context) -> bool:
         """One question to the model; True when the turn has ended."""
-        if await self._steer(run):
+        if await self._steer(run) or await self._remember(run, context):
             return False
         run.steps += 1
         if run.steps > run.agent.policy.turn.steps_max:
@@ -130,7 +150,7 @@ class TurnRunner:
         instructions = run.agent.policy.instructions
         request = ModelRequest(
             task=Task.REPLY,
-            messages=render(context, instructions, named=_is_group(run.claim.address)),
+            messages=render(context, instructions, named=is_group(run.claim.address)),
             tools=run.agent.tools.specs(run.claim.agent),
         )
         try:
@@ -187,6 +207,43 @@ class TurnRunner:
             ),
         )
         return True
+
+    # --- memory
+
+    async def _remember(self, run: Run, context: Context) -> bool:
+        """Look memory up once per turn and journal what is shown of it; True when something was (D13).
+
+        A resumed turn finds what was shown before and is not shown anything else.
+        """
+        said = [entry for entry in context.entries if entry.turn == run.turn.n]
+        if run.remembered or any(not isinstance(entry.body, UserSaid) for entry in said):
+            return False
+        run.remembered = True
+        query = self._query(run, said)
+        if not query.text.strip():
+            return False
+        found = await self._raced(run, self._recaller.recall(query, run.agent.policy.recall))
+        if isinstance(found, Interruption):
+            return False  # the same interruption is seen again before the model is asked
+        shown = shown_of(found, run.agent.policy.recall, [entry.text for entry in context.entries])
+        if shown is None:
+            return False
+        await self._step(run, Step(event=TurnEvent.RECALLED, entries=(shown,)))
+        return True
+
+    def _query(self, run: Run, said: Sequence[Entry], *, head_seq: int | None = None) -> RecallQuery:
+        policy, turn = run.agent.policy.recall, run.turn
+        head = turn.first_seq - 1 if head_seq is None else head_seq
+        return RecallQuery(
+            key=RecallKey(session=turn.session, epoch=turn.epoch, head_seq=head, principal=turn.principal),
+            naming=NamingInputs(
+                agent=run.claim.agent, session=turn.session, principal=turn.principal, address=run.claim.address
+            ),
+            text="\n".join(entry.text for entry in said if isinstance(entry.body, UserSaid)),
+            group=is_group(run.claim.address),
+            private_in_groups=policy.private_in_groups,
+            limit=policy.limit,
+        )
 
     # --- room in the window
 
@@ -314,10 +371,16 @@ class TurnRunner:
             waiting=committed.waiting,
         )
         self._publish(run.claim, run.turn, event.value, text=text)
-        await self._prepare_summary(run)
+        self._notifier.wake(Topic.DELIVERY)
+        await self._prepare_next(run)
 
-    async def _prepare_summary(self, run: Run) -> None:
+    async def _prepare_next(self, run: Run) -> None:
+        """Ask ahead for the next turn, and have a summary made in time."""
         context = await self._store.read_context(run.turn.session)
+        said = [entry for entry in context.entries if entry.turn == run.turn.n]
+        query = self._query(run, said, head_seq=context.last_seq)
+        if query.text.strip():
+            self._recaller.prefetch(query, run.agent.policy.recall)
         if self._pressure(run, context) is not Pressure.NONE:
             self._compressor.want(run.turn.session, run.claim.agent)
 
@@ -353,7 +416,3 @@ class TurnRunner:
 
 def _unknown(call: ToolCall, why: str) -> ToolReturned:
     return ToolReturned(call=call.id, name=call.name, text=f"{why} {UNKNOWN_OUTCOME}", outcome="unknown")
-
-
-def _is_group(address: str) -> bool:
-    return address.split(":")[3] not in {"dm", "chat"}

@@ -60,8 +60,9 @@ def _answer_question(asked: str, messages: Sequence[ModelMessage]) -> str:
     """The sentence of the context that shares most words with the question."""
     wanted = keywords(asked)
     best, best_score = "", 0
-    for message in messages[:-1]:
-        if message.role == "assistant":
+    question = max((n for n, message in enumerate(messages) if message.role == "user"), default=-1)
+    for n, message in enumerate(messages):
+        if message.role == "assistant" or n == question:
             continue
         for sentence in sentences(message.content):
             score = len(wanted & keywords(sentence))

@@ -12,6 +12,7 @@ from typing import Protocol
 class Topic(Enum):
     MAIL = "mail"
     COMPRESS = "compress"
+    DELIVERY = "delivery"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

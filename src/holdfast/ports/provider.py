@@ -34,6 +34,7 @@ class Capabilities:
     turns: bool = True  # takes the turns of conversations
     memory: bool = True  # takes operations on the agent's memory
     recalls: bool = True
+    prefetches: bool = False  # worth asking ahead of the next turn, because an answer takes long
     retracts: bool = False
     erases: bool = True
     lanes_per_call: int = 1  # how many lanes may share one call of `deliver`

@@ -10,6 +10,7 @@ from holdfast.core.context import Context
 from holdfast.core.ids import AgentName, Instant, MailboxId, MessageId, Principal, SessionId
 from holdfast.core.inbound import MessageState
 from holdfast.core.journal import Entry
+from holdfast.core.memory import Memory, MemoryOperation
 from holdfast.core.session import Session
 
 
@@ -24,13 +25,20 @@ class ReplyView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryView:
+    n: int
     id: str
+    agent: str
     provider: str
     place: str
+    op: str
     state: str
     attempt: int
+    stream: str
     from_turn: int
     through_turn: int
+    late: bool
+    at: Instant
+    due_at: Instant
     receipt: str | None
     reason: str | None
 
@@ -110,6 +118,26 @@ class Reader(Protocol):
 
     async def facts(self, *, after: str = "", limit: int = 100) -> Sequence[SessionFacts]:
         """For the audit, session by session."""
+        ...
+
+    async def memory(self, agent: AgentName, subject: str = "") -> Memory:
+        """The notes that hold now; an empty memory for a subject nobody has noted anything about."""
+        ...
+
+    async def memory_history(
+        self, agent: AgentName, subject: str = "", *, after: int = 0, limit: int = 200
+    ) -> Sequence[MemoryOperation]:
+        """Every operation after one, oldest first."""
+        ...
+
+    async def memory_subjects(self, agent: AgentName, *, after: str | None = None, limit: int = 1_000) -> Sequence[str]:
+        """Whom the agent keeps notes about; '' is the agent itself."""
+        ...
+
+    async def deliveries(
+        self, *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100
+    ) -> Sequence[DeliveryView]:
+        """Newest first; `after` is the `n` of the last one of the page before."""
         ...
 
     async def next_ready(self) -> Instant | None:

@@ -6,11 +6,12 @@ from typing import Protocol
 
 from holdfast.core.compress import Operation
 from holdfast.core.context import Context, ModelMessage
-from holdfast.core.ids import Instant, MessageId, SessionId
+from holdfast.core.ids import DeliveryId, Instant, MessageId, SessionId
 from holdfast.core.inbound import AcceptOutcome
+from holdfast.core.recall import Found
 from holdfast.core.session import Session
 from holdfast.ports.notifier import Feed
-from holdfast.ports.reader import EntryView, MessageTrace, Reader
+from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace, Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,18 @@ class Service(Protocol):
 
     async def begin_compression(self, session: SessionId) -> Operation:
         """Raises `OperationBusy` while one runs."""
+        ...
+
+    async def recall(
+        self, text: str, *, agent: str = "main", chat: str = "", sender: str = "user", channel: str = "http"
+    ) -> Found: ...
+
+    async def deliveries(
+        self, *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100
+    ) -> Sequence[DeliveryView]: ...
+
+    async def replay(self, delivery: DeliveryId) -> str:
+        """Raises `DeliveryNotFound`, and `InvalidInput` for one that is not parked."""
         ...
 
     def events(self) -> Feed: ...

@@ -15,6 +15,7 @@ from holdfast.core.ids import DeliveryId, Instant, MessageId, NodeId, OperationI
 from holdfast.core.inbound import AcceptOutcome, Arrival, Limits
 from holdfast.core.lane import LaneClaim, LaneKey, Settlement
 from holdfast.core.mailbox import Claim, Mail
+from holdfast.core.memory import MemoryBatch, MemoryOutcome, MemoryUndo
 from holdfast.core.session import CommandDone, CommandRun
 from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, TurnRecord
 
@@ -160,6 +161,15 @@ class Store(Protocol):
         ...
 
     async def end_operation(self, operation: Operation, outcome: str, detail: dict[str, object]) -> None: ...
+
+    # --- the agent's memory
+    async def apply_memory(self, batch: MemoryBatch) -> MemoryOutcome:
+        """The whole batch or nothing of it, and its mirroring; a repeated origin gets the first result."""
+        ...
+
+    async def undo_memory(self, undo: MemoryUndo) -> MemoryOutcome:
+        """Reverse one operation, once."""
+        ...
 
     # --- upkeep
     async def prove_write(self) -> Instant:

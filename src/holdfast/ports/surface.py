@@ -11,12 +11,16 @@ from msgspec import Struct, field
 
 from holdfast.core.audit import Report
 from holdfast.core.compress import Operation, Summary, snapshot_name
+from holdfast.core.delivery import OPEN
 from holdfast.core.errors import HoldfastError
 from holdfast.core.inbound import Accepted, AcceptOutcome, Duplicate, refusal
 from holdfast.core.journal import AssistantSaid, Observed, ToolCall, ToolReturned, ToolStarted, UserSaid
+from holdfast.core.recall import Found
 from holdfast.core.session import Session
-from holdfast.ports.reader import EntryView, MessageTrace
+from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace
 from holdfast.ports.service import Health, Prompt
+
+ON_ITS_WAY = frozenset(state.value for state in OPEN)
 
 
 class Out(Struct, frozen=True, kw_only=True):
@@ -55,14 +59,55 @@ class Reply(Out, frozen=True, kw_only=True):
 
 
 class Delivery(Out, frozen=True, kw_only=True):
-    """What became of a message's turn at one memory provider."""
+    """One unit on its way to one provider."""
 
+    id: str
     provider: str
     place: str
+    op: str
     state: str
     attempt: int
+    session: str
+    from_turn: int
+    through_turn: int
+    late: bool  # it was parked once and has lost its place in the order
+    scheduled_at: int
+    due_at: int | None  # when it is tried next, while it is on its way
     receipt: str | None
     reason: str | None
+
+
+class Deliveries(Out, frozen=True, kw_only=True):
+    """Newest first; `next` is what to ask for as `after` to read on."""
+
+    deliveries: list[Delivery]
+    next: int | None
+
+
+class Replayed(Out, frozen=True, kw_only=True):
+    """A parked delivery is on its lane again."""
+
+    delivery: str
+    state: str
+
+
+class Memory(Out, frozen=True, kw_only=True):
+    """One remembered thing, with where it is from."""
+
+    provider: str
+    text: str
+    session: str | None
+    turn: int | None
+    speaker: str
+    at: int | None
+    ref: str
+
+
+class Memories(Out, frozen=True, kw_only=True):
+    """Best first. `skipped` says which providers had to be left out."""
+
+    memories: list[Memory]
+    skipped: list[str]
 
 
 class MessageStatus(Out, frozen=True, kw_only=True):
@@ -240,17 +285,51 @@ def message_view(trace: MessageTrace) -> MessageStatus:
         turn=trace.turn,
         attempt=trace.attempt,
         reply=Reply(text=trace.reply.text, state=trace.reply.state) if trace.reply else None,
-        deliveries=[
-            Delivery(
+        deliveries=[delivery_view(one) for one in trace.deliveries],
+    )
+
+
+def delivery_view(one: DeliveryView) -> Delivery:
+    return Delivery(
+        id=one.id,
+        provider=one.provider,
+        place=one.place,
+        op=one.op,
+        state=one.state,
+        attempt=one.attempt,
+        session=one.stream,
+        from_turn=one.from_turn,
+        through_turn=one.through_turn,
+        late=one.late,
+        scheduled_at=one.at,
+        due_at=one.due_at if one.state in ON_ITS_WAY else None,
+        receipt=one.receipt,
+        reason=one.reason,
+    )
+
+
+def deliveries_view(found: Sequence[DeliveryView], limit: int) -> Deliveries:
+    return Deliveries(
+        deliveries=[delivery_view(one) for one in found],
+        next=found[-1].n if len(found) == limit else None,
+    )
+
+
+def memories_view(found: Found) -> Memories:
+    return Memories(
+        memories=[
+            Memory(
                 provider=one.provider,
-                place=one.place,
-                state=one.state,
-                attempt=one.attempt,
-                receipt=one.receipt,
-                reason=one.reason,
+                text=one.text,
+                session=one.session,
+                turn=one.turn,
+                speaker=one.speaker,
+                at=one.at,
+                ref=one.ref,
             )
-            for one in trace.deliveries
+            for one in found.memories
         ],
+        skipped=list(found.skipped),
     )
 
 

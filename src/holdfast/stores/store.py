@@ -10,13 +10,14 @@ from typing import Self
 from holdfast.core.audit import SessionFacts
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
-from holdfast.core.ids import DeliveryId, Instant, MessageId, NodeId, OperationId, SessionId
+from holdfast.core.ids import AgentName, DeliveryId, Instant, MessageId, NodeId, OperationId, SessionId
 from holdfast.core.inbound import AcceptOutcome, Arrival, Limits
 from holdfast.core.lane import LaneClaim, LaneKey, Settlement
 from holdfast.core.mailbox import Claim, Mail
+from holdfast.core.memory import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo
 from holdfast.core.session import CommandDone, CommandRun, Session
 from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, TurnRecord
-from holdfast.ports.reader import EntryView, MailboxView, MessageTrace
+from holdfast.ports.reader import DeliveryView, EntryView, MailboxView, MessageTrace
 from holdfast.ports.store import Busy, Committed, Reaped
 from holdfast.stores.database import Database
 from holdfast.stores.verbs import (
@@ -25,6 +26,7 @@ from holdfast.stores.verbs import (
     contexts,
     cursors,
     mail,
+    memory,
     nodes,
     questions,
     record,
@@ -166,6 +168,25 @@ class SqlStore:
     async def end_operation(self, operation: Operation, outcome: str, detail: dict[str, object]) -> None:
         await self._db.write("end_operation", lambda: summaries.end_operation(operation, outcome, detail))
 
+    # --- the agent's memory
+
+    async def apply_memory(self, batch: MemoryBatch) -> MemoryOutcome:
+        return await self._db.write("apply_memory", lambda: memory.apply_memory(batch))
+
+    async def undo_memory(self, undo: MemoryUndo) -> MemoryOutcome:
+        return await self._db.write("undo_memory", lambda: memory.undo_memory(undo))
+
+    async def memory(self, agent: AgentName, subject: str = "") -> Memory:
+        return await self._db.read("memory", lambda: memory.read_memory(agent, subject))
+
+    async def memory_history(
+        self, agent: AgentName, subject: str = "", *, after: int = 0, limit: int = 200
+    ) -> Sequence[MemoryOperation]:
+        return await self._db.read("memory_history", lambda: memory.memory_history(agent, subject, after, limit))
+
+    async def memory_subjects(self, agent: AgentName, *, after: str | None = None, limit: int = 1_000) -> Sequence[str]:
+        return await self._db.read("memory_subjects", lambda: memory.memory_subjects(agent, after, limit))
+
     # --- upkeep
 
     async def prove_write(self) -> Instant:
@@ -215,6 +236,11 @@ class SqlStore:
 
     async def facts(self, *, after: str = "", limit: int = 100) -> Sequence[SessionFacts]:
         return await self._db.read("facts", lambda: questions.facts(after, limit))
+
+    async def deliveries(
+        self, *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100
+    ) -> Sequence[DeliveryView]:
+        return await self._db.read("deliveries", lambda: questions.deliveries(provider, state, after, limit))
 
     async def next_ready(self) -> Instant | None:
         return await self._db.read("next_ready", questions.next_ready)

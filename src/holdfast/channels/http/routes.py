@@ -13,7 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.channels.http.request import Query, decode, read_body, whole_number
-from holdfast.core.ids import MessageId, SessionId
+from holdfast.core.delivery import delivery_state
+from holdfast.core.errors import InvalidInput
+from holdfast.core.ids import DeliveryId, MessageId, SessionId
 from holdfast.core.inbound import Accepted
 from holdfast.core.key import check_part
 from holdfast.ports import surface
@@ -22,6 +24,7 @@ from holdfast.ports.service import Service
 ENTRIES_DEFAULT, ENTRIES_MAX = 200, 1_000
 SESSIONS_DEFAULT, SESSIONS_MAX = 100, 1_000
 OPERATIONS_DEFAULT, OPERATIONS_MAX = 100, 1_000
+DELIVERIES_DEFAULT, DELIVERIES_MAX = 100, 1_000
 PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
@@ -130,6 +133,39 @@ async def get_operations(request: Request, settings: Settings) -> Response:
     return answer(surface.Operations(operations=[surface.operation_view(one) for one in found]))
 
 
+async def get_deliveries(request: Request, settings: Settings) -> Response:
+    query = Query(request, DELIVERIES_QUERY)
+    limit = query.number("limit", DELIVERIES_DEFAULT, most=DELIVERIES_MAX)
+    found = await settings.service.deliveries(
+        provider=query.text("provider"),
+        state=delivery_state(query.text("state")),
+        after=query.number("after", 0),
+        limit=limit,
+    )
+    return answer(surface.deliveries_view(found, limit))
+
+
+async def post_replay(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    delivery = DeliveryId(check_part("delivery", request.path_params["delivery"]))
+    state = await settings.service.replay(delivery)
+    return answer(surface.Replayed(delivery=delivery, state=state), 202)
+
+
+async def get_recall(request: Request, settings: Settings) -> Response:
+    query = Query(request, RECALL_QUERY)
+    text = query.text("q")
+    if not text:
+        raise InvalidInput("the query parameter q is missing: what should be looked for?")
+    found = await settings.service.recall(
+        text,
+        agent=query.text("agent") or "main",
+        chat=query.text("chat") or "",
+        sender=query.text("sender") or "user",
+    )
+    return answer(surface.memories_view(found))
+
+
 def _session(request: Request) -> SessionId:
     return SessionId(check_part("session", request.path_params["session"]))
 
@@ -150,6 +186,18 @@ OPERATIONS_QUERY = {
     "session": "only the operations of this session",
     "after": "the last operation of the page before",
     "limit": f"how many; {OPERATIONS_DEFAULT} unless said, at most {OPERATIONS_MAX}",
+}
+DELIVERIES_QUERY = {
+    "provider": "only those for this provider",
+    "state": "only those in this state: scheduled, sending, uncertain, delivered, parked, dropped, retracted",
+    "after": "`next` of the page before",
+    "limit": f"how many; {DELIVERIES_DEFAULT} unless said, at most {DELIVERIES_MAX}",
+}
+RECALL_QUERY = {
+    "q": "what to look for",
+    "agent": "whose memory; `main` unless said",
+    "chat": "as if asked in this chat",
+    "sender": "as if asked by this sender; `user` unless said",
 }
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
@@ -227,5 +275,31 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         query=OPERATIONS_QUERY,
         answers={200: surface.Operations},
         errors=(400,),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/deliveries",
+        handler=get_deliveries,
+        summary="What is on its way to the memory providers, and what became of the rest, newest first",
+        query=DELIVERIES_QUERY,
+        answers={200: surface.Deliveries},
+        errors=(400,),
+    ),
+    Endpoint(
+        method="POST",
+        path="/v1/deliveries/{delivery}/replay",
+        handler=post_replay,
+        summary="Put a parked delivery back on its lane, late",
+        answers={202: surface.Replayed},
+        errors=(400, 404, 503),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/recall",
+        handler=get_recall,
+        summary="What the agent's memory has on a question",
+        query=RECALL_QUERY,
+        answers={200: surface.Memories},
+        errors=(400, 404),
     ),
 )

@@ -13,7 +13,7 @@ from holdfast.core.lane import LaneClaim, LaneKey, Package
 from holdfast.stores.script import Row, Script, one, rows, run
 from holdfast.stores.verbs.parcels import Item, parcel_of, payload_hash
 
-HELD_ALREADY = """
+HELD = """
 select place, fence from lane
  where owner = :node and claim = :name and agent = :agent and provider = :provider order by place"""
 FREE = """
@@ -62,18 +62,14 @@ def claim_lanes(
     node: NodeId, key: LaneKey, name: str, *, lanes: int, units: int, renderer: str
 ) -> Script[tuple[LaneClaim, ...]]:
     """Take free lanes whose heads are due, each with up to `units` deliveries from its head, rendered."""
-    held = (yield from rows(HELD_ALREADY, node=node, name=name, agent=key.agent, provider=key.provider)) if name else []
+    again = (yield from rows(HELD, node=node, name=name, agent=key.agent, provider=key.provider)) if name else []
+    found = again or (yield from rows(FREE, agent=key.agent, provider=key.provider, node=node, limit=lanes))
     claims = []
-    if held:
-        for place, fence in held:
-            held_lane = LaneClaim(key=key, place=place, fence=fence, node=node, packages=())
-            claims.append((yield from _loaded(held_lane, units, renderer, repeated=True)))
-        return tuple(claim for claim in claims if claim.packages)
-    found = yield from rows(FREE, agent=key.agent, provider=key.provider, node=node, limit=lanes)
     for place, fence in sorted(found):
-        yield from run(TAKE, node=node, name=name, agent=key.agent, provider=key.provider, place=place)
-        taken = LaneClaim(key=key, place=place, fence=fence + 1, node=node, packages=())
-        claim = yield from _loaded(taken, units, renderer, repeated=False)
+        if not again:
+            yield from run(TAKE, node=node, name=name, agent=key.agent, provider=key.provider, place=place)
+        lane = LaneClaim(key=key, place=place, fence=fence if again else fence + 1, node=node, packages=())
+        claim = yield from _loaded(lane, units, renderer, repeated=bool(again))
         if claim.packages:
             claims.append(claim)
         else:

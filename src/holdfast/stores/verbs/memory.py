@@ -1,10 +1,231 @@
-"""Placeholder until the memory verbs land: their author replaces this file."""
+"""The agent's memory: batches become operations under the lock of their stream, each origin once.
+
+What is known about an origin is asked after the lock is held: in the locking statement itself it would be answered as
+of the time before the wait.
+"""
+
+from collections.abc import Sequence
 
 from holdfast.core.delivery import MemoryNote
-from holdfast.stores.script import Script
+from holdfast.core.ids import AgentName, Instant, Principal
+from holdfast.core.key import agent_name, check_part
+from holdfast.core.memory import (
+    Applied,
+    Memory,
+    MemoryBatch,
+    MemoryEntry,
+    MemoryOperation,
+    MemoryOutcome,
+    MemoryUndo,
+    MemoryVerb,
+    NotApplied,
+    Target,
+    stream_of,
+)
+from holdfast.core.memory_rules import Gone, MemoryPlan, PlannedOperation, plan_batch, undo_batch, undo_origin
+from holdfast.stores.script import Params, Row, Script, many, one, rows, run
+from holdfast.stores.verbs.cursors import schedule_notes
+
+NEW_STREAM = """
+insert into memory (stream, agent, subject, head) values (:stream, :agent, :subject, 0)
+on conflict (stream) do nothing"""
+HOLD = "select head from memory where stream = :stream /*lock*/"
+HEAD = "select head from memory where stream = :stream"
+KNOWN = "select seqs from memory_batch where stream = :stream and origin = :origin"
+LIVE = """
+select seq, target, text, at, origin, written_by, place from memory_op
+ where stream = :stream and live = 1 order by place"""
+GONE = "select distinct target, old_text from memory_op where stream = :stream and op <> 'add'"
+KILL = "update memory_op set live = 0 where stream = :stream and seq = :seq"
+WRITE = """
+insert into memory_op (stream, seq, agent, subject, target, op, place, text, old_text, origin, position, written_by,
+                       principal, live, at)
+values (:stream, :seq, :agent, :subject, :target, :op, :place, :text, :old_text, :origin, :position, :by,
+        :principal, :live, :now)"""
+ADVANCE = "update memory set head = :head where stream = :stream"
+REMEMBER = "insert into memory_batch (stream, origin, seqs, at) values (:stream, :origin, :seqs, :now)"
+FIELDS = "seq, target, op, text, old_text, place, origin, written_by, principal, live, at"
+HISTORY = f"select {FIELDS} from memory_op where stream = :stream and seq > :after order by seq limit :limit"
+OPERATION = f"select {FIELDS} from memory_op where stream = :stream and seq = :seq"
+NOTES = """
+select seq, target, op, text, old_text, subject, at from memory_op
+ where stream = :stream and seq >= :first and seq <= :last order by seq"""
+SUBJECTS = """
+select subject from memory
+ where agent = :agent and head > 0 and subject > :after order by subject limit :limit"""
+SUBJECTS_FIRST = "select subject from memory where agent = :agent and head > 0 order by subject limit :limit"
+
+
+def apply_memory(batch: MemoryBatch) -> Script[MemoryOutcome]:
+    """The whole batch or nothing of it. A repeated origin gets the first result."""
+    check_part("origin", batch.origin)
+    check_part("writer", batch.by)
+    if batch.principal:
+        check_part("principal", batch.principal)
+    stream = _stream(batch.agent, batch.subject)
+    head = yield from _hold(stream, batch.agent, batch.subject)
+    known = yield from _known(stream, batch.origin)
+    if known is not None:
+        return known
+    return (yield from _apply(stream, head, batch))
+
+
+def undo_memory(undo: MemoryUndo) -> Script[MemoryOutcome]:
+    """Reverse one operation, once; `stale` when its entry was changed again since."""
+    stream = _stream(undo.agent, undo.subject)
+    head = yield from _hold(stream, undo.agent, undo.subject)
+    known = yield from _known(stream, undo_origin(undo.seq))
+    if known is not None:
+        return known
+    row = yield from one(OPERATION, stream=stream, seq=undo.seq)
+    if row is None:
+        memory = yield from _memory(stream, undo.agent, undo.subject, head)
+        return NotApplied("no_match", f"there is no operation {undo.seq}; the newest is {head}", memory)
+    return (yield from _apply(stream, head, undo_batch(undo, operation_of(row))))
+
+
+def _hold(stream: str, agent: AgentName, subject: str) -> Script[int]:
+    yield from run(NEW_STREAM, stream=stream, agent=agent, subject=subject)
+    row = yield from one(HOLD, stream=stream)
+    return int(row[0]) if row else 0
+
+
+def _known(stream: str, origin: str) -> Script[Applied | None]:
+    row = yield from one(KNOWN, stream=stream, origin=origin)
+    return None if row is None else Applied(tuple(int(seq) for seq in row[0].split(",")), repeated=True)
+
+
+def _apply(stream: str, head: int, batch: MemoryBatch) -> Script[MemoryOutcome]:
+    memory = yield from _memory(stream, batch.agent, batch.subject, head)
+    gone = (yield from _gone(stream)) if batch.add_only else frozenset()
+    plan = plan_batch(memory, batch, gone=gone)
+    if isinstance(plan, NotApplied):
+        return plan
+    yield from _write(stream, batch, plan)
+    yield from schedule_notes(
+        stream,
+        batch.agent,
+        batch.subject,
+        batch.policies,
+        first_seq=head + 1,
+        last_seq=plan.memory.head,
+        principal=batch.principal,
+    )
+    return Applied(plan.seqs)
+
+
+def _write(stream: str, batch: MemoryBatch, plan: MemoryPlan) -> Script[None]:
+    """Old entries go before new ones come: no two live ones ever share a place."""
+    live = {entry.seq for entry in plan.memory.entries}
+    killed = [operation.kills for operation in plan.operations if operation.kills is not None]
+    yield from many(KILL, [{"stream": stream, "seq": seq} for seq in killed])
+    yield from many(WRITE, [_row(stream, batch, operation, live) for operation in plan.operations])
+    if plan.operations:
+        yield from run(ADVANCE, stream=stream, head=plan.memory.head)
+    yield from run(REMEMBER, stream=stream, origin=batch.origin, seqs=",".join(map(str, plan.seqs)))
+
+
+def _row(stream: str, batch: MemoryBatch, operation: PlannedOperation, live: set[int]) -> Params:
+    return {
+        "stream": stream,
+        "seq": operation.seq,
+        "agent": batch.agent,
+        "subject": batch.subject,
+        "target": operation.target.value,
+        "op": operation.verb.value,
+        "place": operation.place,
+        "text": operation.text.encode(),
+        "old_text": operation.old_text.encode(),
+        "origin": batch.origin,
+        "position": operation.position,
+        "by": batch.by,
+        "principal": batch.principal,
+        "live": int(operation.seq in live),
+    }
+
+
+# --- reading -------------------------------------------------------------------------------------------
+
+
+def read_memory(agent: AgentName, subject: str) -> Script[Memory]:
+    stream = _stream(agent, subject)
+    row = yield from one(HEAD, stream=stream)
+    return (yield from _memory(stream, agent, subject, int(row[0]) if row else 0))
+
+
+def memory_subjects(agent: AgentName, after: str | None, limit: int) -> Script[Sequence[str]]:
+    """Everybody the agent ever kept a note about, the agent itself as ''. `after` is the last of the page before."""
+    if after is None:
+        found = yield from rows(SUBJECTS_FIRST, agent=agent, limit=limit)
+    else:
+        found = yield from rows(SUBJECTS, agent=agent, after=after, limit=limit)
+    return [subject for (subject,) in found]
+
+
+def memory_history(agent: AgentName, subject: str, after: int, limit: int) -> Script[Sequence[MemoryOperation]]:
+    """Operations after one, oldest first."""
+    found = yield from rows(HISTORY, stream=_stream(agent, subject), after=after, limit=limit)
+    return [operation_of(row) for row in found]
 
 
 def memory_notes(stream: str, from_seq: int, through_seq: int) -> Script[list[MemoryNote]]:
-    del stream, from_seq, through_seq
-    yield from ()
-    return []
+    """The operations of a range, as providers are told of them."""
+    found = yield from rows(NOTES, stream=stream, first=from_seq, last=through_seq)
+    return [
+        MemoryNote(
+            seq=seq,
+            target=target,
+            op=op,
+            text=bytes(text).decode(),
+            old_text=bytes(old_text).decode(),
+            subject=subject,
+            at=Instant(at),
+        )
+        for seq, target, op, text, old_text, subject, at in found
+    ]
+
+
+def operation_of(row: Row) -> MemoryOperation:
+    seq, target, op, text, old_text, place, origin, by, principal, live, at = row
+    return MemoryOperation(
+        seq=seq,
+        target=Target(target),
+        verb=MemoryVerb(op),
+        text=bytes(text).decode(),
+        old_text=bytes(old_text).decode(),
+        place=place,
+        origin=origin,
+        by=by,
+        principal=Principal(principal),
+        live=bool(live),
+        at=Instant(at),
+    )
+
+
+def _memory(stream: str, agent: AgentName, subject: str, head: int) -> Script[Memory]:
+    found = yield from rows(LIVE, stream=stream)
+    entries = tuple(
+        MemoryEntry(
+            seq=seq,
+            target=Target(target),
+            text=bytes(text).decode(),
+            at=Instant(at),
+            origin=origin,
+            by=by,
+            place=place,
+        )
+        for seq, target, text, at, origin, by, place in found
+    )
+    return Memory(agent=agent, subject=subject, entries=entries, head=head)
+
+
+def _gone(stream: str) -> Script[Gone]:
+    found = yield from rows(GONE, stream=stream)
+    return frozenset((Target(target), bytes(text).decode()) for target, text in found)
+
+
+def _stream(agent: AgentName, subject: str) -> str:
+    agent_name(agent)
+    if subject:
+        check_part("subject", subject)
+    return stream_of(agent, subject)

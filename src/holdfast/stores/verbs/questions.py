@@ -11,7 +11,7 @@ from holdfast.core.journal import is_undone
 from holdfast.core.session import Purpose, Session, SessionState
 from holdfast.ports.reader import DeliveryView, EntryView, MailboxView, MessageTrace, ReplyView
 from holdfast.stores.script import Row, Script, one, rows
-from holdfast.stores.verbs.journal import chain, entries, undos
+from holdfast.stores.verbs.journal import NO_LIMIT, chain, entries, undos
 from holdfast.stores.verbs.summaries import OPERATION_FIELDS, SUMMARY_FIELDS, operation_of, summary_of
 
 MESSAGE = """
@@ -26,9 +26,20 @@ select count(*) from inbound
  where mailbox = :mailbox and state in ('waiting', 'in_turn') and seq < :seq"""
 REPLY_TO = "select id, body, state, attempt, at from reply where message = :message order by at desc, id desc limit 1"
 TURN_LAST = "select message from inbound where session = :session and turn = :turn order by seq desc limit 1"
-DELIVERIES = """
-select id, provider, place, state, attempt, from_turn, through_turn, receipt, reason from delivery
+DELIVERY_FIELDS = """
+n, id, agent, provider, place, op, state, attempt, stream, from_turn, through_turn, late, at, due_at, receipt, reason"""
+DELIVERIES = f"""
+select {DELIVERY_FIELDS} from delivery
  where stream = :session and from_turn <= :turn and through_turn >= :turn order by provider, from_seq"""
+PENDING = """
+select cursor.provider, session.agent, turn.closed_at, cursor.due_at
+  from turn join session on session.id = turn.session join cursor on cursor.stream = turn.session
+ where turn.session = :session and turn.n = :turn and turn.closed_at is not null
+   and cursor.scheduled_seq < turn.first_seq order by cursor.provider"""
+DELIVERY_PAGE = f"""
+select {DELIVERY_FIELDS} from delivery
+ where (:provider = '' or provider = :provider) and (:state = '' or state = :state) and n < :before
+ order by n desc limit :limit"""
 SESSION_FIELDS = """
 session.id, session.agent, session.mailbox, session.principal, session.purpose, session.parent_id, session.fork_seq,
 session.title, session.state, mailbox.id, session.epoch, session.committed_seq, session.turns, session.summaries,
@@ -73,7 +84,7 @@ def message(wanted: MessageId) -> Script[MessageTrace]:
         (behind,) = (yield from one(BEHIND, mailbox=row[13], seq=row[14])) or (0,)
     session, turn = row[9], row[10]
     reply = yield from _reply(wanted, session, turn if state not in UNFINISHED else None)
-    deliveries = (yield from rows(DELIVERIES, session=session, turn=turn)) if turn is not None else []
+    found = (yield from _deliveries(SessionId(session), turn)) if turn is not None else ()
     return MessageTrace(
         message=wanted,
         agent=AgentName(row[1]),
@@ -90,7 +101,36 @@ def message(wanted: MessageId) -> Script[MessageTrace]:
         phase=row[11],
         attempt=row[12] or 0,
         reply=reply,
-        deliveries=tuple(delivery_of(found) for found in deliveries),
+        deliveries=found,
+    )
+
+
+def _deliveries(session: SessionId, turn: int) -> Script[tuple[DeliveryView, ...]]:
+    """A turn's units, and those cursors for which it is still pending."""
+    found = [delivery_of(row) for row in (yield from rows(DELIVERIES, session=session, turn=turn))]
+    pending = yield from rows(PENDING, session=session, turn=turn)
+    return (*found, *(_pending(session, turn, row) for row in pending))
+
+
+def _pending(session: SessionId, turn: int, row: Row) -> DeliveryView:
+    provider, agent, at, due_at = row
+    return DeliveryView(
+        n=0,
+        id="",
+        agent=agent,
+        provider=provider,
+        place="",
+        op="retain",
+        state="scheduled",
+        attempt=0,
+        stream=session,
+        from_turn=turn,
+        through_turn=turn,
+        late=False,
+        at=Instant(at),
+        due_at=Instant(due_at or at),
+        receipt=None,
+        reason="it goes out together with the next turns",
     )
 
 
@@ -105,17 +145,32 @@ def _reply(wanted: MessageId, session: str | None, turn: int | None) -> Script[R
     return ReplyView(id=row[0], text=bytes(row[1]).decode(), state=row[2], attempt=row[3], at=Instant(row[4]))
 
 
+def deliveries(provider: str | None, state: str | None, after: int, limit: int) -> Script[tuple[DeliveryView, ...]]:
+    found = yield from rows(
+        DELIVERY_PAGE, provider=provider or "", state=state or "", before=after or NO_LIMIT, limit=limit
+    )
+    return tuple(delivery_of(row) for row in found)
+
+
 def delivery_of(row: Row) -> DeliveryView:
+    n, id_, agent, provider, place, op, state, attempt, stream, first, last, late, at, due_at, receipt, reason = row
     return DeliveryView(
-        id=row[0],
-        provider=row[1],
-        place=row[2],
-        state=row[3],
-        attempt=row[4],
-        from_turn=row[5],
-        through_turn=row[6],
-        receipt=row[7],
-        reason=row[8],
+        n=n,
+        id=id_,
+        agent=agent,
+        provider=provider,
+        place=place,
+        op=op,
+        state=state,
+        attempt=attempt,
+        stream=stream,
+        from_turn=first,
+        through_turn=last,
+        late=bool(late),
+        at=Instant(at),
+        due_at=Instant(due_at),
+        receipt=receipt,
+        reason=reason,
     )
 
 

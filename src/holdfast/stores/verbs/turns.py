@@ -42,8 +42,9 @@ update inbound set state = 'in_turn', session = :session, turn = :turn
 OPENED = "update session set last_seq = :last_seq, turns = :n, open_turn = :n, active_at = :now where id = :session"
 ATTENDED = "update mailbox set unattended = case when :human = 1 then 0 else unattended + 1 end where id = :mailbox"
 READ_TURN = """
-select phase, attempt, principal, first_seq, last_seq, stop_at, fence, opened_at from turn
- where session = :session and n = :n"""
+select phase, attempt, principal, first_seq, last_seq, stop_at, fence, opened_at,
+       (select epoch from session where id = :session)
+  from turn where session = :session and n = :n"""
 TURN_MESSAGES = """
 select message from inbound
  where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'in_turn' order by seq"""
@@ -136,7 +137,7 @@ def read_turn(claim: Claim, session: SessionId, n: int, last_seq: int) -> Script
     row = yield from one(READ_TURN, session=session, n=n)
     if row is None:
         raise InvariantBroken(f"the open turn {n} of {session} has no row", session=session)
-    phase, attempt, principal, first_seq, _, stop_at, _, opened_at = row
+    phase, attempt, principal, first_seq, _, stop_at, _, opened_at, epoch = row
     messages = yield from rows(TURN_MESSAGES, mailbox=claim.mailbox)
     return Turn(
         session=session,
@@ -147,6 +148,7 @@ def read_turn(claim: Claim, session: SessionId, n: int, last_seq: int) -> Script
         messages=tuple(MessageId(message) for (message,) in messages),
         first_seq=first_seq,
         last_seq=last_seq,
+        epoch=epoch,
         stopping=stop_at is not None,
         opened_at=Instant(opened_at),
     )

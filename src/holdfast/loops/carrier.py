@@ -1,0 +1,212 @@
+"""The carrier: one call to one provider, from the claim of its lanes to their settlement.
+
+Rule 1: what may have landed is asked about, never sent again blindly (D20).
+Rule 2: the outcome is made durable before the lanes are given back; while the store is away it is held and offered
+        again, and if the process dies meanwhile the delivery is in doubt, which is the truth.
+Rule 3: a provider is somebody else's code: whatever it raises is its failure, and its effect is uncertain.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from holdfast import log
+from holdfast.core.circuit import Circuit
+from holdfast.core.delivery import DeliveryState, Landing, Op, Outcome, Parcel, Uncertain
+from holdfast.core.errors import LaneLost, StoreUnavailable
+from holdfast.core.ids import Instant
+from holdfast.core.lane import (
+    UNKNOWN,
+    CourierPolicy,
+    LaneClaim,
+    LaneKey,
+    Package,
+    Settlement,
+    Wellness,
+    after_asking,
+    may_park,
+    settle_all,
+)
+from holdfast.core.policy import RetryPolicy
+from holdfast.loops.asking import is_cancelled_from_outside
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.provider import Provider
+from holdfast.ports.store import Store
+from holdfast.ports.tasks import Task, Tasks
+
+NOTHING_SAID = "nothing was said in it"
+CANNOT = {
+    Op.RETAIN: "the provider takes no turns",
+    Op.RETRACT: "the provider cannot take back what it was told",
+    Op.REMEMBER: "the provider takes no notes",
+}
+CANNOT_ERASE = "the provider cannot erase by itself: erase it there by hand, then replay this"
+
+
+class Carrier:
+    """One provider of one agent: what is known of it now. RAM that may vanish."""
+
+    def __init__(
+        self,
+        key: LaneKey,
+        provider: Provider,
+        *,
+        store: Store,
+        clock: Clock,
+        entropy: Entropy,
+        tasks: Tasks,
+        policy: CourierPolicy,
+    ) -> None:
+        self.key = key
+        self.provider = provider
+        self.circuit = Circuit()
+        self.claim_name = ""
+        self.calls: dict[int, Task] = {}
+        self._store = store
+        self._clock = clock
+        self._entropy = entropy
+        self._tasks = tasks
+        self._policy = policy
+        self._delivered_at = Instant(0)
+        self._unsettled = RetryPolicy(delay_ms_base=250, delay_ms_max=5_000)
+
+    @property
+    def room(self) -> int:
+        """How many more calls may run now."""
+        allowed = self.circuit.calls_allowed(self._clock.now(), self.provider.capabilities.calls_max)
+        return max(0, allowed - len(self.calls))
+
+    async def carry(self, claims: Sequence[LaneClaim]) -> None:
+        """See one call through to its settlement."""
+        asked = [claim for claim in claims if claim.packages[0].ask]
+        sent = [claim for claim in claims if not claim.packages[0].ask]
+        for claim in asked:
+            await self._keep([(claim, [await self._ask(claim.packages[0])])])
+        if sent:
+            await self._keep(await self._send(sent))
+
+    # --- asking
+
+    async def _ask(self, package: Package) -> Settlement:
+        try:
+            async with asyncio.timeout(self._policy.call_wait_ms / 1000):
+                landing = await self.provider.landed(package.parcel)
+        except TimeoutError:
+            landing = Landing.POSSIBLE
+        except Exception as error:  # noqa: BLE001 - somebody else's code
+            self._failed(package.parcel, error)
+            landing = Landing.POSSIBLE
+        return after_asking(
+            package,
+            landing,
+            self._policy,
+            quiet_ms=self.provider.capabilities.quiet_ms,
+            chance=self._entropy.fraction(),
+            known=await self._wellness(package),
+        )
+
+    async def _wellness(self, package: Package) -> Wellness:
+        """Asked only when something would be parked because of the answer."""
+        if not may_park(package, self._policy):
+            return UNKNOWN
+        began = self._clock.now() - package.failing_for_ms
+        return Wellness(healthy=await self._is_healthy(), delivered_since=self._delivered_at > began)
+
+    async def _is_healthy(self) -> bool:
+        try:
+            async with asyncio.timeout(self._policy.call_wait_ms / 1000):
+                return await self.provider.healthy() is None
+        except Exception as error:  # noqa: BLE001 - somebody else's code: not well
+            log.warning("delivery.failed", provider=self.key.provider, why=type(error).__name__)
+            return False
+
+    # --- sending
+
+    async def _send(self, claims: Sequence[LaneClaim]) -> list[tuple[LaneClaim, Sequence[Settlement]]]:
+        judged = {package.n: self._idle(package) for claim in claims for package in claim.packages}
+        idle = {n: settlement for n, settlement in judged.items() if settlement is not None}
+        parcels = [package.parcel for claim in claims for package in claim.packages if package.n not in idle]
+        outcomes = iter(await self._deliver(parcels) if parcels else ())
+        settled: list[tuple[LaneClaim, Sequence[Settlement]]] = []
+        for claim in claims:
+            packages = [package for package in claim.packages if package.n not in idle]
+            results = [next(outcomes) for _ in packages]
+            known = await self._wellness(packages[0]) if packages else UNKNOWN
+            chance = self._entropy.fraction()
+            decided = settle_all(packages, results, self._policy, chance, known)
+            settled.append((claim, [*(idle[package.n] for package in claim.packages if package.n in idle), *decided]))
+        return settled
+
+    def _idle(self, package: Package) -> Settlement | None:
+        """What becomes of a package that is nothing to send."""
+        able, parcel = self.provider.capabilities, package.parcel
+        can = {
+            Op.RETAIN: able.turns,
+            Op.RETRACT: able.retracts,
+            Op.REMEMBER: able.memory,
+            Op.ERASE: able.erases,
+        }
+        if not can[parcel.op]:
+            if parcel.op is Op.ERASE:
+                return Settlement(n=package.n, state=DeliveryState.PARKED, reason=CANNOT_ERASE)
+            return Settlement(n=package.n, state=DeliveryState.DROPPED, reason=CANNOT[parcel.op])
+        if (parcel.op is Op.RETAIN and not parcel.turns) or (parcel.op is Op.REMEMBER and parcel.note is None):
+            return Settlement(n=package.n, state=DeliveryState.DROPPED, reason=NOTHING_SAID)
+        return None
+
+    async def _deliver(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
+        try:
+            async with asyncio.timeout(self._policy.call_wait_ms / 1000):
+                outcomes = list(await self.provider.deliver(parcels))
+        except TimeoutError:
+            outcomes = [Uncertain(f"no answer within {self._policy.call_wait_ms} ms") for _ in parcels]
+        except asyncio.CancelledError:
+            if is_cancelled_from_outside():
+                raise
+            outcomes = [Uncertain("the provider cancelled its own work") for _ in parcels]
+        except Exception as error:  # noqa: BLE001 - somebody else's code: what it did before is unknown
+            self._failed(parcels[0], error)
+            outcomes = [Uncertain(f"the provider's code failed: {type(error).__name__}") for _ in parcels]
+        if len(outcomes) != len(parcels):
+            outcomes = [Uncertain(f"{len(outcomes)} outcomes for {len(parcels)} parcels") for _ in parcels]
+        for outcome in outcomes:
+            self.circuit = self.circuit.after(outcome, self._clock.now(), self._entropy.fraction())
+        return outcomes
+
+    def _failed(self, parcel: Parcel, error: Exception) -> None:
+        log.error("delivery.failed", failure=error, provider=self.key.provider, delivery=parcel.id)
+
+    # --- keeping
+
+    async def _keep(self, settled: list[tuple[LaneClaim, Sequence[Settlement]]]) -> None:
+        attempt = 0
+        while True:
+            try:
+                await self._store.settle_lanes(settled)
+            except StoreUnavailable as error:
+                attempt += 1
+                log.warning("loop.failed", loop="courier", code=error.code, why=str(error))
+                await self._tasks.sleep(self._unsettled.delay_ms(attempt, self._entropy.fraction()))
+            except LaneLost as lost:
+                log.info("lane.lost", provider=self.key.provider, why=str(lost))
+                return
+            else:
+                break
+        for claim, settlements in settled:
+            self._note(claim, settlements)
+
+    def _note(self, claim: LaneClaim, settlements: Sequence[Settlement]) -> None:
+        parcels = {package.n: package.parcel for package in claim.packages}
+        for settlement in settlements:
+            if settlement.untried:
+                continue
+            if settlement.state is DeliveryState.DELIVERED:
+                self._delivered_at = self._clock.now()
+            log.info(
+                "delivery.settled",
+                provider=self.key.provider,
+                delivery=parcels[settlement.n].id,
+                state=settlement.state.value,
+                attempt=parcels[settlement.n].attempt,
+                retry_in_ms=settlement.delay_ms or None,
+            )

@@ -1,0 +1,146 @@
+"""The courier: takes lanes whose heads are due and hands them to carriers, a bounded number per provider.
+
+Each provider goes at its own pace: one that is slow fills its own calls, one that is dead opens its own circuit, and
+neither keeps another provider, a session or a turn waiting (R8).
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from holdfast import log
+from holdfast.core.ids import AgentName, make_id
+from holdfast.core.lane import CourierPolicy, LaneClaim, LaneKey
+from holdfast.loops.carrier import Carrier
+from holdfast.loops.loop import Loop
+from holdfast.loops.member import Member
+from holdfast.loops.providers import Providers
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.notifier import Notifier, Topic
+from holdfast.ports.store import Store
+from holdfast.ports.tasks import Tasks
+
+POLL_MS = 1_000
+POLL_MS_MIN = 20
+LOOK_ROUND_MS = 10_000  # how often agents are looked for that nobody in this process has spoken with
+OVERDUE_EVERY_MS = 1_000
+OVERDUE_BATCH = 100
+
+
+class Courier(Loop):
+    name = "courier"
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        providers: Providers,
+        member: Member,
+        notifier: Notifier,
+        clock: Clock,
+        entropy: Entropy,
+        tasks: Tasks,
+        policy: CourierPolicy | None = None,
+    ) -> None:
+        super().__init__(tasks, entropy)
+        self._store = store
+        self._providers = providers
+        self._member = member
+        self._notifier = notifier
+        self._clock = clock
+        self._policy = policy or CourierPolicy()
+        self._carriers: dict[LaneKey, Carrier] = {}
+        self._calls = 0
+        self._ended = asyncio.Event()
+        self._looked_at = self._overdue_at = -LOOK_ROUND_MS
+
+    def expect(self, agent: AgentName) -> None:
+        """The agent may have work soon: its providers are looked at from now on."""
+        for name in self._providers.of(agent):
+            self._carrier(LaneKey(agent, name))
+
+    async def step(self) -> bool:
+        now = self._clock.now()
+        if now - self._looked_at >= LOOK_ROUND_MS:
+            self._looked_at = now
+            for key in await self._store.lane_keys():
+                self._carrier(key)
+        if now - self._overdue_at >= OVERDUE_EVERY_MS:
+            self._overdue_at = now
+            await self._store.schedule_overdue(limit=OVERDUE_BATCH)
+        return await self._take()
+
+    async def _take(self) -> bool:
+        """Lanes for everybody who has room; True when any was taken."""
+        able = [carrier for carrier in self._carriers.values() if carrier.room]
+        due = await self._store.next_due([carrier.key for carrier in able])
+        now, taken = self._clock.now(), False
+        for carrier, due_at in zip(able, due, strict=True):
+            if (due_at is not None and due_at <= now) or carrier.claim_name:
+                taken = await self._claim(carrier) or taken
+        return taken
+
+    async def _claim(self, carrier: Carrier) -> bool:
+        able = carrier.provider.capabilities
+        # The name is kept until an answer is heard: lanes whose claim was lost are given again, not left taken.
+        carrier.claim_name = carrier.claim_name or make_id("lane", self._clock.now(), self._entropy.bits(80))
+        claims = await self._store.claim_lanes(
+            self._member.node,
+            carrier.key,
+            name=carrier.claim_name,
+            lanes=able.lanes_per_call,
+            units=able.units_per_lane,
+            renderer=able.renderer,
+        )
+        carrier.claim_name = ""
+        if claims:
+            self._calls += 1
+            call = self._calls
+            carrier.calls[call] = self._tasks.start(self._run(carrier, call, claims), name=f"carry {carrier.key}")
+        return bool(claims)
+
+    async def _run(self, carrier: Carrier, call: int, claims: Sequence[LaneClaim]) -> None:
+        """One call, to its end. A top of its own: whatever is raised here concerns these lanes only."""
+        with log.pinned(provider=carrier.key.provider, agent=carrier.key.agent):
+            try:
+                await carrier.carry(claims)
+            except Exception as error:  # noqa: BLE001
+                log.error("loop.failed", failure=error, loop=self.name, code=type(error).__name__, why=str(error))
+            finally:
+                carrier.calls.pop(call, None)
+                self._ended.set()
+                self._notifier.wake(Topic.DELIVERY)
+
+    def _carrier(self, key: LaneKey) -> Carrier | None:
+        if key not in self._carriers and (provider := self._providers.get(key)) is not None:
+            self._carriers[key] = Carrier(
+                key,
+                provider,
+                store=self._store,
+                clock=self._clock,
+                entropy=self._entropy,
+                tasks=self._tasks,
+                policy=self._policy,
+            )
+        return self._carriers.get(key)
+
+    async def rest(self) -> None:
+        able = [carrier.key for carrier in self._carriers.values() if carrier.room]
+        due = [at for at in await self._store.next_due(able) if at is not None]
+        wait_ms = max(POLL_MS_MIN, min(POLL_MS, min(due) - self._clock.now())) if due else POLL_MS
+        await self._notifier.wait(Topic.DELIVERY, timeout_ms=wait_ms)
+
+    async def drain(self, grace_ms: int) -> None:
+        """Let running calls end within the grace; what is left goes out after the restart (R7)."""
+        try:
+            async with asyncio.timeout(grace_ms / 1000):
+                while any(carrier.calls for carrier in self._carriers.values()):
+                    self._ended.clear()
+                    await self._ended.wait()
+        except TimeoutError:
+            self.cut_off()
+
+    def cut_off(self) -> None:
+        for carrier in self._carriers.values():
+            for task in list(carrier.calls.values()):
+                task.cancel()

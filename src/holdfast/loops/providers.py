@@ -1,0 +1,37 @@
+"""The providers of this runtime: made when an agent first needs them, closed with the runtime."""
+
+from collections.abc import Callable, Mapping
+
+from holdfast.core.delivery import DeliveryPolicy
+from holdfast.core.ids import AgentName
+from holdfast.core.ids import Provider as ProviderName
+from holdfast.core.lane import LaneKey
+from holdfast.ports.provider import Configured, Provider
+
+Make = Callable[[AgentName], Mapping[ProviderName, Configured]]
+
+
+class Providers:
+    def __init__(self, make: Make = lambda _agent: {}) -> None:
+        self._make = make
+        self._made: dict[AgentName, Mapping[ProviderName, Configured]] = {}
+
+    def of(self, agent: AgentName) -> Mapping[ProviderName, Configured]:
+        """What the agent's memory consists of. Making a provider reaches nobody."""
+        if agent not in self._made:
+            self._made[agent] = self._make(agent)
+        return self._made[agent]
+
+    def get(self, key: LaneKey) -> Provider | None:
+        """None for a provider that is not configured (any more): its deliveries wait."""
+        configured = self.of(key.agent).get(key.provider)
+        return configured.provider if configured else None
+
+    def policies(self, agent: AgentName) -> tuple[DeliveryPolicy, ...]:
+        return tuple(configured.policy(name) for name, configured in self.of(agent).items())
+
+    async def close(self) -> None:
+        for made in self._made.values():
+            for configured in made.values():
+                await configured.provider.close()
+        self._made.clear()

@@ -1,0 +1,137 @@
+"""The recaller: asks every provider that can remember, within the turn's budget, and drops what comes late.
+
+Rule 1: a result is kept under the key it was fetched for and taken under the same key, once, or never (R10, R11).
+Rule 2: the budget is the turn's, not each provider's. Who has not answered by then is left out, and the turn says so.
+Rule 3: what was asked ahead for the next turn counts only if nothing was said in between: the head is in the key.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from holdfast import log
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ids import Provider as ProviderName
+from holdfast.core.journal import Recalled, storable
+from holdfast.core.recall import Found, RecallKey, RecallPolicy, RecallQuery, Recollection, choose, frame
+from holdfast.loops.providers import Providers
+from holdfast.ports.provider import Provider
+from holdfast.ports.tasks import Task, Tasks
+
+PREFETCHED_MAX = 1_024  # keys; the oldest go first
+PREFETCH_WAIT_MS = 30_000
+
+
+@dataclass(slots=True)
+class _Asked:
+    """Several providers asked at once, with whatever has come back so far."""
+
+    answers: dict[ProviderName, Sequence[Recollection]] = field(default_factory=dict)
+    failures: dict[ProviderName, str] = field(default_factory=dict)
+    waiting: set[ProviderName] = field(default_factory=set)
+    tasks: list[Task] = field(default_factory=list)
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def drop(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+
+
+class Recaller:
+    def __init__(self, providers: Providers, tasks: Tasks) -> None:
+        self._providers = providers
+        self._tasks = tasks
+        self._prefetched: OrderedDict[RecallKey, _Asked] = OrderedDict()
+
+    async def recall(self, query: RecallQuery, policy: RecallPolicy) -> Found:
+        """Everything that the providers remember in time. Raises nothing of theirs."""
+        able = self._able(query)
+        if not policy.enabled or not able:
+            return Found(key=query.key)
+        ahead = self._prefetched.pop(query.key, None)
+        asked = self._ask(able, query)
+        try:
+            async with asyncio.timeout(policy.budget_ms / 1000):
+                await asked.done.wait()
+        except TimeoutError:
+            log.info("recall.skipped", providers=sorted(asked.waiting), budget_ms=policy.budget_ms)
+        finally:
+            asked.drop()
+            if ahead is not None:
+                ahead.drop()
+        return _found(query.key, asked, ahead, policy)
+
+    def prefetch(self, query: RecallQuery, policy: RecallPolicy) -> None:
+        """Ask ahead for the turn that follows this head, where an answer takes long."""
+        slow = {name: one for name, one in self._able(query).items() if one.capabilities.prefetches}
+        if not policy.enabled or not slow or query.key in self._prefetched:
+            return
+        self._prefetched[query.key] = self._ask(slow, query)
+        while len(self._prefetched) > PREFETCHED_MAX:
+            self._prefetched.popitem(last=False)[1].drop()
+
+    def forget(self, session: str) -> None:
+        """The conversation switched: nothing that was asked for it is shown any more."""
+        for key in [key for key in self._prefetched if key.session == session]:
+            self._prefetched.pop(key).drop()
+
+    def close(self) -> None:
+        while self._prefetched:
+            self._prefetched.popitem()[1].drop()
+
+    def _able(self, query: RecallQuery) -> Mapping[ProviderName, Provider]:
+        made = self._providers.of(query.agent)
+        return {name: one.provider for name, one in made.items() if one.provider.capabilities.recalls}
+
+    def _ask(self, providers: Mapping[ProviderName, Provider], query: RecallQuery) -> _Asked:
+        asked = _Asked(waiting=set(providers))
+        for name, provider in providers.items():
+            asked.tasks.append(self._tasks.start(_answer(asked, name, provider, query), name=f"recall {name}"))
+        return asked
+
+
+async def _answer(asked: _Asked, name: ProviderName, provider: Provider, query: RecallQuery) -> None:
+    try:
+        async with asyncio.timeout(PREFETCH_WAIT_MS / 1000):
+            asked.answers[name] = await provider.recall(query)
+    except TimeoutError:
+        asked.failures[name] = f"{name} did not answer"
+    except Exception as error:  # noqa: BLE001 - somebody else's code: the turn goes on without it
+        code = error.code if isinstance(error, HoldfastError) else type(error).__name__
+        log.warning("recall.skipped", providers=[name], code=code)
+        asked.failures[name] = f"{name} failed"
+    asked.waiting.discard(name)
+    if not asked.waiting:
+        asked.done.set()
+
+
+def _found(key: RecallKey, asked: _Asked, ahead: _Asked | None, policy: RecallPolicy) -> Found:
+    answers = dict(asked.answers)
+    for name, memories in ahead.answers.items() if ahead else ():
+        answers[name] = [*answers.get(name, ()), *memories]
+    late = [f"{name} did not answer within {policy.budget_ms} ms." for name in sorted(asked.waiting - set(answers))]
+    failed = [f"{why}." for name, why in sorted(asked.failures.items()) if name not in answers]
+    memories = tuple(memory for name in sorted(answers) for memory in answers[name])
+    return Found(key=key, memories=memories, skipped=(*late, *failed))
+
+
+def shown_of(found: Found, policy: RecallPolicy, shown: Sequence[str]) -> Recalled | None:
+    """The entry that a turn is shown, with the key it was fetched for; None when there is nothing to show."""
+    chosen = replace(found, memories=choose(found.memories, policy, shown=shown))
+    text = frame(chosen, policy, [_date(memory) for memory in chosen.memories])
+    if not text:
+        return None
+    return Recalled(
+        text=storable(text),
+        session=found.key.session,
+        epoch=found.key.epoch,
+        head_seq=found.key.head_seq,
+        principal=found.key.principal,
+        sources=tuple(storable(f"{memory.provider}:{memory.ref}") for memory in chosen.memories),
+    )
+
+
+def _date(memory: Recollection) -> str:
+    return datetime.fromtimestamp(memory.at / 1000, UTC).strftime("%Y-%m-%d") if memory.at else ""

@@ -1,0 +1,105 @@
+"""Provision: an agent's memory providers, made from its configuration.
+
+The built-in ones are named here; others are found under the entry point group `holdfast.providers`, where the name of
+the entry point is the name of the table in holdfast.toml. Nothing is imported before an agent needs it.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from holdfast.core.errors import ConfigInvalid
+from holdfast.core.ids import AgentName
+from holdfast.core.ids import Provider as ProviderName
+from holdfast.loops.agents import Agent, Agents
+from holdfast.loops.providers import Providers
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.provider import GROUP, Configured, Factory, ProviderSetup
+from holdfast.ports.tasks import Tasks
+
+BUILT_IN: Mapping[str, tuple[str, str, str]] = {
+    # name: module, factory, the extra that brings what it needs
+    "files": ("holdfast.providers.files", "make_files", ""),
+    "hindsight": ("holdfast.providers.hindsight", "make_hindsight", "hindsight"),
+    "honcho": ("holdfast.providers.honcho", "make_honcho", "honcho"),
+    "local": ("holdfast.providers.local", "make_local", ""),
+}
+EMBEDDED: Mapping[str, Mapping[str, object]] = {"local": {}, "files": {}}  # without a configuration, on one machine
+FOLDER = "agents"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What every provider of this process stands on."""
+
+    folder: Path | None  # None where there is no data folder: PostgreSQL, several machines
+    clock: Clock
+    entropy: Entropy
+    tasks: Tasks
+
+
+def make_providers(agents: Agents, ground: Ground) -> Providers:
+    """Providers that are made when an agent first needs them. Wrong settings are an error at once."""
+
+    def make(name: AgentName) -> Mapping[ProviderName, Configured]:
+        wanted = agents.get(name).policy.memory
+        if wanted is None:
+            wanted = EMBEDDED if ground.folder is not None else {}
+        return {ProviderName(one): _make(name, one, settings, ground) for one, settings in wanted.items()}
+
+    return Providers(make)
+
+
+def with_memory(agents: Agents, providers: Providers) -> Agents:
+    """The agents with their turns scheduled for their providers."""
+
+    def scheduled(name: AgentName, agent: Agent) -> Agent:
+        deliveries = agent.policy.deliveries or providers.policies(name)
+        return replace(agent, policy=replace(agent.policy, deliveries=deliveries))
+
+    default = scheduled(AgentName("main"), agents.default) if agents.default is not None else None
+    return Agents(default, {name: scheduled(name, agent) for name, agent in agents.listed.items()})
+
+
+def _make(agent: AgentName, name: str, settings: Mapping[str, object], ground: Ground) -> Configured:
+    key = f"agents.{agent}.memory.{name}"
+    factory = _factory(name, key)
+    if ground.folder is None and name in EMBEDDED:
+        raise ConfigInvalid(f"{key}: it lives in a data folder, and there is none with PostgreSQL", key=key)
+    home = (ground.folder or Path()) / FOLDER / agent
+    setup = ProviderSetup(
+        name=ProviderName(name),
+        agent=agent,
+        settings=settings,
+        folder=home if name == "files" else home / name,
+        environment=os.environ,
+        clock=ground.clock,
+        entropy=ground.entropy,
+        tasks=ground.tasks,
+    )
+    try:
+        return factory(setup)
+    except ConfigInvalid as error:
+        raise ConfigInvalid(f"{key}: {error}", key=key) from error
+
+
+def _factory(name: str, key: str) -> Factory:
+    if name in BUILT_IN:
+        module, attribute, extra = BUILT_IN[name]
+        try:
+            factory: Factory = getattr(import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            if not extra or (error.name or "").startswith("holdfast"):
+                raise
+            raise ConfigInvalid(f"{key} needs the extra: pip install 'holdfast[{extra}]'", key=key) from error
+        return factory
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in found:
+        known = ", ".join(sorted({*BUILT_IN, *found}))
+        raise ConfigInvalid(f"{key}: there is no provider {name!r}; known are {known}", key=key)
+    loaded: Callable[[ProviderSetup], Configured] = found[name].load()
+    return loaded
