@@ -125,8 +125,6 @@ def assemble(
             tasks=tasks,
             policy=courier_policy,
         )
-        for name in agents.listed:
-            courier.expect(name)
         supervisor = Supervisor(
             member, worker, (compressor, courier, reaper, lookout), bell, tasks, sole=sole, courier=courier
         )

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 
 from holdfast import log
-from holdfast.core.ids import AgentName, make_id
+from holdfast.core.ids import make_id
 from holdfast.core.lane import CourierPolicy, LaneClaim, LaneKey
 from holdfast.loops.carrier import Carrier
 from holdfast.loops.loop import Loop
@@ -54,13 +54,10 @@ class Courier(Loop):
         self._ended = asyncio.Event()
         self._looked_at = self._overdue_at = -LOOK_ROUND_MS
 
-    def expect(self, agent: AgentName) -> None:
-        """The agent may have work soon: its providers are looked at from now on."""
-        for name in self._providers.of(agent):
-            self._carrier(LaneKey(agent, name))
-
     async def step(self) -> bool:
         now = self._clock.now()
+        for key in self._providers.keys():
+            self._carrier(key)
         if now - self._looked_at >= LOOK_ROUND_MS:
             self._looked_at = now
             for key in await self._store.lane_keys():

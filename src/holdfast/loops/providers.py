@@ -22,6 +22,10 @@ class Providers:
             self._made[agent] = self._make(agent)
         return self._made[agent]
 
+    def keys(self) -> tuple[LaneKey, ...]:
+        """Every provider of every agent that was needed so far."""
+        return tuple(LaneKey(agent, name) for agent, made in self._made.items() for name in made)
+
     def get(self, key: LaneKey) -> Provider | None:
         """None for a provider that is not configured (any more): its deliveries wait."""
         configured = self.of(key.agent).get(key.provider)

@@ -98,6 +98,7 @@ STATUS_BY_CODE: Mapping[str, int] = {
     "auth_required": 401,
     "not_found": 404,
     "agent_not_found": 404,
+    "delivery_not_found": 404,
     "message_not_found": 404,
     "session_not_found": 404,
     "method_not_allowed": 405,
