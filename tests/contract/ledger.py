@@ -6,6 +6,21 @@ Each check is one query for the rows that break a promise; an honest store answe
 from holdfast.stores.script import Script, rows
 
 CHECKS = {
+    "a free lane is due if and only if it has work": """
+        select agent, provider, place, due_at from lane
+         where owner is null and due_at is null
+           and exists (select 1 from delivery
+                        where delivery.agent = lane.agent and delivery.provider = lane.provider
+                          and delivery.place = lane.place and state in ('scheduled', 'sending', 'uncertain'))""",
+    "a delivery was claimed under the fence of its lane": """
+        select id, fence, lease_fence from delivery where fence <> lease_fence""",
+    "the settled mark never passes what is on its way": """
+        select cursor.provider, cursor.stream, settled_seq, from_seq from cursor
+          join delivery on delivery.provider = cursor.provider and delivery.stream = cursor.stream
+         where op in ('retain', 'remember') and state in ('scheduled', 'sending', 'uncertain') and late = 0
+           and from_seq <= settled_seq
+        union all
+        select provider, stream, settled_seq, scheduled_seq from cursor where settled_seq > scheduled_seq""",
     "depth is the number of unfinished messages": """
         select id, depth from mailbox
          where depth <> (select count(*) from inbound

@@ -1,0 +1,383 @@
+"""The promise: a lane is carried by one courier at a time, from its head, in order; the mark moves on acknowledgement
+only; and what may have landed is asked about before anything is sent again."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from holdfast.core.delivery import DeliveryState, Op
+from holdfast.core.errors import DeliveryNotFound, InvalidInput, LaneLost
+from holdfast.core.ids import AgentName, DeliveryId, NodeId, Provider
+from holdfast.core.lane import LaneClaim, LaneKey, Settlement
+from tests.contract.driver import record, retain
+
+KEY = LaneKey(AgentName("fern"), Provider("mem"))
+OTHER = NodeId("node_b")
+EACH = (retain(),)
+
+
+async def take(driver, *, node=None, name="", lanes=1, units=1, renderer="r1") -> list[LaneClaim]:
+    found = await driver.store.claim_lanes(
+        node or driver.node, KEY, name=name, lanes=lanes, units=units, renderer=renderer
+    )
+    return list(found)
+
+
+async def settle(driver, claim, state=DeliveryState.DELIVERED, **more):
+    done = [Settlement(n=package.n, state=state, **more) for package in claim.packages]
+    await driver.store.settle_lanes([(claim, done)])
+
+
+async def states(driver):
+    found = await driver.rows("select state from delivery order by n")
+    return [state for (state,) in found]
+
+
+async def marks(driver):
+    return await driver.rows("select scheduled_seq, settled_seq from cursor order by stream")
+
+
+def said(claim) -> list[list[str]]:
+    return [[line.text for turn in package.parcel.turns for line in turn.lines] for package in claim.packages]
+
+
+# --- claiming --------------------------------------------------------------------------------------
+
+
+async def test_a_lane_comes_with_its_head_rendered_from_the_journal(driver):
+    driver.policies = EACH
+    session = await driver.chat("one", "two")
+    (claim,) = await take(driver)
+    (package,) = claim.packages
+    assert said(claim) == [["one", "re: one"]]
+    assert (package.parcel.op, package.parcel.attempt, package.ask) == (Op.RETAIN, 1, False)
+    assert (package.parcel.session, package.parcel.principal) == (session, "ada")
+    assert package.parcel.turns[0].lines[0].speaker == "ada"
+    assert package.parcel.turns[0].lines[1].speaker == "fern"
+    assert await states(driver) == ["sending", "scheduled"]
+
+
+async def test_a_taken_lane_is_nobody_elses(driver):
+    driver.policies = EACH
+    await driver.chat("one", "two")
+    await driver.store.register_node(OTHER, "b", sole=False)
+    assert len(await take(driver)) == 1
+    assert await take(driver, node=OTHER, lanes=5) == []
+
+
+async def test_several_units_travel_together_and_in_order(driver):
+    driver.policies = EACH
+    await driver.chat("one", "two", "three")
+    (claim,) = await take(driver, units=2)
+    assert said(claim) == [["one", "re: one"], ["two", "re: two"]]
+    await settle(driver, claim)
+    (claim,) = await take(driver, units=2)
+    assert said(claim) == [["three", "re: three"]]
+
+
+async def test_lanes_of_different_places_are_taken_together(driver):
+    driver.policies = EACH
+    await driver.talk("one", chat="desk")
+    await driver.talk("two", chat="porch")
+    assert len(await take(driver, lanes=5)) == 2
+
+
+async def test_only_a_registered_node_takes_lanes(driver):
+    driver.policies = EACH
+    await driver.chat("one")
+    assert await take(driver, node=NodeId("nobody")) == []
+
+
+async def test_a_claim_asked_for_again_under_its_name_is_the_same_claim(driver):
+    driver.policies = EACH
+    await driver.chat("one", "two")
+    (first,) = await take(driver, name="c1", units=2)
+    (again,) = await take(driver, name="c1", units=2)
+    assert (again.place, again.fence) == (first.place, first.fence)
+    assert [(one.n, one.parcel.id, one.parcel.attempt, one.parcel.turns) for one in again.packages] == [
+        (one.n, one.parcel.id, one.parcel.attempt, one.parcel.turns) for one in first.packages
+    ]
+    assert [package.parcel.attempt for package in again.packages] == [1, 1]
+    assert not any(package.ask for package in again.packages), "nothing was sent under the answer that was lost"
+
+
+async def test_steps_tools_and_recall_are_nobodys_memory(driver):
+    driver.policies = EACH
+    await driver.store.record_turn(record("k1", policies=EACH))
+    (claim,) = await take(driver)
+    assert said(claim) == [["hello", "re: hello"]]
+
+
+# --- settling --------------------------------------------------------------------------------------
+
+
+async def test_the_mark_moves_on_acknowledgement_only(driver):
+    driver.policies = EACH
+    await driver.chat("one", "two")
+    assert await marks(driver) == [(4, 0)]
+    (claim,) = await take(driver)
+    assert await marks(driver) == [(4, 0)], "being sent is not being delivered"
+    await settle(driver, claim, receipt="r-1")
+    assert await marks(driver) == [(4, 2)]
+    (claim,) = await take(driver)
+    await settle(driver, claim)
+    assert await marks(driver) == [(4, 4)]
+    assert await take(driver) == []
+
+
+async def test_a_delivery_that_could_not_be_made_is_tried_again_when_it_is_due(driver):
+    driver.policies = EACH
+    await driver.chat("one", "two")
+    (claim,) = await take(driver)
+    await settle(driver, claim, DeliveryState.SCHEDULED, delay_ms=5_000, reason="no route", failing=True)
+    assert await take(driver, units=9) == [], "nothing overtakes the head of its lane"
+    driver.clock.advance(5_000)
+    (claim,) = await take(driver)
+    assert claim.packages[0].parcel.attempt == 2
+    assert not claim.packages[0].ask, "it is proved that nothing landed"
+    assert claim.packages[0].failing_for_ms == 5_000
+
+
+async def test_a_parked_delivery_lets_the_next_one_pass_and_can_be_replayed_late(driver):
+    driver.policies = EACH
+    session = await driver.chat("one", "two")
+    (claim,) = await take(driver)
+    await settle(driver, claim, DeliveryState.PARKED, reason="too long")
+    assert await marks(driver) == [(4, 2)], "parked is settled"
+    (claim,) = await take(driver)
+    assert said(claim) == [["two", "re: two"]]
+    await settle(driver, claim)
+    parked = DeliveryId(f"mem:{session}:1")
+    assert await driver.store.replay_delivery(parked) == "scheduled"
+    assert await driver.store.replay_delivery(parked) == "scheduled", "asked twice it is the same"
+    (claim,) = await take(driver)
+    assert claim.packages[0].late
+    await settle(driver, claim)
+    assert await marks(driver) == [(4, 4)]
+    with pytest.raises(InvalidInput, match="is delivered"):
+        await driver.store.replay_delivery(parked)
+
+
+async def test_an_unknown_delivery_cannot_be_replayed(driver):
+    for wrong in ("mem:ses_x:1", "x", "", ":::", "mem:ses:1:retract:2"):
+        with pytest.raises(DeliveryNotFound):
+            await driver.store.replay_delivery(DeliveryId(wrong))
+
+
+async def test_settling_twice_is_settling_once(driver):
+    driver.policies = EACH
+    await driver.chat("one", "two")
+    (claim,) = await take(driver)
+    await settle(driver, claim)
+    await settle(driver, claim, DeliveryState.PARKED)
+    assert await states(driver) == ["delivered", "scheduled"]
+
+
+async def test_an_untried_delivery_gets_its_attempt_back(driver):
+    driver.policies = EACH
+    await driver.chat("one", "two")
+    (claim,) = await take(driver, units=2)
+    first, second = claim.packages
+    await driver.store.settle_lanes(
+        [
+            (
+                claim,
+                [
+                    Settlement(n=first.n, state=DeliveryState.SCHEDULED, delay_ms=0, failing=True),
+                    Settlement(n=second.n, state=DeliveryState.SCHEDULED, untried=True),
+                ],
+            )
+        ]
+    )
+    assert await driver.rows("select attempt from delivery order by n") == [(1,), (0,)]
+
+
+# --- doubt and takeover ----------------------------------------------------------------------------
+
+
+async def test_what_a_dead_courier_was_sending_is_in_doubt(driver):
+    driver.policies = EACH
+    await driver.chat("one")
+    (lost,) = await take(driver)
+    await driver.store.register_node(OTHER, "b", sole=True)
+    (claim,) = await take(driver, node=OTHER)
+    assert claim.packages[0].ask
+    assert claim.fence > lost.fence
+    assert await states(driver) == ["uncertain"]
+    with pytest.raises(LaneLost):
+        await settle(driver, lost)
+    assert await states(driver) == ["uncertain"], "a younger claim holds the lane"
+
+
+async def test_a_courier_that_leaves_gives_its_lanes_back(driver):
+    driver.policies = EACH
+    await driver.chat("one")
+    (lost,) = await take(driver)
+    await driver.store.retire_node(driver.node)
+    await driver.store.register_node(OTHER, "b", sole=False)
+    assert (await take(driver, node=OTHER))[0].packages[0].ask
+    with pytest.raises(LaneLost):
+        await settle(driver, lost)
+
+
+async def test_lanes_of_nodes_that_are_taken_for_dead_are_free_again(driver):
+    driver.policies = EACH
+    await driver.chat("one")
+    await take(driver)
+    driver.clock.advance(60_000)
+    await driver.store.register_node(OTHER, "b", sole=False)
+    await driver.store.reap_nodes(lease_ms=15_000)
+    (claim,) = await take(driver, node=OTHER)
+    assert claim.packages[0].ask
+    assert claim.packages[0].quiet_for_ms == 60_000
+
+
+async def test_while_the_head_is_in_doubt_nothing_behind_it_is_handed_out(driver):
+    driver.policies = EACH
+    await driver.chat("one", "two")
+    (claim,) = await take(driver)
+    await settle(driver, claim, DeliveryState.UNCERTAIN, reason="no answer")
+    (claim,) = await take(driver, units=9)
+    assert [package.ask for package in claim.packages] == [True]
+    assert claim.packages[0].parcel.attempt == 1, "asking is no attempt"
+    await settle(driver, claim, DeliveryState.SCHEDULED, again=True)
+    (claim,) = await take(driver)
+    assert (claim.packages[0].ask, claim.packages[0].parcel.attempt) == (False, 2)
+
+
+async def test_an_attempt_that_would_render_otherwise_is_in_doubt(driver):
+    driver.policies = EACH
+    await driver.chat("one")
+    (claim,) = await take(driver, renderer="r1")
+    await settle(driver, claim, DeliveryState.SCHEDULED, failing=True)
+    (claim,) = await take(driver, renderer="r2")
+    assert claim.packages[0].ask
+    assert await states(driver) == ["uncertain"]
+    await settle(driver, claim, DeliveryState.SCHEDULED, again=True)
+    (claim,) = await take(driver, renderer="r2")
+    assert not claim.packages[0].ask, "proved absent, it may be rendered anew"
+
+
+# --- undo ------------------------------------------------------------------------------------------
+
+
+async def test_a_retraction_follows_its_unit_on_the_lane(driver):
+    driver.policies = (retain(every_turns=2),)
+    session = await driver.chat("one", "two")
+    (claim,) = await take(driver)
+    await driver.command("/undo")
+    await settle(driver, claim)
+    (back,) = await take(driver)
+    parcel = back.packages[0].parcel
+    assert (parcel.op, parcel.of, parcel.gone) == (Op.RETRACT, f"mem:{session}:1", (2,))
+    assert said(back) == [["one", "re: one"]], "what remains of the unit"
+    await settle(driver, back)
+    assert await states(driver) == ["delivered", "delivered"]
+
+
+async def test_a_unit_that_was_taken_back_as_a_whole_is_retracted(driver):
+    driver.policies = EACH
+    await driver.chat("one")
+    (claim,) = await take(driver)
+    await settle(driver, claim)
+    await driver.command("/undo")
+    (back,) = await take(driver)
+    assert said(back) == [[]]
+    await settle(driver, back)
+    assert await states(driver) == ["retracted", "delivered"]
+
+
+async def test_a_lane_whose_only_unit_was_undone_has_nothing_to_carry(driver):
+    driver.policies = EACH
+    await driver.chat("one")
+    await driver.command("/undo")
+    assert await take(driver) == []
+    assert await driver.rows("select owner, due_at from lane") == [(None, None)]
+
+
+# --- waiting ---------------------------------------------------------------------------------------
+
+
+async def test_pending_turns_become_due_after_the_longest_wait(driver):
+    driver.policies = (replace(retain(every_turns=5), max_wait_ms=60_000),)
+    session = await driver.chat("one", "two")
+    assert await driver.store.schedule_overdue(limit=10) == 0
+    driver.clock.advance(60_000)
+    assert await driver.store.schedule_overdue(limit=10) == 1
+    assert await driver.store.schedule_overdue(limit=10) == 0
+    (claim,) = await take(driver)
+    assert said(claim) == [["one", "re: one", "two", "re: two"]]
+    assert claim.packages[0].parcel.session == session
+
+
+async def test_turns_undone_while_they_waited_are_not_scheduled(driver):
+    driver.policies = (replace(retain(every_turns=5), max_wait_ms=60_000),)
+    await driver.chat("one")
+    await driver.command("/undo")
+    driver.clock.advance(60_000)
+    await driver.store.schedule_overdue(limit=10)
+    assert await driver.store.schedule_overdue(limit=10) == 0
+    assert await states(driver) == []
+
+
+async def test_when_the_next_lane_is_due_is_known_per_provider(driver):
+    driver.policies = EACH
+    absent = LaneKey(AgentName("fern"), Provider("other"))
+    assert await driver.store.next_due([KEY, absent]) == (None, None)
+    await driver.chat("one")
+    assert await driver.store.next_due([KEY, absent]) == (driver.clock.now(), None)
+    assert await driver.store.lane_keys() == (KEY,)
+    (claim,) = await take(driver)
+    assert await driver.store.next_due([KEY]) == (None,), "a taken lane is not waiting"
+    await settle(driver, claim)
+    assert await driver.store.lane_keys() == ()
+
+
+# --- together --------------------------------------------------------------------------------------
+
+
+async def test_couriers_at_once_never_share_a_lane(driver):
+    driver.policies = EACH
+    for chat in ("a", "b", "c", "d"):
+        await driver.talk("hello", chat=chat)
+    await driver.store.register_node(OTHER, "b", sole=False)
+    taken = await asyncio.gather(*(take(driver, node=node, lanes=2) for node in (driver.node, OTHER, driver.node)))
+    places = [claim.place for claims in taken for claim in claims]
+    assert len(places) == len(set(places))
+    assert len(places) == 4
+
+
+async def test_settling_and_committing_at_once_lose_no_work(driver):
+    driver.policies = EACH
+    await driver.chat("one")
+    (claim,) = await take(driver)
+    await driver.say("two")
+    mailbox = await driver.claim()
+    turn = await driver.open(mailbox)
+    await asyncio.gather(settle(driver, claim), driver.answer(mailbox, turn))
+    (claim,) = await take(driver)
+    assert said(claim) == [["two", "ok"]]
+
+
+async def test_every_delivery_can_be_listed(driver):
+    driver.policies = EACH
+    session = await driver.chat("one", "two")
+    (claim,) = await take(driver)
+    await settle(driver, claim, receipt="r-1")
+    newest, oldest = await driver.store.deliveries()
+    assert (oldest.id, oldest.state, oldest.receipt, oldest.attempt) == (f"mem:{session}:1", "delivered", "r-1", 1)
+    assert [one.id for one in await driver.store.deliveries(state="scheduled")] == [newest.id]
+    assert await driver.store.deliveries(provider="nobody") == ()
+    assert [one.id for one in await driver.store.deliveries(after=newest.n)] == [oldest.id]
+    assert [one.id for one in await driver.store.deliveries(limit=1)] == [newest.id]
+
+
+async def test_a_trace_tells_of_a_turn_that_waits_for_others(driver):
+    driver.policies = (retain(every_turns=3),)
+    message = await driver.say("one")
+    claim = await driver.claim()
+    await driver.answer(claim, await driver.open(claim))
+    (pending,) = (await driver.store.message(message)).deliveries
+    assert (pending.provider, pending.state, pending.attempt) == ("mem", "scheduled", 0)
+    assert pending.reason
