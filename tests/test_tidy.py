@@ -62,6 +62,8 @@ MAY_IMPORT = {
 }
 MAY_ALSO_IMPORT = {
     "cli/eval/compression.py": {"eval"},  # the command that measures compression
+    "cli/eval/recall.py": {"eval"},  # the command that measures recall
+    "eval/recall/run.py": {"machine", "providers"},  # measures the local provider itself, outside any runtime
     "cli/sim.py": {"testing"},  # the command that runs the simulator
     "cli/up.py": {"channels"},  # the command that opens the HTTP channel
 }

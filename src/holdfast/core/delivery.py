@@ -182,7 +182,7 @@ class Parcel:
     note: MemoryNote | None = None
     erasure: Erasure | None = None
     attempt: int = 1
-    sent_at: Instant = Instant(0)  # when the newest attempt began
+    sent_at: Instant = Instant(0)  # when the attempt before this one began; 0 without one
 
     @property
     def session(self) -> SessionId:

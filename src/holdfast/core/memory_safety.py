@@ -1,0 +1,112 @@
+"""What may not stand in an agent's memory: text that people cannot see, and text that poses as something else.
+
+Memory is shown to the model in every conversation, so one poisoned note would speak for ever. A reason never quotes the
+text; it names the code point or the kind of marker.
+
+Rule 1: no character that is not shown, except where writing needs it: joiners inside emoji and inside the scripts that
+        are written with them, one variation selector behind the sign it varies, and the three flags made of tags.
+Rule 2: nothing that a model's template, or the frame around recalled memory, could take for its own marker.
+Rule 3: no line that separates entries in a file.
+"""
+
+import re
+import unicodedata
+
+ZERO_WIDTH_NON_JOINER, ZERO_WIDTH_JOINER = "\u200c", "\u200d"
+VARIATIONS = frozenset("\ufe0e\ufe0f")
+KEYCAP = "\u20e3"
+ALLOWED_CONTROLS = frozenset("\n\t")
+# Letters by category, yet drawn as nothing.
+BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+FLAGS_OF_TAGS = tuple(
+    "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f"
+    for region in ("gbeng", "gbsct", "gbwls")
+)
+# Arabic to Sinhala, Myanmar, Khmer and Mongolian: scripts in which joiners change what is read.
+JOINED_SCRIPTS = ((0x0600, 0x0DFF), (0x1000, 0x109F), (0x1780, 0x18AF))
+VARIED_SIGNS = frozenset("#*0123456789\u203c\u2049\u2139\u3030\u303d")
+
+SEPARATOR_LINE = re.compile(r"^[ \t]*§[ \t]*$", re.MULTILINE)
+MARKERS = (
+    (re.compile(r"<\|[^<>]{0,64}\|>"), "a chat template's marker"),
+    (re.compile(r"\[/?inst\]|<</?sys>>"), "a chat template's marker"),
+    (
+        re.compile(
+            r"<\s*/?\s*(?:[\w.-]+[:_-])?(?:memory|memories|recall(?:ed)?|recollections?|system|assistant|developer"
+            r"|instructions?)(?:[:_-][\w.-]+)?\b[^<>]{0,200}>"
+        ),
+        "a tag that frames what a model is told",
+    ),
+    (re.compile(r"<\s*/\s*(?:user|human|context|tool|tool_result|function_results)\s*>"), "a closing role tag"),
+    (
+        re.compile(
+            r"^[\s>#*_\[(-]*(?:system|assistant|developer|human)(?:\s+(?:prompt|message))?[\])*_ ]*:", re.MULTILINE
+        ),
+        "a line that begins like a speaker of a conversation",
+    ),
+)
+
+
+def reason_to_block(text: str) -> str | None:
+    """Why the text may not be kept or shown, or None."""
+    hidden = _hidden(text)
+    if hidden is not None:
+        return f"it holds {hidden}"
+    if SEPARATOR_LINE.search(text):
+        return "it holds a line with only '§', which separates entries"
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    found = next((what for marker, what in MARKERS if marker.search(plain)), None)
+    return f"it holds {found}" if found else None
+
+
+def _hidden(text: str) -> str | None:
+    if text.isascii() and text.isprintable():
+        return None
+    for flag in FLAGS_OF_TAGS:
+        text = text.replace(flag, flag[0])
+    found = next((place for place in range(len(text)) if _is_hidden(text, place)), None)
+    if found is None:
+        return None
+    return f"the character U+{ord(text[found]):04X}, which people cannot see"
+
+
+def _is_hidden(text: str, place: int) -> bool:
+    char = text[place]
+    before, after = text[place - 1 : place] if place else "", text[place + 1 : place + 2]
+    if char in VARIATIONS:
+        return not _may_vary(before, after)
+    if char in {ZERO_WIDTH_JOINER, ZERO_WIDTH_NON_JOINER}:
+        return not _may_join(char, before, after)
+    if char in ALLOWED_CONTROLS:
+        return False
+    if char in BLANKS or _is_variation_supplement(char):
+        return True
+    return unicodedata.category(char) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"} and not _is_emoji(char)
+
+
+def _is_variation_supplement(char: str) -> bool:
+    return "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef" or "\u180b" <= char <= "\u180f"
+
+
+def _may_vary(before: str, after: str) -> bool:
+    if before in VARIED_SIGNS:
+        return before > "\x7f" or after == KEYCAP
+    return bool(before) and (_is_emoji(before) or unicodedata.category(before) in {"So", "Sm"})
+
+
+def _may_join(char: str, before: str, after: str) -> bool:
+    if not before or not after:
+        return False
+    if _is_joined_script(before) and _is_joined_script(after):
+        return True
+    drawn = _is_emoji(before) or before in VARIATIONS
+    return char == ZERO_WIDTH_JOINER and drawn and _is_emoji(after)
+
+
+def _is_joined_script(char: str) -> bool:
+    return any(first <= ord(char) <= last for first, last in JOINED_SCRIPTS) and unicodedata.category(char)[0] in "LM"
+
+
+def _is_emoji(char: str) -> bool:
+    """Wide on purpose: pictographs that this Python does not know yet are still pictographs."""
+    return "\U0001f000" <= char <= "\U0001faff" or unicodedata.category(char) == "So"

@@ -1,0 +1,185 @@
+"""The facts that are planted: seven kinds, several wordings of each, every value unlike all others.
+
+Rule 1: everything is drawn from the entropy port, so a seed makes the same facts for ever.
+Rule 2: values are coined names, five-digit numbers and dates in years that nothing else mentions. Finding one in a
+        context is therefore never an accident.
+Rule 3: a correction is said twice: first the value that is void later, then the one that counts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+from holdfast.ports.entropy import Entropy
+
+T = TypeVar("T")
+
+
+class Kind(Enum):
+    NAME = "name"
+    NUMBER = "number"
+    DATE = "date"
+    PREFERENCE = "preference"
+    DECISION = "decision"
+    PROMISE = "promise"
+    CORRECTION = "correction"
+
+
+class Of(Enum):
+    """What a value is made of."""
+
+    NAME = "name"
+    NUMBER = "number"
+    DATE = "date"
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    said: str
+    question: str
+    of: Of = Of.NAME
+    first: str = ""  # a correction's first version
+    speaker: str = "user"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    kind: Kind
+    speaker: str  # user, assistant
+    said: str
+    question: str
+    value: str
+    first: str = ""  # the sentence that said `stale`
+    stale: str = ""
+
+
+WORDINGS: dict[Kind, tuple[Wording, ...]] = {
+    Kind.NAME: (
+        Wording("Our new neighbour {about} has a daughter named {value}.", "What is {about}'s daughter called?"),
+        Wording("{value} is what {about} called the boat in the end.", "What did {about} call the boat?"),
+        Wording("Our contact at {about} Logistics is {value}.", "Who is our contact at {about} Logistics?"),
+        Wording("My cousin {about} married somebody called {value}.", "Whom did my cousin {about} marry?"),
+    ),
+    Kind.NUMBER: (
+        Wording("The invoice from {about} came to {value} euros.", "How much was the invoice from {about}?", Of.NUMBER),
+        Wording("The door code at {about} House is {value}.", "What is the door code at {about} House?", Of.NUMBER),
+        Wording("{about} ordered {value} bricks.", "How many bricks did {about} order?", Of.NUMBER),
+        Wording("My member number at {about} is {value}.", "What is my member number at {about}?", Of.NUMBER),
+    ),
+    Kind.DATE: (
+        Wording("The lease with {about} ends on {value}.", "When does the lease with {about} end?", Of.DATE),
+        Wording("{about} turns forty on {value}.", "When does {about} turn forty?", Of.DATE),
+        Wording("We fly to {about} on {value}.", "When do we fly to {about}?", Of.DATE),
+        Wording("The warranty of the {about} runs out on {value}.", "When does the {about} warranty end?", Of.DATE),
+    ),
+    Kind.PREFERENCE: (
+        Wording("For everything about {about} I prefer the {value} font.", "Which font do I prefer for {about}?"),
+        Wording("I cannot stand {value}, so keep it out of {about}.", "What must be kept out of {about}?"),
+        Wording("When we eat at {about} I always like the {value} best.", "Which dish do I like best at {about}?"),
+        Wording("Please never book {value} when {about} travels.", "What may not be booked when {about} travels?"),
+    ),
+    Kind.DECISION: (
+        Wording("We decided to hold {about} at {value}.", "Where will we hold {about}?"),
+        Wording("In the end we settled on {value} as the vendor for {about}.", "Which vendor is it for {about}?"),
+        Wording("The team chose {value} to lead {about}.", "Who leads {about}?"),
+        Wording("So it is agreed, {about} goes ahead with {value}.", "With what does {about} go ahead?"),
+    ),
+    Kind.PROMISE: (
+        Wording(
+            "I will send you the report on {about} by {value}.",
+            "When will you send me the report on {about}?",
+            Of.DATE,
+            speaker="assistant",
+        ),
+        Wording("I promise to ask {value} about {about}.", "Whom will you ask about {about}?", speaker="assistant"),
+        Wording("I promised {about} that {value} gets the keys.", "Who gets the keys, as promised to {about}?"),
+        Wording(
+            "I'll remind you of {about} on {value}.", "When will you remind me of {about}?", Of.DATE, "", "assistant"
+        ),
+    ),
+    Kind.CORRECTION: (
+        Wording(
+            "Correction: the budget for {about} is {value} euros.",
+            "What is the budget for {about}?",
+            Of.NUMBER,
+            "The budget for {about} is {value} euros.",
+        ),
+        Wording(
+            "Actually, the meeting with {about} moved to {value}.",
+            "When is the meeting with {about}?",
+            Of.DATE,
+            "The meeting with {about} is on {value}.",
+        ),
+        Wording(
+            "I got it wrong about the flat of {about}: it is in {value}.",
+            "Where is the flat of {about}?",
+            first="The flat of {about} is in {value}.",
+        ),
+        Wording(
+            "The code word for {about} has changed, it is {value} now.",
+            "What is the code word for {about}?",
+            first="The code word for {about} is {value}.",
+        ),
+    ),
+}
+
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+_ONSETS = ("b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t", "v", "z", "br", "dr", "kl", "tr")
+_VOWELS = ("a", "e", "i", "o", "u")
+_ENDS = ("l", "n", "r", "s", "x", "th", "k", "m")
+
+
+class Draw:
+    """Chance with a memory: what was coined once is never coined again."""
+
+    def __init__(self, entropy: Entropy) -> None:
+        self._entropy = entropy
+        self._used: set[str] = set()
+
+    def below(self, limit: int) -> int:
+        return self._entropy.bits(40) % limit
+
+    def choice(self, options: Sequence[T]) -> T:
+        return options[self.below(len(options))]
+
+    def value(self, of: Of) -> str:
+        make = {Of.NAME: self._name, Of.NUMBER: self._number, Of.DATE: self._date}[of]
+        while (coined := make()) in self._used:
+            pass
+        self._used.add(coined)
+        return coined
+
+    def _name(self) -> str:
+        syllables = [self.choice(_ONSETS) + self.choice(_VOWELS) for _ in range(3)]
+        return ("".join(syllables) + self.choice(_ENDS)).capitalize()
+
+    def _number(self) -> str:
+        return str(10_000 + self.below(90_000))
+
+    def _date(self) -> str:
+        return f"{1 + self.below(28)} {self.choice(MONTHS)} {2030 + self.below(60)}"
+
+
+def make_facts(count: int, draw: Draw) -> list[Fact]:
+    """So many facts, the kinds in turn, the wordings of a kind in turn."""
+    kinds = list(Kind)
+    return [_fact(kinds[n % len(kinds)], n // len(kinds), draw) for n in range(count)]
+
+
+def _fact(kind: Kind, turn: int, draw: Draw) -> Fact:
+    wording = WORDINGS[kind][turn % len(WORDINGS[kind])]
+    about, value = draw.value(Of.NAME), draw.value(wording.of)
+    stale = draw.value(wording.of) if wording.first else ""
+    return Fact(
+        kind=kind,
+        speaker=wording.speaker,
+        said=wording.said.format(about=about, value=value),
+        question=wording.question.format(about=about),
+        value=value,
+        first=wording.first.format(about=about, value=stale),
+        stale=stale,
+    )

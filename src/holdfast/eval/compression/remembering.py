@@ -1,0 +1,78 @@
+"""The seam to memory: a provider that gets every turn of the conversation, and is asked for each fact.
+
+Everything goes through the provider port, so that any provider can be measured. Without one the report says that
+recall was not available.
+"""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+from holdfast.app import make_agents
+from holdfast.core.delivery import Delivered, Line, Op, Parcel, SaidTurn
+from holdfast.core.errors import ProviderFailed
+from holdfast.core.ids import AgentName, DeliveryId, Instant, Principal, SessionId
+from holdfast.core.ids import Provider as ProviderName
+from holdfast.core.naming import NamingInputs
+from holdfast.core.policy import AgentPolicy
+from holdfast.core.recall import RecallKey, RecallPolicy, RecallQuery, choose
+from holdfast.eval.compression.conversation import Exchange
+from holdfast.ports.provider import Configured
+from holdfast.provision import Ground, make_providers
+
+LOCAL = ProviderName("local")
+LOCAL_MODULE = "holdfast.providers.local"
+AGENT = AgentName("main")
+SESSION = SessionId("ses_eval")
+PRINCIPAL = Principal("user")
+TURN_MS = 60_000
+
+
+class Memory:
+    """One provider for one conversation."""
+
+    def __init__(self, configured: Configured) -> None:
+        self.name = configured.provider.capabilities.renderer
+        self._provider = configured.provider
+        self._inputs = NamingInputs(agent=AGENT, session=SESSION, principal=PRINCIPAL)
+        self._place = configured.naming.place(self._inputs)
+
+    async def keep(self, turn: int, exchange: Exchange) -> None:
+        """Deliver one turn. Raises `ProviderFailed` when it does not land: a score without it would mislead."""
+        at = Instant(turn * TURN_MS)
+        said = (
+            Line(role="user", speaker=PRINCIPAL, text=exchange.user, at=at, seq=2 * turn - 1),
+            Line(role="assistant", speaker=AGENT, text=exchange.assistant, at=at, seq=2 * turn),
+        )
+        parcel = Parcel(
+            id=DeliveryId(f"eval-{turn}"),
+            op=Op.RETAIN,
+            provider=LOCAL,
+            place=self._place,
+            naming=self._inputs,
+            turns=(SaidTurn(n=turn, lines=said),),
+        )
+        (outcome,) = await self._provider.deliver([parcel])
+        if not isinstance(outcome, Delivered):
+            raise ProviderFailed(f"{self.name} did not take turn {turn}: {outcome}", provider=self.name)
+
+    async def recall(self, question: str, head_seq: int) -> Sequence[str]:
+        """What a turn with this question would be shown of memory, in the order it was said."""
+        key = RecallKey(session=SESSION, epoch=0, head_seq=head_seq, principal=PRINCIPAL)
+        policy = RecallPolicy()
+        query = RecallQuery(key=key, naming=self._inputs, text=question, limit=policy.limit)
+        found = choose(await self._provider.recall(query), policy)
+        return [
+            one.text[: policy.item_chars_max] for one in sorted(found, key=lambda one: (one.turn or 0, one.at or 0))
+        ]
+
+    async def close(self) -> None:
+        await self._provider.close()
+
+
+def local_provider(ground: Ground) -> Configured | None:
+    """The embedded provider with its defaults; None where it is not installed."""
+    spec = find_spec(LOCAL_MODULE)
+    if spec is None or spec.origin is None:
+        return None
+    agents = make_agents(policy=AgentPolicy(memory={LOCAL: {}}))
+    return make_providers(agents, ground).of(AGENT)[LOCAL]

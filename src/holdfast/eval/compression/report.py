@@ -1,0 +1,183 @@
+"""The report of a measurement, and its comparison with a baseline, which is a report kept from before.
+
+A report has no times, ids or words of anybody: the same seed and the same summariser give the same bytes.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from holdfast.core.errors import InvalidInput
+from holdfast.eval.compression.facts import Fact
+from holdfast.eval.compression.keeping import Kept
+
+LOST_SHOWN_MAX = 20
+# A deterministic summariser has no excuse. A language model answers differently each time, so that a small loss
+# says nothing; this is about two standard errors of a share near 0.9 of 240 facts.
+TOLERANCES = {"practice": 0.0}
+TOLERANCE = 0.04
+IN_CONTEXT = frozenset({Kept.TAIL, Kept.SUMMARY})
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What became of one fact after one compression."""
+
+    fact: Fact
+    turn: int
+    compressions: int
+    summaries: int  # how many summaries have carried it; 0 while its turn stands in the tail
+    kept: Kept
+    answered: bool | None = None  # by the model, where one was asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    asked: int
+    kept: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """After so many compressions."""
+
+    compressions: int
+    asked: int
+    kept: int  # in summary and tail
+    score: float
+    in_tail: int
+    in_summary: int
+    stale: int
+    lost: int
+    tokens_before: int
+    tokens_after: int
+    summary_tokens: int
+    only_by_recall: int | None = None
+    score_with_recall: float | None = None
+    answered: float | None = None  # the share that the model answered right
+    failure: str | None = None  # why there was no compression; then nothing counts as kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distance(Share):
+    summaries: int  # how many summaries the fact has been through
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """A fact that is gone after the last compression. Facts are made up, so that they may be shown."""
+
+    kind: str
+    turn: int
+    question: str
+    value: str
+    how: str  # lost, stale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    model: str
+    seed: int
+    turns: int
+    facts: int
+    compressions: int
+    context_tokens: int
+    summary_tokens_max: int
+    score: float  # the mean over the rounds
+    rounds: tuple[Round, ...]
+    kinds: dict[str, Share]
+    distances: tuple[Distance, ...]
+    recall: str  # off, not available, or the provider's name
+    gone: tuple[Lost, ...] = ()
+
+    @property
+    def failures(self) -> list[str]:
+        return [f"compression {one.compressions}: {one.failure}" for one in self.rounds if one.failure]
+
+
+def share(findings: Sequence[Finding]) -> Share:
+    kept = sum(finding.kept in IN_CONTEXT for finding in findings)
+    return Share(asked=len(findings), kept=kept, score=ratio(kept, len(findings)))
+
+
+def ratio(part: int, whole: int) -> float:
+    return round(part / whole, 4) if whole else 0.0
+
+
+def by(findings: Iterable[Finding], key: Callable[[Finding], K]) -> dict[K, list[Finding]]:
+    groups: dict[K, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(key(finding), []).append(finding)
+    return groups
+
+
+def kinds_of(findings: Sequence[Finding]) -> dict[str, Share]:
+    return {kind: share(found) for kind, found in by(findings, lambda one: one.fact.kind.value).items()}
+
+
+def distances_of(findings: Sequence[Finding]) -> tuple[Distance, ...]:
+    groups = sorted(by(findings, lambda one: one.summaries).items())
+    told = [(summaries, share(found)) for summaries, found in groups]
+    return tuple(Distance(summaries=n, asked=one.asked, kept=one.kept, score=one.score) for n, one in told)
+
+
+def gone_of(findings: Sequence[Finding]) -> tuple[Lost, ...]:
+    """The first of those that are gone after the last round."""
+    last = max((finding.compressions for finding in findings), default=0)
+    missing = [one for one in findings if one.compressions == last and one.kept in {Kept.LOST, Kept.STALE}]
+    return tuple(
+        Lost(
+            kind=one.fact.kind.value,
+            turn=one.turn,
+            question=one.fact.question,
+            value=one.fact.value,
+            how=one.kept.value,
+        )
+        for one in missing[:LOST_SHOWN_MAX]
+    )
+
+
+# --- the baseline ----------------------------------------------------------------------------------------------------
+
+
+def read_baseline(file: Path) -> Report:
+    """A report that was printed with `--json` before. Raises `InvalidInput`."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Report)
+    except OSError as error:
+        raise InvalidInput(f"the baseline {file} cannot be read: {error.strerror}", file=str(file)) from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        what = f"the baseline {file} is no report of `holdfast eval compression --json`: {error}"
+        raise InvalidInput(what, file=str(file)) from error
+
+
+def check_comparable(baseline: Report, **settings: object) -> None:
+    """Scores of different conversations say nothing about each other. Raises `InvalidInput`."""
+    for name, ours in settings.items():
+        theirs = getattr(baseline, name)
+        if ours != theirs:
+            fix = f"give --{name} {theirs}, or measure another baseline"
+            raise InvalidInput(f"the baseline was measured with {name} {theirs}, and this is {name} {ours}: {fix}")
+
+
+def fallen(report: Report, baseline: Report) -> list[str]:
+    """What is worse than in the baseline, a sentence each: in all, after each number of compressions, by kind."""
+    allowed = TOLERANCES.get(report.model, TOLERANCE)
+    pairs = [("the score", report.score, baseline.score)]
+    before = {one.compressions: one.score for one in baseline.rounds}
+    pairs += [
+        (f"the score after {one.compressions} compressions", one.score, before[one.compressions])
+        for one in report.rounds
+        if one.compressions in before
+    ]
+    pairs += [
+        (f"the score of the kind {kind}", one.score, baseline.kinds[kind].score)
+        for kind, one in report.kinds.items()
+        if kind in baseline.kinds
+    ]
+    return [f"{what} fell from {was:.1%} to {now:.1%}" for what, now, was in pairs if now < was - allowed]

@@ -1,0 +1,5 @@
+"""MEMORY.md and USER.md: an agent's memory as files that people may read and edit. `make_files` is the factory."""
+
+from holdfast.providers.files.factory import make_files
+
+__all__ = ["make_files"]

@@ -1,0 +1,251 @@
+"""The provider of the memory files: a delivered note makes the file show what memory holds now.
+
+Every attempt has the same effect however often it is made, so nothing here is ever uncertain. A file that a person
+must look at refuses the note; memory itself holds it all the same, and the file catches up once it is in order.
+
+One folder, one writer: a lock file keeps other processes out, for a bounded time.
+"""
+
+import asyncio
+import errno
+import re
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from holdfast.core.delivery import Delivered, Landing, Op, Outcome, Parcel, Refused, Unreachable
+from holdfast.core.errors import ProviderFailed
+from holdfast.core.ids import AgentName
+from holdfast.core.memory import Capacity, Target
+from holdfast.core.memory_text import FILE_NAMES
+from holdfast.core.recall import RecallQuery, Recollection
+from holdfast.memory.disk import Disk, FileFault
+from holdfast.memory.projection import Projection
+from holdfast.memory.state import load_state
+from holdfast.ports.memory import MemoryKeeper
+from holdfast.ports.provider import Capabilities
+from holdfast.ports.tasks import Tasks
+
+ABLE = Capabilities(
+    renderer="files/1", turns=False, memory=True, recalls=False, retracts=False, units_per_lane=64, quiet_ms=0
+)
+LOCK_TRIES_MAX, LOCK_WAIT_MS = 50, 100
+SOUL = "SOUL.md"
+_PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)\Z")  # devices on Windows, whatever stands behind the name
+
+
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """What became of a file that had changed: its edit was kept, or why not."""
+
+    file: str
+    fault: str | None = None
+
+
+class FilesProvider:
+    """Implements `Provider`. `attach` it to the memory before anything is delivered."""
+
+    def __init__(
+        self,
+        folder: Path,
+        tasks: Tasks,
+        *,
+        agent: AgentName,
+        capacity: Capacity | None = None,
+        per_user: bool = False,
+        disk: Disk | None = None,
+    ) -> None:
+        self.agent = agent
+        self.capacity = capacity or Capacity()
+        self.per_user = per_user
+        self._disk = disk or Disk(folder)
+        self._tasks = tasks
+        self._lock = FileLock(folder / ".lock", thread_local=False, mode=0o600)
+        self._turn = asyncio.Lock()  # a file lock does not tell two tasks of one process apart
+        self._projection: Projection | None = None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return ABLE
+
+    def attach(self, keeper: MemoryKeeper) -> None:
+        self._projection = Projection(self._disk, keeper, self._tasks, agent=self.agent, capacity=self.capacity)
+
+    # --- delivering
+
+    async def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
+        done: dict[tuple[str, Op, str, str], Outcome] = {}
+        failed: dict[str, str] = {}
+        outcomes: list[Outcome] = []
+        for parcel in parcels:
+            if parcel.place in failed:
+                outcomes.append(Unreachable(f"behind one that was not taken: {failed[parcel.place]}"))
+                continue
+            note = parcel.note
+            # The file shows all of memory, so notes of one file need one look at it together.
+            key = (parcel.place, parcel.op, note.subject if note else "", note.target if note else parcel.id)
+            if key not in done:
+                done[key] = await self._carry(parcel)
+            outcome = done[key]
+            if isinstance(outcome, Refused | Unreachable):
+                failed[parcel.place] = outcome.reason
+            outcomes.append(outcome)
+        return outcomes
+
+    async def _carry(self, parcel: Parcel) -> Outcome:
+        try:
+            if parcel.op is Op.ERASE and parcel.erasure is not None:
+                return await self._erase(parcel.erasure.principal)
+            if parcel.op is not Op.REMEMBER or parcel.note is None:
+                return Refused("the memory files take operations on memory only")
+            return await self._show(parcel.note.subject, Target(parcel.note.target))
+        except FileFault as fault:
+            return Refused(fault.reason) if fault.lasting else Unreachable(fault.reason)
+
+    async def _show(self, subject: str, target: Target) -> Outcome:
+        path = self._path(subject, target)
+        if path is None:
+            return Delivered("kept in memory; no file, because per_user is off")
+        async with self._alone():
+            await self._attached().bring_up_to_date(path, subject, target)
+        return Delivered(self._disk.name(path))
+
+    async def _erase(self, principal: str | None) -> Outcome:
+        """A person's own folder goes; shared files are written again from what memory still holds."""
+        if principal is None:
+            return Delivered("no file holds anything of a session")
+        projection = self._attached()
+        async with self._alone():
+            for target in Target:
+                shared = self._disk.root / FILE_NAMES[target]
+                await projection.bring_up_to_date(shared, "", target)
+                await self._tasks.in_thread(partial(projection.forget, shared, whole=False))
+                own = self._path(principal, target)
+                if own is not None:
+                    await self._tasks.in_thread(partial(projection.forget, own, whole=True))
+        return Delivered("erased")
+
+    async def landed(self, parcel: Parcel) -> Landing:
+        if parcel.note is None:
+            return Landing.ABSENT
+        path = self._path(parcel.note.subject, Target(parcel.note.target))
+        if path is None:
+            return Landing.LANDED
+        try:
+            shown = await self._tasks.in_thread(lambda: self._head(path))
+        except FileFault:
+            return Landing.POSSIBLE
+        return Landing.LANDED if shown >= parcel.note.seq else Landing.ABSENT
+
+    def _head(self, path: Path) -> int:
+        """The newest operation that the file, as it is, is known to show."""
+        found, state = self._disk.read(path), load_state(self._disk, path)
+        current = state.current
+        return current.head if found and current and found.digest == current.digest else 0
+
+    async def recall(self, query: RecallQuery) -> Sequence[Recollection]:
+        del query  # the files stand in the instructions already
+        return ()
+
+    async def healthy(self) -> str | None:
+        try:
+            return await self._tasks.in_thread(self._complaint)
+        except FileFault as fault:
+            return fault.reason
+
+    def _complaint(self) -> str | None:
+        for target in Target:
+            path = self._disk.root / FILE_NAMES[target]
+            found = self._disk.read(path)
+            if found is not None and found.digest == load_state(self._disk, path).refused:
+                return f"{path.name} holds an edit that cannot be kept; make it fit"
+        return None
+
+    async def close(self) -> None:
+        """Nothing is held between calls."""
+
+    # --- what people do to the files
+
+    async def notice_edits(self, agent: AgentName, subjects: Collection[str]) -> tuple[Noticed, ...]:
+        """Keep hand edits as operations. One entry per file that was edited or cannot be used; cheap when idle."""
+        del agent  # one provider per agent
+        found: list[Noticed] = []
+        for subject in dict.fromkeys(["", *subjects]):
+            for target in Target:
+                path = self._path(subject, target)
+                noticed = await self._notice(path, subject, target) if path is not None else None
+                if noticed is not None:
+                    found.append(noticed)
+        return tuple(found)
+
+    async def _notice(self, path: Path, subject: str, target: Target) -> Noticed | None:
+        projection = self._attached()
+        try:
+            if await projection.is_settled(path):
+                return None
+            async with self._alone():
+                absorbed = await projection.bring_up_to_date(path, subject, target)
+        except FileFault as fault:
+            return Noticed(self._disk.name(path), fault.reason)
+        return Noticed(self._disk.name(path)) if absorbed else None
+
+    async def soul(self) -> str | None:
+        """SOUL.md, which only people write. Raises `ProviderFailed` when it is there and cannot be read."""
+        path = self._disk.root / SOUL
+        try:
+            found = await self._tasks.in_thread(lambda: self._disk.read(path))
+            return None if found is None else found.data.decode().removeprefix("\ufeff")
+        except FileFault as fault:
+            raise ProviderFailed(fault.reason) from fault
+        except UnicodeDecodeError as error:
+            raise ProviderFailed(f"{SOUL} is not UTF-8; save it as UTF-8") from error
+
+    # --- inside
+
+    def _path(self, subject: str, target: Target) -> Path | None:
+        if not subject:
+            return self._disk.root / FILE_NAMES[target]
+        return self._disk.root / "users" / folder_name(subject) / FILE_NAMES[target] if self.per_user else None
+
+    def _attached(self) -> Projection:
+        if self._projection is None:
+            raise FileFault("the files are not attached to a memory yet", lasting=False)
+        return self._projection
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """The folder for ourselves: among the tasks of this process, and among processes."""
+        async with self._turn:
+            await self._take_lock()
+            try:
+                yield
+            finally:
+                self._lock.release()
+
+    async def _take_lock(self) -> None:
+        """Asked for without waiting inside: a caller who is cancelled meanwhile leaves no lock behind."""
+        try:
+            self._disk.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for _ in range(LOCK_TRIES_MAX):
+                with suppress(Timeout):
+                    self._lock.acquire(blocking=False)
+                    return
+                await self._tasks.sleep(LOCK_WAIT_MS)
+        except OSError as error:
+            why = errno.errorcode.get(error.errno or 0, type(error).__name__)
+            raise FileFault(f"the folder of the memory files cannot be used ({why})", lasting=False) from error
+        raise FileFault("another process is using the memory files", lasting=False)
+
+
+def folder_name(subject: str) -> str:
+    """A folder for a person: no two share one, on any file system, and none leads anywhere else."""
+    if _PLAIN.match(subject) and not _RESERVED.match(subject):
+        return subject
+    readable = re.sub(r"[^a-z0-9]+", "-", subject.casefold())[:40].strip("-")
+    return f"{readable}~{sha256(subject.encode()).hexdigest()[:24]}"

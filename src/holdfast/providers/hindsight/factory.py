@@ -1,0 +1,24 @@
+"""From a table of holdfast.toml to a provider. The vendor's library is loaded here, where it is first needed."""
+
+from holdfast.core.errors import ConfigInvalid
+from holdfast.core.hindsight_naming import BankTemplate
+from holdfast.ports.provider import Configured, ProviderSetup
+from holdfast.providers.hindsight.settings import read_key, read_settings
+
+
+def make_hindsight(setup: ProviderSetup) -> Configured:
+    """Raises `ConfigInvalid`; reaches no network."""
+    settings = read_settings(setup.settings)
+    key = read_key(settings, setup.environment)
+    naming = BankTemplate(settings.bank)
+    try:
+        from holdfast.providers.hindsight.provider import HindsightProvider  # noqa: PLC0415 - seconds of imports
+    except ModuleNotFoundError as error:
+        what = f"the client library is not installed ({error.name}); install holdfast[hindsight]"
+        raise ConfigInvalid(f"hindsight: {what}", key="hindsight") from error
+    return Configured(
+        HindsightProvider(setup, settings, naming, key),
+        naming,
+        every_turns=settings.every_turns,
+        max_wait_ms=round(settings.max_wait_s * 1000),
+    )

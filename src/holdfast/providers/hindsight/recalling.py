@@ -1,0 +1,68 @@
+"""What may be recalled, as tags, and results with where they are from.
+
+Rule 1: every document has one scope: private to (agent, person), or shared by the agent's groups. A question names
+        the scopes that it may see, and untagged memories are never among them; so a bank may be shared with other
+        agents, or with other programs.
+Rule 2: what comes back is held against the same scopes again: a server that ignores a filter shows nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from hindsight_client_api.models.recall_result import RecallResult
+
+from holdfast.core.ids import Instant, SessionId
+from holdfast.core.ids import Provider as ProviderName
+from holdfast.core.recall import RecallQuery, Recollection
+from holdfast.providers.hindsight.document import private_scope, shared_scope, visible
+
+QUERY_CHARS_MAX = 2_000  # what a question is about; embedders read no more
+
+
+def scopes_of(query: RecallQuery) -> tuple[str, ...]:
+    """Its own groups' words always; its own private ones where nobody else reads, or where that is allowed."""
+    shared = (shared_scope(query.agent),)
+    if query.group and not query.private_in_groups:
+        return shared
+    return (*shared, private_scope(query.agent, query.key.principal))
+
+
+def words_of(query: RecallQuery) -> str:
+    return visible(query.text.strip())[:QUERY_CHARS_MAX]
+
+
+def recollections(
+    provider: ProviderName, results: Iterable[RecallResult], scopes: Sequence[str], limit: int
+) -> tuple[Recollection, ...]:
+    allowed = set(scopes)
+    seen = [result for result in results if _scopes(result) and _scopes(result) <= allowed]
+    return tuple(_recollection(provider, result) for result in seen[:limit])
+
+
+def _scopes(result: RecallResult) -> set[str]:
+    return {tag for tag in result.tags or () if tag.startswith("scope:")}
+
+
+def _recollection(provider: ProviderName, result: RecallResult) -> Recollection:
+    known = result.metadata or {}
+    session, turn = known.get("session"), known.get("from_turn", "")
+    return Recollection(
+        provider=provider,
+        text=result.text,
+        score=float(result.scores.final) if result.scores else 0.0,
+        session=SessionId(session) if session else None,
+        turn=int(turn) if turn.isascii() and turn.isdigit() else None,
+        speaker=known.get("user", known.get("subject", "")),
+        at=_instant(result.mentioned_at),
+        ref=result.document_id or result.id,
+    )
+
+
+def _instant(text: str | None) -> Instant | None:
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return Instant(int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000))

@@ -1,0 +1,88 @@
+"""What Honcho remembers, within the boundaries of core/recall.py.
+
+Rule 1: in a group only what was said in that very chat. Honcho's picture of a person is drawn from all their sessions,
+        so it is not asked for there, unless the operator allows private words in groups.
+Rule 2: in private, what was said by this person to this agent, and what was concluded about this person. Conclusions
+        about the agent itself are never asked for: it may have learnt them from anybody.
+Rule 3: each message is checked here by its metadata, whatever the server's filter let through. In compat mode the
+        messages that Hermes wrote have none, and count as this chat's when its key names the session, or as this
+        person's when they or the agent said them.
+"""
+
+from collections.abc import Mapping
+
+from holdfast.core.honcho_naming import HonchoNames, chat_of
+from holdfast.core.ids import Provider, SessionId
+from holdfast.core.recall import RecallQuery, Recollection
+from holdfast.providers.honcho.client import Calls, Kept
+from holdfast.providers.honcho.faults import CallFailed
+from holdfast.providers.honcho.words import QUERY_CHARS_MAX, heard, said
+
+
+async def recall(calls: Calls, names: HonchoNames, provider: Provider, query: RecallQuery) -> list[Recollection]:
+    """Best first: Honcho gives an order, not scores, so its lists are merged by rank."""
+    text = said(query.text)[:QUERY_CHARS_MAX].strip()
+    if not text:
+        return []
+    lists = [await _said(calls, names, query, text)]
+    if not query.group or query.private_in_groups:
+        person = names.person_peer(query.agent, query.naming.principal)
+        observers = (names.agent_peer(query.agent), person)
+        lists += [await _concluded(calls, observer, person, text, query.limit) for observer in observers]
+    ranked = sorted((rank, order, kept) for order, found in enumerate(lists) for rank, kept in enumerate(found))
+    return [_recollection(provider, kept, rank) for rank, _, kept in ranked][: query.limit]
+
+
+async def _said(calls: Calls, names: HonchoNames, query: RecallQuery, text: str) -> list[Kept]:
+    asked = None if names.compat or (query.group and query.private_in_groups) else _wanted(query)
+    try:
+        found = await calls.search(names.place(query.naming), text, asked, query.limit)
+    except CallFailed as failure:
+        if failure.status == 404:
+            return []  # no such session yet
+        raise
+    return [kept for kept in found if may_show(kept, names, query)]
+
+
+async def _concluded(calls: Calls, observer: str, person: str, text: str, limit: int) -> list[Kept]:
+    try:
+        return await calls.query(observer, person, text, limit)
+    except CallFailed as failure:
+        if failure.status == 404:
+            return []  # no such peer yet
+        raise
+
+
+def _wanted(query: RecallQuery) -> dict[str, object]:
+    if query.group:
+        return {"agent": query.agent, "chat": said(query.naming.address)}
+    return {"agent": query.agent, "user": said(query.naming.principal)}
+
+
+def may_show(kept: Kept, names: HonchoNames, query: RecallQuery) -> bool:
+    """Whether what was said then may be shown to whoever asks now."""
+    if names.compat and "agent" not in kept.metadata:
+        known = {names.agent_peer(query.agent), names.person_peer(query.agent, query.naming.principal)}
+        return chat_of(query.naming) is not None or (not query.group and kept.peer in known)
+    own = _has(kept.metadata, {"agent": query.agent, "user": said(query.naming.principal)})
+    if query.group:
+        return _has(kept.metadata, _wanted(query)) or (query.private_in_groups and own)
+    return own
+
+
+def _has(metadata: Mapping[str, object], wanted: Mapping[str, object]) -> bool:
+    return all(metadata.get(key) == value for key, value in wanted.items())
+
+
+def _recollection(provider: Provider, kept: Kept, rank: int) -> Recollection:
+    session, turn, speaker = (kept.metadata.get(key) for key in ("session", "turn", "speaker"))
+    return Recollection(
+        provider=provider,
+        text=heard(kept.text),
+        score=1 / (1 + rank),
+        session=SessionId(session) if isinstance(session, str) and session else None,
+        turn=turn if isinstance(turn, int) else None,
+        speaker=speaker if isinstance(speaker, str) else "",
+        at=kept.at,
+        ref=kept.id,
+    )

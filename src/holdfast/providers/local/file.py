@@ -1,0 +1,162 @@
+"""The index file: opened safely, set aside when it is damaged, refused when it is not ours.
+
+Rule 1: what is acknowledged survives a power loss: `synchronous=EXTRA` comes before `journal_mode=WAL`. The courier's
+        mark has moved past it, so a line that vanished here would never be sent again.
+Rule 2: what is deleted is overwritten (`secure_delete`, and FTS5's own).
+Rule 3: a file of another program, or of a newer release, keeps its bytes. A damaged one, or one of an older release,
+        is kept under another name and an empty one takes its place, which says that it has to be filled again.
+Rule 4: a file that is moved or deleted while it is open is noticed before the next delivery.
+"""
+
+import os
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+NAME = "recall.db"
+APPLICATION_ID = 0x484F4C49  # "HOLI"
+VERSION = 1  # of the schema and of how texts are cut into stems
+SQLITE_SAFE_FROM = (3, 51, 3)  # earlier ones can lose a reset log
+BUSY_TIMEOUT_MS = 5_000
+CACHE_KIB = 16_384
+DAMAGE = (apsw.CorruptError, apsw.NotADBError)
+
+
+class NotOurs(Exception):
+    """The file at the path is no index of ours, or of a newer release; it keeps its bytes."""
+
+
+class Damaged(Exception):
+    """The index cannot be used as it is, and may be made again."""
+
+
+def open_writer(folder: Path) -> apsw.Connection:
+    """The index, made when there is none. Raises `NotOurs`, `Damaged`, `apsw.Error` or `OSError`."""
+    path = folder / NAME
+    was_there = folder.is_dir()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    is_new = _create_private(path)
+    db = _opened(path)
+    try:
+        db.execute("pragma synchronous=extra")
+        db.execute("pragma secure_delete=on")
+        db.execute("pragma journal_mode=wal")
+        if is_new or not _version(db):
+            _make(db, needs_rebuild=is_new and was_there)
+        if _version(db) < VERSION:
+            raise Damaged("an older release cut texts otherwise")  # noqa: TRY301 - closed below
+    except BaseException:
+        db.close(True)
+        raise
+    return db
+
+
+def open_reader(folder: Path) -> apsw.Connection | None:
+    """The index for questions, or None when there is none yet. Raises as `open_writer` does; makes nothing."""
+    path = folder / NAME
+    if not path.is_file():
+        return None
+    db = _opened(path)
+    try:
+        version = _version(db)
+        db.execute("pragma query_only=on")
+    except BaseException:
+        db.close(True)
+        raise
+    if version < VERSION:  # an index that is just being made, or has to be made again
+        db.close(True)
+        return None
+    return db
+
+
+def rows(db: apsw.Connection, sql: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+    """All rows of a question."""
+    return db.execute(sql, values).fetchall()
+
+
+def set_aside(folder: Path, now: int) -> None:
+    """Keep a damaged index under another name; an earlier one that was kept goes."""
+    forget_set_aside(folder)
+    for suffix in ("-shm", "-wal", ""):
+        path = folder / f"{NAME}{suffix}"
+        if path.exists():
+            path.rename(folder / f"{NAME}.damaged-{now}{suffix}")
+
+
+def forget_set_aside(folder: Path) -> None:
+    """Delete what was set aside: it holds people's words."""
+    for path in folder.glob(f"{NAME}.damaged-*"):
+        path.unlink(missing_ok=True)
+
+
+def identity(folder: Path) -> tuple[int, int] | None:
+    """Which file the path leads to."""
+    try:
+        found = (folder / NAME).stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _opened(path: Path) -> apsw.Connection:
+    version = apsw.sqlite_lib_version()
+    if tuple(int(part) for part in version.split(".")[:3]) < SQLITE_SAFE_FROM:
+        raise NotOurs(f"SQLite {version} can corrupt databases; 3.51.3 or later is needed")
+    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        _prepare(db, path)
+    except DAMAGE as error:
+        db.close(True)
+        raise Damaged(str(error)) from error
+    except BaseException:
+        db.close(True)
+        raise
+    return db
+
+
+def _prepare(db: apsw.Connection, path: Path) -> None:
+    db.execute(f"pragma busy_timeout={BUSY_TIMEOUT_MS}")
+    tables = rows(db, "select count(*) from sqlite_schema")[0][0]
+    found = db.pragma("application_id")
+    if found != APPLICATION_ID and (found or tables):
+        raise NotOurs(f"{path} is a database of another program")
+    if _version(db) > VERSION:
+        raise NotOurs(f"{path} was written by a newer Holdfast")
+    db.execute("pragma trusted_schema=off")
+    db.execute("pragma temp_store=memory")
+    db.execute(f"pragma cache_size=-{CACHE_KIB}")
+    if sys.platform == "darwin":
+        db.execute("pragma fullfsync=on")
+        db.execute("pragma checkpoint_fullfsync=on")
+
+
+def _make(db: apsw.Connection, *, needs_rebuild: bool) -> None:
+    schema = files("holdfast.providers.local").joinpath("schema.sql").read_text(encoding="utf-8")
+    db.execute("begin immediate")
+    try:
+        if not _version(db):  # another process may have made it meanwhile
+            db.execute(schema)
+            db.execute("insert into state values ('needs_rebuild', ?)", (int(needs_rebuild),))
+            db.execute(f"pragma application_id={APPLICATION_ID}")
+            db.execute(f"pragma user_version={VERSION}")
+        db.execute("commit")
+    except apsw.Error:
+        if db.in_transaction:
+            db.execute("rollback")
+        raise
+
+
+def _version(db: apsw.Connection) -> int:
+    return int(db.pragma("user_version"))
+
+
+def _create_private(path: Path) -> bool:
+    """Make an empty file that only its owner can read, unless there is one; whether it was made."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        return False  # it may be live: opening it here would drop the locks of this process
+    return True

@@ -1,0 +1,268 @@
+"""The local provider: memory in a file of its own beside the store, without any server.
+
+Rule 1: one call of `deliver` is one transaction, durable before anything is acknowledged.
+Rule 2: SQLite works off the event loop, through the port. Writers take turns, and so do questions, but a question
+        never waits for a delivery. A call that nobody waits for any more still runs to its end.
+Rule 3: the index may be thrown away at any time. Until `rebuild` has filled it again it says `needs_rebuild`.
+Rule 4: an index that is found damaged is set aside by the next delivery, never by a question: a command that only asks
+        must not move a file that a running process writes to.
+
+It does not know the runtime: anybody with a folder and three ports can ask it.
+"""
+
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypeVar
+
+import apsw
+
+from holdfast.core.delivery import Delivered, Landing, Op, Outcome, Parcel, Uncertain, Unreachable
+from holdfast.core.errors import ProviderFailed
+from holdfast.core.recall import RecallQuery, Recollection
+from holdfast.ports.provider import Capabilities, ProviderSetup
+from holdfast.providers.local import file
+from holdfast.providers.local.recalling import Asking
+from holdfast.providers.local.settings import LocalSettings
+from holdfast.providers.local.writing import apply
+
+REBUILD_BATCH = 500  # parcels in one transaction
+DAMAGE = (*file.DAMAGE, file.Damaged)
+FAULTS = (apsw.Error, OSError, file.NotOurs, file.Damaged)
+UNWRITTEN = (apsw.BusyError, apsw.FullError, apsw.ReadOnlyError)  # a COMMIT that fails so has changed nothing
+T = TypeVar("T")
+
+
+class CommitFailed(Exception):
+    """Nobody can say whether the transaction happened until the file is read again."""
+
+
+class LocalProvider:
+    def __init__(self, setup: ProviderSetup, settings: LocalSettings) -> None:
+        self._setup = setup
+        self._settings = settings
+        self._folder = setup.folder
+        self._writing = threading.Lock()
+        self._asking = threading.Lock()
+        self._writer: apsw.Connection | None = None
+        self._reader: apsw.Connection | None = None
+        self._anchors: dict[str, tuple[int, int] | None] = {}
+        self._is_damaged = False
+        self._needs_rebuild = False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            renderer="local/1",
+            retracts=True,
+            lanes_per_call=256,
+            units_per_lane=64,
+            calls_max=2,  # one writes while the next is being gathered
+            quiet_ms=0,  # a call that ended has no effect later
+        )
+
+    @property
+    def needs_rebuild(self) -> bool:
+        """Whether lines are missing that were delivered once. Known after the first delivery or `healthy`."""
+        return self._needs_rebuild
+
+    # --- the port ----------------------------------------------------------------------------------
+
+    async def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
+        if not parcels:
+            return []
+        return await self._setup.tasks.in_thread(lambda: self._deliver(tuple(parcels)))
+
+    async def landed(self, parcel: Parcel) -> Landing:
+        return await self._setup.tasks.in_thread(lambda: self._landed(parcel))
+
+    async def recall(self, query: RecallQuery) -> Sequence[Recollection]:
+        if query.limit < 1 or not query.text.strip():
+            return []
+        return await self._setup.tasks.in_thread(lambda: self._recall(query))
+
+    async def healthy(self) -> str | None:
+        return await self._setup.tasks.in_thread(self._healthy)
+
+    async def close(self) -> None:
+        await self._setup.tasks.in_thread(self._close)
+
+    async def rebuild(self, parcels: AsyncIterator[Parcel]) -> int:
+        """Empty the index and fill it from the journal's parcels, in order; how many were taken.
+
+        Broken off, it still says `needs_rebuild`. What was erased stays erased. Raises `ProviderFailed`. Deliveries
+        may go on meanwhile: each parcel counts once, whichever way it comes.
+        """
+        await self._setup.tasks.in_thread(lambda: self._must(_empty))
+        count, batch = 0, list[Parcel]()
+        async for parcel in parcels:
+            batch.append(parcel)
+            if len(batch) == REBUILD_BATCH:
+                count += await self._refill(batch)
+                batch = []
+        count += await self._refill(batch)
+        await self._setup.tasks.in_thread(lambda: self._must(_mark_whole))
+        self._needs_rebuild = False
+        return count
+
+    async def _refill(self, parcels: Sequence[Parcel]) -> int:
+        kept = tuple(parcels)
+        await self._setup.tasks.in_thread(lambda: self._must(lambda db: [apply(db, parcel) for parcel in kept]))
+        return len(kept)
+
+    # --- in a thread: writing ------------------------------------------------------------------------
+
+    def _deliver(self, parcels: tuple[Parcel, ...]) -> list[Outcome]:
+        try:
+            with self._writing:
+                outcomes = self._write(lambda db: _apply_all(db, parcels))
+                if any(parcel.op is Op.ERASE for parcel in parcels):
+                    self._scrub()
+        except CommitFailed as error:
+            return [Uncertain(f"the local index could not be committed ({error})")] * len(parcels)
+        except FAULTS as error:  # what landed before a failed scrub is known by its id when it comes again
+            return [Unreachable(f"the local index cannot be written ({error})")] * len(parcels)
+        return outcomes
+
+    def _must(self, work: Callable[[apsw.Connection], T]) -> T:
+        try:
+            with self._writing:
+                return self._write(work)
+        except (*FAULTS, CommitFailed) as error:
+            raise ProviderFailed(f"the local index cannot be written ({error})") from error
+
+    def _write(self, work: Callable[[apsw.Connection], T]) -> T:
+        """One transaction. The caller holds the lock."""
+        db = self._open_writer()
+        try:
+            db.execute("begin immediate")
+            result = work(db)
+        except BaseException as error:
+            self._is_damaged |= isinstance(error, DAMAGE)
+            self._drop_writer()
+            raise
+        try:
+            db.execute("commit")
+        except apsw.Error as error:
+            self._drop_writer()
+            if isinstance(error, UNWRITTEN):
+                raise
+            raise CommitFailed(str(error)) from error
+        return result
+
+    def _open_writer(self) -> apsw.Connection:
+        if self._is_damaged:
+            self._set_aside()
+        if self._writer is not None and file.identity(self._folder) == self._anchors.get("writer"):
+            return self._writer
+        self._drop_writer()
+        try:
+            self._writer = file.open_writer(self._folder)
+        except file.Damaged:
+            self._set_aside()
+            self._writer = file.open_writer(self._folder)
+        self._anchors["writer"] = file.identity(self._folder)
+        self._needs_rebuild = _is_marked(self._writer)
+        return self._writer
+
+    def _set_aside(self) -> None:
+        self._drop_writer()
+        with self._asking:
+            self._drop_reader()
+            file.set_aside(self._folder, self._setup.clock.now())
+        self._is_damaged = False
+
+    def _scrub(self) -> None:
+        """Leave no byte of what was erased: in the index's segments, in the log, or in a copy that was set aside."""
+        file.forget_set_aside(self._folder)
+        with self._asking:  # a question's snapshot would keep the log
+            db = self._open_writer()
+            db.execute("insert into words (words) values ('optimize')")
+            busy, *_ = file.rows(db, "pragma wal_checkpoint(truncate)")[0]
+            if busy:
+                raise apsw.BusyError("another process reads the index; what was erased is still in its log")
+
+    # --- in a thread: asking -------------------------------------------------------------------------
+
+    def _landed(self, parcel: Parcel) -> Landing:
+        try:
+            with self._asking:
+                db = self._open_reader()
+                if db is None:
+                    return Landing.ABSENT
+                found = file.rows(db, "select is_erased from unit where delivery = ?", (parcel.id,))
+        except (*FAULTS, UnicodeEncodeError) as error:
+            self._is_damaged |= isinstance(error, DAMAGE)
+            return Landing.POSSIBLE
+        return Landing.LANDED if found and not found[0][0] else Landing.ABSENT
+
+    def _recall(self, query: RecallQuery) -> list[Recollection]:
+        limit, found = min(query.limit, self._settings.limit), list[Recollection]()
+        try:
+            with self._asking:
+                db = self._open_reader()
+                if db is None:
+                    return []
+                with db:  # all its reads see the same moment
+                    found = Asking(db, query, self._setup.clock.now()).best(self._setup.name, limit)
+        except (*FAULTS, UnicodeEncodeError) as error:
+            self._is_damaged |= isinstance(error, DAMAGE)
+            raise ProviderFailed(f"the local index cannot be read ({error})", provider=self._setup.name) from error
+        return found
+
+    def _open_reader(self) -> apsw.Connection | None:
+        if self._reader is None or file.identity(self._folder) != self._anchors.get("reader"):
+            self._drop_reader()
+            self._reader = file.open_reader(self._folder)
+            self._anchors["reader"] = file.identity(self._folder)
+        return self._reader
+
+    def _healthy(self) -> str | None:
+        try:
+            with self._writing:
+                self._open_writer()
+        except FAULTS as error:
+            return f"the local index cannot be opened ({error})"
+        return None
+
+    # --- closing -------------------------------------------------------------------------------------
+
+    def _close(self) -> None:
+        with self._writing, self._asking:
+            self._drop_reader()
+            self._drop_writer()
+
+    def _drop_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close(True)  # an open transaction is rolled back
+            self._writer = None
+
+    def _drop_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close(True)
+            self._reader = None
+
+
+def _apply_all(db: apsw.Connection, parcels: Sequence[Parcel]) -> list[Outcome]:
+    """One outcome each. Behind a parcel that was refused nothing of its lane is taken, so that order holds."""
+    outcomes: list[Outcome] = []
+    held: set[str] = set()
+    for parcel in parcels:
+        held_back = Unreachable("an earlier delivery of its lane was refused")
+        outcome = held_back if parcel.place in held else apply(db, parcel)
+        if not isinstance(outcome, Delivered):
+            held.add(parcel.place)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _is_marked(db: apsw.Connection) -> bool:
+    return bool(file.rows(db, "select value from state where name = 'needs_rebuild'")[0][0])
+
+
+def _empty(db: apsw.Connection) -> None:
+    db.execute("update state set value = 1 where name = 'needs_rebuild'")
+    db.execute("delete from words; delete from line; delete from voice; delete from unit where not is_erased")
+
+
+def _mark_whole(db: apsw.Connection) -> None:
+    db.execute("update state set value = 0 where name = 'needs_rebuild'")

@@ -1,0 +1,52 @@
+-- The search index. It holds nothing that the journal does not, and may be made again from it at any time.
+
+create table line (
+  id integer primary key,
+  delivery text not null,
+  seq integer not null,               -- of the entry; (delivery, seq) is what makes it the same line again
+  kind text not null,                 -- said, note
+  agent text not null,
+  session text not null,
+  address text not null,
+  in_group integer not null,
+  principal text not null,            -- whose turn it was; for a note the person it is about, or empty
+  speaker text not null,
+  target text not null,               -- of a note: memory, user
+  turn integer not null,
+  scene integer not null,             -- the id of the scene's first line
+  position integer not null,          -- in the scene
+  at integer not null,
+  size integer not null,
+  asks integer not null,
+  dated integer not null,
+  body blob not null,                 -- UTF-8; lone surrogates survive
+  unique (delivery, seq)
+) strict;
+
+create index line_by_scene on line (scene, position);
+create index line_by_session on line (session, id);
+create index line_by_principal on line (principal);
+create index line_by_voice on line (speaker, address);
+
+-- Who spoke where: whom a question may name, and whose groups may be shown to whom.
+create table voice (
+  agent text not null,
+  address text not null,
+  speaker text not null,
+  primary key (agent, address, speaker)
+) strict, without rowid;
+
+-- Every delivery that took effect. One that was erased is remembered by its id alone, so that it never comes back.
+create table unit (
+  delivery text primary key,
+  agent text not null,
+  session text not null,
+  principal text not null,
+  is_erased integer not null default 0
+) strict, without rowid;
+
+create table state (name text primary key, value integer not null) strict, without rowid;
+
+-- Our own stems, cut at spaces; every other character is part of a word. A table of vectors would stand beside this one.
+create virtual table words using fts5 (stems, tokenize = "ascii");
+insert into words (words, rank) values ('secure-delete', 1);

@@ -1,0 +1,106 @@
+"""A files provider over a real store in one folder, and a person who edits the files beside it."""
+
+from pathlib import Path
+
+from holdfast.core.delivery import DeliveryPolicy, MemoryNote, Op, Parcel
+from holdfast.core.ids import AgentName, DeliveryId, Principal, Provider, SessionId
+from holdfast.core.memory import Applied, Capacity, Memory, MemoryBatch, MemoryOutcome, Target
+from holdfast.core.naming import NamingInputs
+from holdfast.machine import AsyncTasks
+from holdfast.memory.disk import Disk
+from holdfast.providers.files.provider import FilesProvider
+from holdfast.stores.sqlite import InlineDatabase
+from holdfast.stores.store import SqlStore
+from holdfast.testing import ManualClock
+
+FERN = AgentName("fern")
+MIRRORED = (DeliveryPolicy(provider=Provider("files"), memory=True, turns=False),)
+
+
+class Keeper:
+    """The port over the store, as the runtime gives it."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self.store = store
+        self.batches: list[MemoryBatch] = []
+
+    async def memory(self, agent: AgentName, subject: str) -> Memory:
+        return await self.store.memory(agent, subject)
+
+    async def apply(self, batch: MemoryBatch) -> MemoryOutcome:
+        self.batches.append(batch)
+        return await self.store.apply_memory(batch)
+
+
+class Cabinet:
+    def __init__(self, folder: Path, keeper: Keeper, *, per_user: bool = False, chars: int = 2_200) -> None:
+        self.folder = folder / "files"
+        self.keeper = keeper
+        self.per_user = per_user
+        self.capacity = Capacity(memory_chars=chars, user_chars=chars)
+        self.made = 0
+        self.provider = self.open()
+
+    def open(self, disk: Disk | None = None, keeper: Keeper | None = None) -> FilesProvider:
+        """A provider as a process makes it after a start: it knows nothing but the disk and the store."""
+        self.provider = FilesProvider(
+            self.folder, AsyncTasks(), agent=FERN, capacity=self.capacity, per_user=self.per_user, disk=disk
+        )
+        self.provider.attach(keeper or self.keeper)
+        return self.provider
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "MEMORY.md"
+
+    def text(self) -> str:
+        return self.file.read_text(encoding="utf-8")
+
+    def edit(self, text: str, path: Path | None = None) -> None:
+        """What an editor does: another file, renamed over the old one."""
+        path = path or self.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name("draft")
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+
+    async def apply(self, *changes, subject: str = "") -> tuple[int, ...]:
+        self.made += 1
+        batch = MemoryBatch(agent=FERN, subject=subject, origin=f"o{self.made}", changes=changes, capacity=Capacity())
+        outcome = await self.keeper.store.apply_memory(batch)
+        assert isinstance(outcome, Applied), outcome
+        return outcome.seqs
+
+    async def deliver(self, seq: int = 1, *, target: str = "memory", subject: str = ""):
+        (outcome,) = await self.provider.deliver([note(seq, target=target, subject=subject)])
+        return outcome
+
+    async def notice(self, *subjects: str):
+        return await self.provider.notice_edits(FERN, subjects)
+
+    async def entries(self, target: Target = Target.MEMORY, subject: str = "") -> list[str]:
+        return [entry.text for entry in (await self.keeper.memory(FERN, subject)).of(target)]
+
+    async def operations(self, subject: str = "") -> list[tuple[str, str, str, str]]:
+        found = await self.keeper.store.memory_history(FERN, subject)
+        return [(one.by, one.verb.value, one.old_text, one.text) for one in found]
+
+    def beside(self) -> list[str]:
+        """The files that people see."""
+        return sorted(path.name for path in self.folder.iterdir() if not path.name.startswith("."))
+
+
+def note(seq: int, *, target: str = "memory", subject: str = "", op: Op = Op.REMEMBER) -> Parcel:
+    return Parcel(
+        id=DeliveryId(f"files:memory:fern:{subject}:{seq}"),
+        op=op,
+        provider=Provider("files"),
+        place=f"memory:fern:{subject}",
+        naming=NamingInputs(agent=FERN, session=SessionId(""), principal=Principal("ada")),
+        note=MemoryNote(seq=seq, target=target, op="add", text="x", subject=subject),
+    )
+
+
+async def open_store(folder: Path) -> tuple[SqlStore, InlineDatabase]:
+    database = InlineDatabase(folder / "store.db", ManualClock())
+    return await SqlStore.open(database, b"a secret of the tests"), database
