@@ -13,6 +13,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 
 sum = $(shell cat $(1) pyproject.toml | cksum | tr ' ' -)
 BASE := $(VENV)/.base-$(call sum,requirements/base.txt)
+HINDSIGHT := .venv-hindsight/.server-$(call sum,requirements/hindsight-server.txt)
 DEV := $(VENV)/.dev-$(call sum,requirements/dev.txt)
 
 ifneq ($(UV),)
@@ -25,10 +26,10 @@ endif
 LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-config pyproject.toml --group build
 
-.PHONY: help install up test check sim bench soak lock clean
+.PHONY: help install up test test-hindsight check sim bench soak lock clean
 
 help: ## list these targets
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
 
 install: $(DEV) ## make .venv with everything development needs
 
@@ -40,7 +41,11 @@ test: $(DEV) ## lint, types and every test except the soak (ARGS="-k fence")
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	@echo "Separate, because it takes long: make soak"
+	@echo "Separate, because it starts the real Hindsight server: make test-hindsight"
 	$(BIN)/pytest -n 2 --durations=10 $(ARGS)
+
+test-hindsight: $(DEV) $(HINDSIGHT) ## the Hindsight provider against the real server (three minutes)
+	$(BIN)/pytest -m hindsight $(ARGS) tests/hindsight_server
 
 check: $(DEV) ## lint, types and the tidy tests: seconds, before every commit
 	$(BIN)/ruff check .
@@ -57,6 +62,7 @@ bench: $(DEV) ## measure side by side with peers
 soak: $(DEV) ## the long run: 50000 histories and the tests marked soak
 	$(BIN)/holdfast sim --histories 50000 $(ARGS)
 	$(BIN)/pytest -m soak
+	$(MAKE) test-hindsight ARGS=
 
 lock: ## choose the newest versions and write requirements/*.txt (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv on PATH: pip install uv"; exit 1; }
@@ -64,7 +70,7 @@ lock: ## choose the newest versions and write requirements/*.txt (needs uv)
 	$(LOCK) --upgrade --constraint requirements/dev.txt --output-file requirements/base.txt
 
 clean: ## remove .venv, caches and built files
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-hindsight build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -85,3 +91,10 @@ $(BASE): | $(BIN)/python
 $(DEV): | $(BIN)/python
 	$(call install_locked,requirements/dev.txt)
 	@rm -f $(VENV)/.base-* $(VENV)/.dev-* && touch $(BASE) $@
+
+# The server has an environment of its own: its packages are many, and not ours.
+$(HINDSIGHT): $(DEV)
+	rm -rf .venv-hindsight && $(BIN)/python -m venv .venv-hindsight
+	.venv-hindsight/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		-r requirements/hindsight-server.txt
+	@touch $@

@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from holdfast.loops.attendant import Attendant
 from holdfast.loops.bell import Bell
 from holdfast.loops.compressor import Compressor
 from holdfast.loops.courier import Courier
+from holdfast.loops.edits import EditReader
 from holdfast.loops.gateway import Gateway
+from holdfast.loops.keeper import Briefing, Keeper
 from holdfast.loops.member import LEASE_MS, Lookout, Member, Reaper
 from holdfast.loops.providers import Providers
 from holdfast.loops.recaller import Recaller
@@ -28,8 +31,9 @@ from holdfast.models.practice import PracticeModel
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.model import Model
+from holdfast.ports.notifier import Topic
 from holdfast.ports.tasks import Tasks
-from holdfast.provision import Ground, make_providers, with_memory
+from holdfast.provision import Ground, make_memory
 from holdfast.runtime import Runtime
 from holdfast.stores.database import Database
 from holdfast.stores.sqlite.owner import OwnerLock
@@ -70,11 +74,15 @@ def assemble(
     lease_ms: int = LEASE_MS,
     turns_max: int = TURNS_MAX,
     providers: Providers | None = None,
+    keeper: Keeper | None = None,
     courier_policy: CourierPolicy | None = None,
 ) -> Runtime:
     """The parts of one process around a store. The simulator assembles the same parts with its own ports."""
     bell = Bell()
     providers = providers or Providers()
+    keeper = keeper or Keeper(store, store, providers)
+    keeper.changed = partial(bell.wake, Topic.DELIVERY)
+    briefing = Briefing(keeper)
     recaller = Recaller(providers, tasks)
     member = Member(store, clock, entropy, host=platform.node())
     compressor = Compressor(
@@ -88,6 +96,7 @@ def assemble(
             agents=agents,
             compressor=compressor,
             recaller=recaller,
+            briefing=briefing,
             notifier=bell,
             clock=clock,
             entropy=entropy,
@@ -125,8 +134,9 @@ def assemble(
             tasks=tasks,
             policy=courier_policy,
         )
+        edits = EditReader(store, providers, tasks, entropy)
         supervisor = Supervisor(
-            member, worker, (compressor, courier, reaper, lookout), bell, tasks, sole=sole, courier=courier
+            member, worker, (compressor, courier, edits, reaper, lookout), bell, tasks, sole=sole, courier=courier
         )
     return Runtime(
         store=store,
@@ -138,6 +148,8 @@ def assemble(
         supervisor=supervisor,
         providers=providers,
         recaller=recaller,
+        keeper=keeper,
+        briefing=briefing,
         notifier=bell,
         clock=clock,
         entropy=entropy,
@@ -176,17 +188,17 @@ async def open_runtime(
         store = await _open_sqlite(data_folder(Path(data)), clock, entropy, serve=serve, on_broken=on_broken)
     ground = Ground(folder=None if on_postgres else Path(data), clock=clock, entropy=entropy, tasks=tasks)
     try:
-        who = agents or make_agents()
-        providers = make_providers(who, ground)
+        who, providers, keeper = make_memory(store, agents or make_agents(), ground)
         runtime = assemble(
             store,
-            with_memory(who, providers),
+            who,
             clock=clock,
             entropy=entropy,
             tasks=tasks,
             serve=serve,
             sole=not on_postgres,
             providers=providers,
+            keeper=keeper,
         )
         return await runtime.start()
     except BaseException:

@@ -33,6 +33,7 @@ EVENTS: Mapping[str, str] = {
     "delivery.failed": "a provider's code raised; what it did before is unknown",
     "lane.lost": "a younger claim holds the lane; this courier's result is void",
     "recall.skipped": "a provider did not answer in time, or failed; the turn goes on without it",
+    "memory.edited": "a memory file was edited by hand, and what became of the edit",
     "model.failed": "the model gave no usable answer",
     "node.registered": "this process may claim",
     "node.lost": "this process was taken for dead and registers again",

@@ -14,12 +14,19 @@ from pathlib import Path
 from holdfast.core.errors import ConfigInvalid
 from holdfast.core.ids import AgentName
 from holdfast.core.ids import Provider as ProviderName
+from holdfast.core.memory import NotesPolicy
 from holdfast.loops.agents import Agent, Agents
+from holdfast.loops.joined_tools import JoinedTools
+from holdfast.loops.keeper import Keeper
 from holdfast.loops.providers import Providers
+from holdfast.loops.toolbox import ToolBox
+from holdfast.memory.tool import make_memory_tool
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.provider import GROUP, Configured, Factory, ProviderSetup
 from holdfast.ports.tasks import Tasks
+from holdfast.providers.files.provider import FilesProvider
+from holdfast.stores.store import SqlStore
 
 BUILT_IN: Mapping[str, tuple[str, str, str]] = {
     # name: module, factory, the extra that brings what it needs
@@ -42,6 +49,14 @@ class Ground:
     tasks: Tasks
 
 
+def make_memory(store: SqlStore, agents: Agents, ground: Ground) -> tuple[Agents, Providers, Keeper]:
+    """The agents with their providers, the notes they keep and the tool that they keep them with."""
+    providers = make_providers(agents, ground)
+    keeper = Keeper(store, store, providers)
+    providers.attach(keeper)
+    return with_memory(agents, providers, keeper), providers, keeper
+
+
 def make_providers(agents: Agents, ground: Ground) -> Providers:
     """Providers that are made when an agent first needs them. Wrong settings are an error at once."""
 
@@ -54,15 +69,25 @@ def make_providers(agents: Agents, ground: Ground) -> Providers:
     return Providers(make)
 
 
-def with_memory(agents: Agents, providers: Providers) -> Agents:
-    """The agents with their turns scheduled for their providers."""
+def with_memory(agents: Agents, providers: Providers, keeper: Keeper) -> Agents:
+    """The agents with their turns scheduled for their providers, and the tool that keeps notes."""
 
-    def scheduled(name: AgentName, agent: Agent) -> Agent:
+    def equipped(name: AgentName, agent: Agent) -> Agent:
+        files = providers.of(name).get(ProviderName("files"))
+        notes = agent.policy.notes
+        if files is not None and isinstance(files.provider, FilesProvider):
+            notes = NotesPolicy(capacity=files.provider.capacity, per_user=files.provider.per_user)
+        box = ToolBox()
+        box.add(
+            make_memory_tool(keeper.apply, keeper.memory, capacity=notes.capacity, per_user=notes.per_user),
+            idempotent=True,
+        )
         deliveries = agent.policy.deliveries or providers.policies(name)
-        return replace(agent, policy=replace(agent.policy, deliveries=deliveries))
+        policy = replace(agent.policy, deliveries=deliveries, notes=notes)
+        return replace(agent, policy=policy, tools=JoinedTools(agent.tools, box))
 
-    default = scheduled(AgentName("main"), agents.default) if agents.default is not None else None
-    return Agents(default, {name: scheduled(name, agent) for name, agent in agents.listed.items()})
+    default = equipped(AgentName("main"), agents.default) if agents.default is not None else None
+    return Agents(default, {name: equipped(name, agent) for name, agent in agents.listed.items()})
 
 
 def _make(agent: AgentName, name: str, settings: Mapping[str, object], ground: Ground) -> Configured:

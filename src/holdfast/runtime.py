@@ -24,6 +24,7 @@ from holdfast.core.turn import Recorded, TurnRecord
 from holdfast.loops.agents import Agents
 from holdfast.loops.compressor import Compressor
 from holdfast.loops.gateway import Gateway, Received
+from holdfast.loops.keeper import Briefing, Keeper
 from holdfast.loops.member import RENEW_EVERY_MS, Member
 from holdfast.loops.providers import Providers
 from holdfast.loops.recaller import Recaller
@@ -57,6 +58,8 @@ class Runtime:
         supervisor: Supervisor | None,
         providers: Providers,
         recaller: Recaller,
+        keeper: Keeper,
+        briefing: Briefing,
         notifier: Notifier,
         clock: Clock,
         entropy: Entropy,
@@ -74,6 +77,8 @@ class Runtime:
         self._supervisor = supervisor
         self._providers = providers
         self._recaller = recaller
+        self._keeper = keeper
+        self._briefing = briefing
         self._notifier = notifier
         self._visit: Task | None = None
         self._proving = asyncio.Lock()
@@ -227,7 +232,16 @@ class Runtime:
     async def prompt(self, session: SessionId) -> Prompt:
         """What the model would be sent if a turn began now: instructions, summary and everything committed since."""
         context = await self.reader.context(session)
-        instructions = self._agents.policy(context.agent).instructions
+        policy = self._agents.policy(context.agent)
+        found = await self.reader.session(session)
+        instructions = await self._briefing.instructions(
+            policy.instructions,
+            policy.notes,
+            agent=found.agent,
+            session=session,
+            summaries=context.summaries,
+            who=found.principal,
+        )
         settled = replace(context, entries=context.committed, open_turn=None)
         return Prompt(
             messages=render(settled, instructions),
@@ -276,16 +290,13 @@ class Runtime:
 
     async def apply_memory(self, batch: MemoryBatch) -> MemoryOutcome:
         """Change the agent's memory as a whole or not at all; the change is mirrored to its providers."""
-        agent = self._agents.get(batch.agent)
-        outcome = await self.store.apply_memory(replace(batch, policies=agent.policy.deliveries))
-        self._notifier.wake(Topic.DELIVERY)
-        return outcome
+        self._agents.get(batch.agent)
+        return await self._keeper.apply(batch)
 
     async def undo_memory(self, undo: MemoryUndo) -> MemoryOutcome:
-        agent = self._agents.get(undo.agent)
-        outcome = await self.store.undo_memory(replace(undo, policies=agent.policy.deliveries))
-        self._notifier.wake(Topic.DELIVERY)
-        return outcome
+        """Reverse one operation, once."""
+        self._agents.get(undo.agent)
+        return await self._keeper.undo(undo)
 
     def _named(self, agent: str) -> AgentName:
         self._agents.get(agent)

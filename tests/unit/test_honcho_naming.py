@@ -201,7 +201,14 @@ def test_compat_prefixes_as_hermes_does():
     names = replace(HERMES, prefix="ada")
     assert names.place(inputs(directory="/a/app")) == "ada-app"
     assert names.place(inputs(address=chat("42"))) == "agent-main-telegram-dm-42"
-    assert names.person_peer(AGENT, "42") == "ada42"
+    assert names.person_peer(AGENT, "42") == "42"
+
+
+def test_compat_prefixes_people_as_hermes_does():
+    names = replace(HERMES, runtime_prefix="tg_", peers=(("7", "tg_9"),))
+    assert names.person_peer(AGENT, "42") == "tg_42"
+    assert names.person_peer(AGENT, "4:2") == "tg_4-2-8f5f7fdf"
+    assert names.person_peer(AGENT, "9") == "tg_9-e0e54f0f"
 
 
 def test_compat_peers_are_those_of_hermes():

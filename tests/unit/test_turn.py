@@ -25,6 +25,7 @@ from tests.unit.journals import exchange, line, tool_turn
 # The table once more, written by hand: a change of the rules must be made in two places.
 EXPECTED = {
     ("thinking", "turn.resumed"): "thinking",
+    ("thinking", "turn.recalled"): "thinking",
     ("thinking", "turn.joined"): "thinking",
     ("thinking", "turn.called"): "acting",
     ("thinking", "turn.answered"): "committed",

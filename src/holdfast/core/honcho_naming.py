@@ -47,6 +47,7 @@ class HonchoNames:
     prefix: str = ""
     titles: tuple[tuple[str, str], ...] = ()  # a session's title -> what names its session; compat: a directory too
     peers: tuple[tuple[str, str], ...] = ()  # compat only: a principal or agent -> its peer
+    runtime_prefix: str = ""  # compat only: Hermes has one prefix for sessions and another for people
     compat: bool = False
 
     # --- sessions
@@ -175,9 +176,10 @@ def _hermes_person(names: HonchoNames, principal: str) -> str:
     alias = dict(names.peers).get(principal)
     if alias:
         return alias
-    raw = f"{names.prefix}{principal or 'user-default'}"
+    raw = f"{names.runtime_prefix}{principal or 'user-default'}"
     plain = _replaced(raw)
-    return f"{plain}-{_hermes_hash(raw)}" if names.prefix and plain != raw else plain
+    is_taken = plain != raw or plain in {_replaced(peer) for _, peer in names.peers}
+    return f"{plain}-{_hermes_hash(raw)}" if names.runtime_prefix and is_taken else plain
 
 
 def _hermes_agent(agent: AgentName) -> str:

@@ -39,6 +39,14 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NotesPolicy:
+    """How an agent keeps notes."""
+
+    capacity: Capacity = field(default_factory=Capacity)
+    per_user: bool = False  # what is known about a person is kept apart per person
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEntry:
     """A note that holds now. `seq` is the operation that wrote it, and its version."""
 

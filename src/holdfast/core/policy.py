@@ -7,6 +7,7 @@ from enum import Enum
 from holdfast.core.compress import Thresholds
 from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.inbound import Limits
+from holdfast.core.memory import NotesPolicy
 from holdfast.core.recall import RecallPolicy
 
 
@@ -52,4 +53,5 @@ class AgentPolicy:
     limits: Limits = field(default_factory=Limits)
     recall: RecallPolicy = field(default_factory=RecallPolicy)
     memory: Mapping[str, Mapping[str, object]] | None = None  # provider to its settings; None for the embedded ones
+    notes: NotesPolicy = field(default_factory=NotesPolicy)
     deliveries: tuple[DeliveryPolicy, ...] = ()

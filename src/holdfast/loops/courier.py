@@ -56,7 +56,7 @@ class Courier(Loop):
 
     async def step(self) -> bool:
         now = self._clock.now()
-        for key in self._providers.keys():
+        for key in self._providers.lane_keys():
             self._carrier(key)
         if now - self._looked_at >= LOOK_ROUND_MS:
             self._looked_at = now

@@ -6,6 +6,7 @@ from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.ids import AgentName
 from holdfast.core.ids import Provider as ProviderName
 from holdfast.core.lane import LaneKey
+from holdfast.ports.memory import MemoryKeeper
 from holdfast.ports.provider import Configured, Provider
 
 Make = Callable[[AgentName], Mapping[ProviderName, Configured]]
@@ -15,14 +16,23 @@ class Providers:
     def __init__(self, make: Make = lambda _agent: {}) -> None:
         self._make = make
         self._made: dict[AgentName, Mapping[ProviderName, Configured]] = {}
+        self._keeper: MemoryKeeper | None = None
+
+    def attach(self, keeper: MemoryKeeper) -> None:
+        """Providers that show an agent's notes read them here."""
+        self._keeper = keeper
 
     def of(self, agent: AgentName) -> Mapping[ProviderName, Configured]:
         """What the agent's memory consists of. Making a provider reaches nobody."""
         if agent not in self._made:
             self._made[agent] = self._make(agent)
+            for configured in self._made[agent].values():
+                attach = getattr(configured.provider, "attach", None)
+                if attach is not None:
+                    attach(self._keeper)
         return self._made[agent]
 
-    def keys(self) -> tuple[LaneKey, ...]:
+    def lane_keys(self) -> tuple[LaneKey, ...]:
         """Every provider of every agent that was needed so far."""
         return tuple(LaneKey(agent, name) for agent, made in self._made.items() for name in made)
 

@@ -46,6 +46,7 @@ from holdfast.core.turn import (
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.asking import Asker, is_cancelled_from_outside
 from holdfast.loops.compressor import Compressor
+from holdfast.loops.keeper import Briefing
 from holdfast.loops.recaller import Recaller, shown_of
 from holdfast.loops.watch import Interruption, race, watch
 from holdfast.ports.clock import Clock
@@ -71,6 +72,7 @@ class Run:
     partial: str = ""
     steps: int = 0
     remembered: bool = False  # memory was looked up in this attempt
+    instructions: str = ""  # what stands before the conversation
 
 
 class TurnRunner:
@@ -81,6 +83,7 @@ class TurnRunner:
         agents: Agents,
         compressor: Compressor,
         recaller: Recaller,
+        briefing: Briefing,
         notifier: Notifier,
         clock: Clock,
         entropy: Entropy,
@@ -90,6 +93,7 @@ class TurnRunner:
         self._agents = agents
         self._compressor = compressor
         self._recaller = recaller
+        self._briefing = briefing
         self._notifier = notifier
         self._clock = clock
         self._entropy = entropy
@@ -123,6 +127,7 @@ class TurnRunner:
     async def _run(self, run: Run) -> None:
         while True:
             context = await self._store.read_context(run.turn.session)
+            run.instructions = await self._brief(run, context)
             if run.turn.stopping:
                 await self._interrupt(run, Interruption.STOPPED)
                 return
@@ -130,6 +135,17 @@ class TurnRunner:
             ended = await self._act(run, calls) if calls else await self._think(run, context)
             if ended:
                 return
+
+    async def _brief(self, run: Run, context: Context) -> str:
+        policy = run.agent.policy
+        return await self._briefing.instructions(
+            policy.instructions,
+            policy.notes,
+            agent=run.claim.agent,
+            session=run.turn.session,
+            summaries=context.summaries,
+            who=run.turn.principal,
+        )
 
     # --- thinking
 
@@ -147,7 +163,7 @@ class TurnRunner:
                 await self._interrupt(run, room)
                 return True
             context = room
-        instructions = run.agent.policy.instructions
+        instructions = run.instructions
         request = ModelRequest(
             task=Task.REPLY,
             messages=render(context, instructions, named=is_group(run.claim.address)),
@@ -261,7 +277,7 @@ class TurnRunner:
                 return context
             if result.outcome == "failed":
                 break
-        fitted, left_out = fit(context, run.agent.policy.thresholds, run.agent.policy.instructions)
+        fitted, left_out = fit(context, run.agent.policy.thresholds, run.instructions)
         if left_out:
             log.warning("turn.trimmed", left_out=left_out)
         return fitted
@@ -385,8 +401,7 @@ class TurnRunner:
             self._compressor.want(run.turn.session, run.claim.agent)
 
     def _pressure(self, run: Run, context: Context) -> Pressure:
-        policy = run.agent.policy
-        return pressure(context.used_tokens(policy.instructions), policy.thresholds)
+        return pressure(context.used_tokens(run.instructions), run.agent.policy.thresholds)
 
     # --- small helpers
 

@@ -69,12 +69,14 @@ class Disk:
         except OSError as error:
             raise self._fault(path, "read", error) from error
         try:
-            with os.fdopen(handle, "rb") as file:
-                found = os.fstat(file.fileno())
-                self._refuse_odd(path, found)
+            found = os.fstat(handle)
+            self._refuse_odd(path, found)
+            with os.fdopen(handle, "rb", closefd=False) as file:
                 data = file.read(FILE_BYTES_MAX + 1)
         except OSError as error:
             raise self._fault(path, "read", error) from error
+        finally:
+            os.close(handle)
         return Content(data, digest(data), _signature(found))
 
     def replace(self, path: Path, data: bytes, seen: Content | None, previous: Content | None) -> bool:

@@ -100,7 +100,7 @@ class Projection:
         if seen.previous and not seen.state.had(seen.previous.digest):
             yield seen.previous, seen.state.versions
         if seen.file and not seen.state.version(seen.file.digest):
-            yield seen.file, tuple(one for one in (seen.state.current, seen.state.intended) if one)
+            yield seen.file, _bases(seen.state)
 
     # --- edits
 
@@ -180,6 +180,7 @@ class Projection:
         # From here on the file may have either version, and both are ours.
         save_state(self._disk, path, FileState(older=seen.state.older, current=now, intended=wanted, late=late))
         if not self._disk.replace(path, data, seen.file, seen.previous):
+            save_state(self._disk, path, FileState(older=seen.state.older, current=now, late=late))
             return False
         left = (
             FileState(older=now, current=wanted)
@@ -205,6 +206,13 @@ class Projection:
         copies = path.parent.glob(f"{path.name}.edited.*") if path.parent.is_dir() else ()
         self._disk.remove(previous_of(path), state_path(path), *copies, *([path] if whole else []))
         self._settled.pop(path, None)
+
+
+def _bases(state: FileState) -> tuple[Version, ...]:
+    """What the file may have been edited from. Where we only meant to write, there may have been nothing of ours."""
+    if state.current is None and state.intended is not None:
+        return Version(head=0, digest=""), state.intended
+    return tuple(version for version in (state.current, state.intended) if version is not None)
 
 
 def _origin(edit: _Edit, base: Version | None, memory: Memory) -> str:

@@ -33,9 +33,12 @@ class Keeper:
 
 
 class Cabinet:
-    def __init__(self, folder: Path, keeper: Keeper, *, per_user: bool = False, chars: int = 2_200) -> None:
+    def __init__(
+        self, folder: Path, keeper: Keeper, *, per_user: bool = False, chars: int = 2_200, agent: AgentName = FERN
+    ) -> None:
         self.folder = folder / "files"
         self.keeper = keeper
+        self.agent = agent
         self.per_user = per_user
         self.capacity = Capacity(memory_chars=chars, user_chars=chars)
         self.made = 0
@@ -44,7 +47,7 @@ class Cabinet:
     def open(self, disk: Disk | None = None, keeper: Keeper | None = None) -> FilesProvider:
         """A provider as a process makes it after a start: it knows nothing but the disk and the store."""
         self.provider = FilesProvider(
-            self.folder, AsyncTasks(), agent=FERN, capacity=self.capacity, per_user=self.per_user, disk=disk
+            self.folder, AsyncTasks(), agent=self.agent, capacity=self.capacity, per_user=self.per_user, disk=disk
         )
         self.provider.attach(keeper or self.keeper)
         return self.provider
@@ -66,7 +69,9 @@ class Cabinet:
 
     async def apply(self, *changes, subject: str = "") -> tuple[int, ...]:
         self.made += 1
-        batch = MemoryBatch(agent=FERN, subject=subject, origin=f"o{self.made}", changes=changes, capacity=Capacity())
+        batch = MemoryBatch(
+            agent=self.agent, subject=subject, origin=f"o{self.made}", changes=changes, capacity=Capacity()
+        )
         outcome = await self.keeper.store.apply_memory(batch)
         assert isinstance(outcome, Applied), outcome
         return outcome.seqs
@@ -76,13 +81,13 @@ class Cabinet:
         return outcome
 
     async def notice(self, *subjects: str):
-        return await self.provider.notice_edits(FERN, subjects)
+        return await self.provider.notice_edits(self.agent, subjects)
 
     async def entries(self, target: Target = Target.MEMORY, subject: str = "") -> list[str]:
-        return [entry.text for entry in (await self.keeper.memory(FERN, subject)).of(target)]
+        return [entry.text for entry in (await self.keeper.memory(self.agent, subject)).of(target)]
 
     async def operations(self, subject: str = "") -> list[tuple[str, str, str, str]]:
-        found = await self.keeper.store.memory_history(FERN, subject)
+        found = await self.keeper.store.memory_history(self.agent, subject)
         return [(one.by, one.verb.value, one.old_text, one.text) for one in found]
 
     def beside(self) -> list[str]:

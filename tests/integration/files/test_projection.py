@@ -12,7 +12,6 @@ from holdfast.providers.files.provider import Noticed, folder_name
 from tests.integration.files.cabinet import FERN, Cabinet, Keeper, note
 from tests.unit.test_memory_rules import add, remove, swap
 
-
 # --- showing what holds --------------------------------------------------------------------------------------
 
 

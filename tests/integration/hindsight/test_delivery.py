@@ -316,8 +316,15 @@ async def test_a_server_that_ignores_the_filter_loses_nobody_elses_documents():
     async with FakeHindsight() as fake, provider(fake.url) as hindsight:
         await delivered(hindsight, retain("secret"), retain("bob's", id="d_2", naming=inputs("bob", "s_2")))
         fake.ignores_tags = True
-        await delivered(hindsight, erase("d_1", session="s_1"))
+        await delivered(hindsight, erase(session="s_1"))
         assert ["bob's" in text for text in fake.texts()] == [True]
+
+
+async def test_an_erasure_that_is_carried_out_twice_spares_what_was_said_since():
+    async with FakeHindsight() as fake, provider(fake.url) as hindsight:
+        await delivered(hindsight, retain("secret"), erase("d_1", person="ada"), retain("since", id="d_2", first=2))
+        await delivered(hindsight, erase("d_1", person="ada"))
+        assert ["since" in text for text in fake.texts()] == [True]
 
 
 async def test_erasing_in_a_bank_that_never_was_is_done():

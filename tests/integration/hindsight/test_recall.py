@@ -23,10 +23,10 @@ async def fill(hindsight):
     await hindsight.deliver(parcels)
 
 
-async def test_a_person_sees_their_own_words_and_the_groups():
+async def test_a_person_sees_their_own_words_private_and_in_groups_and_nobody_elses():
     async with FakeHindsight() as fake, provider(fake.url) as hindsight:
         await fill(hindsight)
-        assert await texts(hindsight, question("what?", "ada")) == ["unit-ada", "unit-group"]
+        assert await texts(hindsight, question("what?", "ada")) == ["unit-ada"]
         assert await texts(hindsight, question("what?", "bob")) == ["unit-bob", "unit-group"]
 
 
@@ -72,4 +72,6 @@ async def test_a_bank_that_is_not_there_yet_and_a_question_without_words_find_no
 
 async def test_reflecting_keeps_the_same_boundaries():
     async with FakeHindsight() as fake, provider(fake.url) as hindsight:
-        assert await hindsight.reflect(question("cat?", group=True)) == "reflected within ['scope:shared:main']"
+        assert await hindsight.reflect(question("cat?", group=True)) == (
+            "reflected within ['scope:group:main:agent~3Amain~3Atelegram~3Agroup~3Aclub', 'scope:shared:main']"
+        )

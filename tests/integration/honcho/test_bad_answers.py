@@ -1,11 +1,14 @@
 """Whatever Honcho or the way to it does, an attempt has a truthful outcome, and nothing is lost or doubled by it."""
 
+import traceback
 from dataclasses import replace
 
 import pytest
 
 from holdfast.core.delivery import Delivered, Landing, Refused, Uncertain, Unreachable
 from holdfast.core.errors import ProviderFailed
+from holdfast.providers.honcho.faults import CallFailed
+from holdfast.providers.honcho.rendering import render
 from tests.honcho_server import HonchoServer
 from tests.integration.honcho.kit import carry, naming, note, one, parcel, provider_on, query
 
@@ -37,6 +40,14 @@ async def test_an_answer_that_is_no_success_has_a_clear_outcome(server, provider
     assert server.messages() == []
     assert isinstance(await one(provider, replace(given, attempt=2)), Delivered)
     assert len(server.messages()) == 2
+
+
+async def test_no_traceback_shows_the_words_that_honcho_refused(server, provider):
+    server.poison = {"xyzzy"}
+    message = render(parcel(provider, 1, "say xyzzy"), provider.names).messages[0]
+    with pytest.raises(CallFailed) as raised:
+        await provider._calls.add("a", [message])
+    assert "xyzzy" not in "".join(traceback.format_exception(raised.value))
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])

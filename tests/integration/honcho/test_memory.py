@@ -71,6 +71,14 @@ async def test_a_second_copy_that_landed_late_is_deleted(server, provider):
     assert contents(server) == ["likes tea"]
 
 
+async def test_a_note_that_landed_is_not_sent_again(server, provider):
+    given = note(provider, 1, "likes tea")
+    await one(provider, given)
+    sent = server.count("POST", "/conclusions")
+    assert isinstance(await one(provider, replace(given, attempt=2)), Delivered)
+    assert server.count("POST", "/conclusions") == sent
+
+
 async def test_nothing_after_a_note_that_failed_is_sent(server, provider):
     server.poison = {"xyzzy"}
     notes = [note(provider, 1, "a"), note(provider, 2, "xyzzy"), note(provider, 3, "c")]

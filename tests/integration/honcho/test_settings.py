@@ -31,6 +31,7 @@ async def test_every_setting_is_heard():
         "titles": {"Garden": "roses"},
         "peer_prefix": "p",
         "peers": {"ada": "lovelace"},
+        "runtime_peer_prefix": "tg_",
         "compat": True,
         "timeout_s": 5,
     }
@@ -41,6 +42,7 @@ async def test_every_setting_is_heard():
         prefix="p",
         titles=(("Garden", "roses"),),
         peers=(("ada", "lovelace"),),
+        runtime_prefix="tg_",
         compat=True,
     )
     assert (made.every_turns, made.max_wait_ms) == (5, 60_000)
@@ -65,6 +67,7 @@ async def test_every_setting_is_heard():
         ({"url": URL, "titles": {"x": "a b"}}, "honcho.titles: 'x' is 'a b'"),
         ({"url": URL, "titles": {"x": 5}}, "honcho.titles"),
         ({"url": URL, "peers": {"ada": "a"}}, "only with compat = true"),
+        ({"url": URL, "runtime_peer_prefix": "tg_"}, "only with compat = true"),
         ({"url": URL, "api_key_env": "sk-123 4"}, "not the key itself"),
         ({"url": URL, "api_key_env": "MISSING"}, "the environment has no MISSING"),
         ({"url": URL, "api_key_env": "BROKEN"}, "characters that no API key has"),

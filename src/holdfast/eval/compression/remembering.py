@@ -1,11 +1,10 @@
 """The seam to memory: a provider that gets every turn of the conversation, and is asked for each fact.
 
-Everything goes through the provider port, so that any provider can be measured. Without one the report says that
-recall was not available.
+Everything goes through the provider port, so that any provider can be measured. The questions name who they are
+about, which makes them easy to find: this measures what recall adds to a summary, not how good recall is.
 """
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 
 from holdfast.app import make_agents
 from holdfast.core.delivery import Delivered, Line, Op, Parcel, SaidTurn
@@ -20,7 +19,6 @@ from holdfast.ports.provider import Configured
 from holdfast.provision import Ground, make_providers
 
 LOCAL = ProviderName("local")
-LOCAL_MODULE = "holdfast.providers.local"
 AGENT = AgentName("main")
 SESSION = SessionId("ses_eval")
 PRINCIPAL = Principal("user")
@@ -69,10 +67,7 @@ class Memory:
         await self._provider.close()
 
 
-def local_provider(ground: Ground) -> Configured | None:
-    """The embedded provider with its defaults; None where it is not installed."""
-    spec = find_spec(LOCAL_MODULE)
-    if spec is None or spec.origin is None:
-        return None
+def local_provider(ground: Ground) -> Configured:
+    """The embedded provider with its defaults."""
     agents = make_agents(policy=AgentPolicy(memory={LOCAL: {}}))
     return make_providers(agents, ground).of(AGENT)[LOCAL]

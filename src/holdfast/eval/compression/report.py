@@ -92,7 +92,7 @@ class Report:
     rounds: tuple[Round, ...]
     kinds: dict[str, Share]
     distances: tuple[Distance, ...]
-    recall: str  # off, not available, or the provider's name
+    recall: str  # off, or the provider's name and version
     gone: tuple[Lost, ...] = ()
 
     @property

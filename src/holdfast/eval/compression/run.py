@@ -44,7 +44,6 @@ from holdfast.provision import Ground
 from holdfast.runtime import Runtime
 from holdfast.testing.entropy import SeededEntropy
 
-NOT_AVAILABLE = "not available"
 OFF = "off"
 
 
@@ -67,7 +66,7 @@ async def measure(
 ) -> Report:
     """Plant, compress, look; with `asked`, that model is asked for every fact as well.
 
-    Recall is from `provider`, or from the local one where it is installed. `progressed` is called after each
+    Recall is from `provider`, or from the local one. `progressed` is called after each
     compression. Raises `InvalidInput` for a plan that makes no conversation, and `ModelFailed` when the asked model
     does not answer.
     """
@@ -133,8 +132,7 @@ def _memory(plan: Plan, folder: Path, runtime: Runtime, provider: Configured | N
     if not plan.recall:
         return None
     ground = Ground(folder=folder, clock=runtime.clock, entropy=runtime.entropy, tasks=runtime.tasks)
-    chosen = provider or local_provider(ground)
-    return Memory(chosen) if chosen is not None else None
+    return Memory(provider or local_provider(ground))
 
 
 class Bench:
@@ -246,7 +244,6 @@ class Bench:
 
     def report(self, plan: Plan, model: str) -> Report:
         scores = [one.score for one in self._rounds]
-        recall = OFF if not plan.recall else NOT_AVAILABLE
         return Report(
             model=model,
             seed=plan.seed,
@@ -259,7 +256,7 @@ class Bench:
             rounds=tuple(self._rounds),
             kinds=kinds_of(self._findings),
             distances=distances_of(self._findings),
-            recall=self._memory.name if self._memory is not None else recall,
+            recall=self._memory.name if self._memory is not None else OFF,
             gone=gone_of(self._findings),
         )
 

@@ -112,17 +112,28 @@ def private_scope(agent: AgentName, principal: Principal | str) -> str:
 
 
 def shared_scope(agent: AgentName) -> str:
-    """What was said where several people read, and what the agent noted without a subject."""
+    """What the agent noted about nobody in particular."""
     return tag("scope:shared", agent)
+
+
+def group_scope(agent: AgentName, address: str) -> str:
+    """What was said in one group, for that group."""
+    return tag("scope:group", agent, address)
+
+
+def spoken_scope(agent: AgentName, principal: Principal | str) -> str:
+    """What one person said in groups, for that person alone."""
+    return tag("scope:spoken", agent, principal)
 
 
 def _turn_tags(naming: NamingInputs) -> tuple[str, ...]:
     agent, principal = naming.agent, naming.principal
-    group = is_group(naming.address)
     tags = [*session_tags(agent, naming.session), tag("user", principal)]
     tags += [tag("parent", naming.parent)] if naming.parent else []
     tags += [tag("chat", naming.address)] if naming.address else []
-    return (*tags, shared_scope(agent) if group else private_scope(agent, principal))
+    if is_group(naming.address):
+        return (*tags, group_scope(agent, naming.address), spoken_scope(agent, principal))
+    return (*tags, private_scope(agent, principal))
 
 
 def _note_tags(agent: AgentName, note: MemoryNote) -> tuple[str, ...]:

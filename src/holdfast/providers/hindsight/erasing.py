@@ -44,7 +44,11 @@ class Eraser:
         return sorted({*await self._listed(bank, erasure), *_sent(erasure)})
 
     async def _listed(self, bank: str, erasure: Erasure) -> set[str]:
+        """What tags find, where no delivery is named. Where some are, they are all of it: an erasure that is carried
+        out twice must spare what was said since, which tags cannot tell apart."""
         found: set[str] = set()
+        if erasure.deliveries:
+            return found
         if erasure.session is not None:
             found.update(await self._server.tagged(bank, session_tags(erasure.agent, erasure.session)))
         if erasure.principal is not None:

@@ -1,8 +1,8 @@
 """What may be recalled, as tags, and results with where they are from.
 
-Rule 1: every document has one scope: private to (agent, person), or shared by the agent's groups. A question names
-        the scopes that it may see, and untagged memories are never among them; so a bank may be shared with other
-        agents, or with other programs.
+Rule 1: every document has the scopes that may see it: an agent with one person, with one group, with whoever spoke in
+        it, or with all. A question names its scopes, and untagged memories are never among them; so a bank may be
+        shared with other agents, or with other programs.
 Rule 2: what comes back is held against the same scopes again: a server that ignores a filter shows nothing.
 """
 
@@ -14,17 +14,19 @@ from hindsight_client_api.models.recall_result import RecallResult
 from holdfast.core.ids import Instant, SessionId
 from holdfast.core.ids import Provider as ProviderName
 from holdfast.core.recall import RecallQuery, Recollection
-from holdfast.providers.hindsight.document import private_scope, shared_scope, visible
+from holdfast.providers.hindsight.document import group_scope, private_scope, shared_scope, spoken_scope, visible
 
 QUERY_CHARS_MAX = 2_000  # what a question is about; embedders read no more
 
 
 def scopes_of(query: RecallQuery) -> tuple[str, ...]:
-    """Its own groups' words always; its own private ones where nobody else reads, or where that is allowed."""
-    shared = (shared_scope(query.agent),)
-    if query.group and not query.private_in_groups:
-        return shared
-    return (*shared, private_scope(query.agent, query.key.principal))
+    """In a group what that group said; alone one's own words, here and in groups. Private ones in a group if allowed."""
+    agent, who = query.agent, query.key.principal
+    private = private_scope(agent, who)
+    if not query.group:
+        return (shared_scope(agent), private, spoken_scope(agent, who))
+    group = (shared_scope(agent), group_scope(agent, query.naming.address))
+    return (*group, private) if query.private_in_groups else group
 
 
 def words_of(query: RecallQuery) -> str:
@@ -35,12 +37,8 @@ def recollections(
     provider: ProviderName, results: Iterable[RecallResult], scopes: Sequence[str], limit: int
 ) -> tuple[Recollection, ...]:
     allowed = set(scopes)
-    seen = [result for result in results if _scopes(result) and _scopes(result) <= allowed]
+    seen = [result for result in results if allowed & set(result.tags or ())]
     return tuple(_recollection(provider, result) for result in seen[:limit])
-
-
-def _scopes(result: RecallResult) -> set[str]:
-    return {tag for tag in result.tags or () if tag.startswith("scope:")}
 
 
 def _recollection(provider: ProviderName, result: RecallResult) -> Recollection:

@@ -46,7 +46,7 @@ class Wire:
         data = None if body is None else json.dumps(body).encode()
         typed = {"Content-Type": "application/json", **(headers or {})}
         try:
-            async with self._opened().request(
+            async with (await self._opened()).request(
                 method, URL(url, encoded=True), data=data, headers=typed, timeout=self._timeout, allow_redirects=False
             ) as response:
                 return await self._answer(response, writes=writes)
@@ -71,11 +71,11 @@ class Wire:
             raise faults.not_understood(f"its answer is {response.content_type}")
         return answer
 
-    def _opened(self) -> aiohttp.ClientSession:
+    async def _opened(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
         if self._session is None or self._loop is not loop:
             if self._session is not None:
-                self._session.detach()  # its connections ended with their loop
+                await self._session.close()  # its connections ended with their loop
             self._session, self._loop = (
                 aiohttp.ClientSession(trust_env=False, cookie_jar=aiohttp.DummyCookieJar()),
                 loop,

@@ -49,8 +49,9 @@ class Writer:
 
     async def has_landed(self, document: Document) -> Landing:
         """Raises `Faulted`."""
-        kept = await self._server.document(document.bank, document.id)
+        # The operation first: one that ends between the two questions is then found by its document.
         status = await self._server.status(document.bank, document.operation)
+        kept = await self._server.document(document.bank, document.id)
         matches = kept.matches(document) if kept else False
         if matches or (matches is None and status.state == "completed"):
             return Landing.LANDED
@@ -70,15 +71,18 @@ class Writer:
         return Delivered("deleted")
 
     async def are_gone(self, bank: str, documents: Collection[str]) -> bool:
+        """No operation may write them any more, and they are not there; asked in this order, so that none slips by."""
+        if await self.unfinished(bank, documents):
+            return False
         for document in documents:
             if await self._server.document(bank, document) is not None:
                 return False
-        return not await self.unfinished(bank, documents)
+        return True
 
     async def unfinished(self, bank: str, documents: Collection[str]) -> bool:
         """Whether an operation on one of the documents may still write it."""
         wanted = set(documents)
-        for state in UNFINISHED:
+        for state in (*UNFINISHED, UNFINISHED[0]):  # one that fails goes back from processing to pending
             if any(work.document in wanted for work in await self._server.operations(bank, state)):
                 return True
         return False

@@ -40,6 +40,12 @@ class Mover:
     agent: AgentName
     subject: str = ""
 
+    async def seen(self, key: str) -> bool:
+        return await self.tasks.in_thread(lambda: self.ledger.seen(key))
+
+    async def mark(self, key: str) -> None:
+        await self.tasks.in_thread(lambda: self.ledger.mark(key))
+
 
 async def migrate_memory_files(mover: Mover, files: Mapping[str, str], *, now: Instant) -> dict[str, Outcome]:
     """What became of each file. `files` are names and contents; blank ones have nothing to move."""
@@ -55,7 +61,7 @@ async def _migrate(mover: Mover, name: str, text: str, now: Instant) -> Outcome:
         return Delivered("nothing to keep")
     messages = _messages(mover, name, text, now)
     key = str(messages[0].metadata["delivery"])
-    if mover.ledger.seen(key):
+    if await mover.seen(key):
         return Delivered("migrated before")
     if len(messages) > BATCH_MAX:
         return Refused(f"{name} is too large: {len(text)} characters")
@@ -63,7 +69,7 @@ async def _migrate(mover: Mover, name: str, text: str, now: Instant) -> Outcome:
         await _send_once(mover, key, messages)
     except CallFailed as failure:
         return failure.outcome
-    mover.ledger.mark(key)
+    await mover.mark(key)
     return Delivered(f"{len(messages)} messages")
 
 
@@ -72,11 +78,11 @@ async def _send_once(mover: Mover, key: str, messages: list[Said]) -> None:
     place = mover.names.files_place(mover.agent, mover.subject)
     ids = [message.turn_id for message in messages]
     begun = f"{key}:begun"
-    if mover.ledger.seen(begun):
+    if await mover.seen(begun):
         await mover.tasks.sleep(mover.quiet_ms)
     if await mover.calls.find(place, ids):
         return
-    mover.ledger.mark(begun)
+    await mover.mark(begun)
     await mover.calls.add(place, messages)
     if len(await mover.calls.find(place, ids)) != len(ids):
         raise CallFailed(Uncertain("Honcho acknowledged the file and does not list it"))

@@ -36,6 +36,7 @@ class HonchoSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     titles: dict[str, str] = field(default_factory=dict)
     peer_prefix: str = ""
     peers: dict[str, str] = field(default_factory=dict)
+    runtime_peer_prefix: str = ""
     compat: bool = False
     timeout_s: Annotated[float, Meta(gt=0, le=300)] = 20
 
@@ -46,6 +47,7 @@ class HonchoSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             prefix=self.peer_prefix,
             titles=tuple(sorted(self.titles.items())),
             peers=tuple(sorted(self.peers.items())),
+            runtime_prefix=self.runtime_peer_prefix,
             compat=self.compat,
         )
 
@@ -102,8 +104,9 @@ def _check_names(settings: HonchoSettings) -> None:
             if not name or not ID.match(value):
                 what = "it must map a name to letters, digits, '_' and '-'"
                 raise ConfigInvalid(f"honcho.{key}: {name!r} is {value!r}: {what}", key=key)
-    if settings.peers and not settings.compat:
-        raise ConfigInvalid("honcho.peers: peers are named by hand only with compat = true", key="peers")
+    for key in ("peers", "runtime_peer_prefix"):
+        if getattr(settings, key) and not settings.compat:
+            raise ConfigInvalid(f"honcho.{key}: peers are named by hand only with compat = true", key=key)
 
 
 # --- the url -----------------------------------------------------------------------------------------

@@ -1,0 +1,32 @@
+"""The reader of edits: people write into the memory files with an editor, and what they write becomes memory."""
+
+from holdfast import log
+from holdfast.loops.loop import Loop
+from holdfast.loops.providers import Providers
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.reader import Reader
+from holdfast.ports.tasks import Tasks
+
+LOOK_EVERY_MS = 3_000
+
+
+class EditReader(Loop):
+    name = "edits"
+
+    def __init__(self, reader: Reader, providers: Providers, tasks: Tasks, entropy: Entropy) -> None:
+        super().__init__(tasks, entropy)
+        self._reader = reader
+        self._providers = providers
+
+    async def step(self) -> bool:
+        for key in self._providers.lane_keys():
+            notice = getattr(self._providers.get(key), "notice_edits", None)
+            if notice is None:
+                continue
+            subjects = await self._reader.memory_subjects(key.agent)
+            for noticed in await notice(key.agent, subjects):
+                log.info("memory.edited", agent=key.agent, file=noticed.file, fault=noticed.fault)
+        return False
+
+    async def rest(self) -> None:
+        await self._tasks.sleep(LOOK_EVERY_MS)

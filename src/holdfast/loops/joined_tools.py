@@ -1,0 +1,30 @@
+"""Tools from several boxes as one. Where two have the same name, the first box has it."""
+
+from holdfast.core.ids import AgentName
+from holdfast.ports.model import ToolSpec
+from holdfast.ports.tool import ToolContext, ToolOutcome, Tools
+
+
+class JoinedTools:
+    """Implements `Tools`."""
+
+    def __init__(self, first: Tools, second: Tools) -> None:
+        self._first = first
+        self._second = second
+
+    def specs(self, agent: AgentName) -> tuple[ToolSpec, ...]:
+        first = self._first.specs(agent)
+        names = {spec.name for spec in first}
+        return (*first, *(spec for spec in self._second.specs(agent) if spec.name not in names))
+
+    def is_idempotent(self, name: str) -> bool:
+        return self._owner(name, AgentName("")).is_idempotent(name)
+
+    async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
+        return await self._owner(name, context.agent).call(name, arguments, context)
+
+    def _owner(self, name: str, agent: AgentName) -> Tools:
+        is_seconds = name not in {spec.name for spec in self._first.specs(agent)} and name in {
+            spec.name for spec in self._second.specs(agent)
+        }
+        return self._second if is_seconds else self._first

@@ -1,0 +1,114 @@
+"""The promise: recall never crosses a boundary, whatever is asked (R13): of agents, of people, of private and group."""
+
+from dataclasses import replace
+
+import pytest
+
+from holdfast.core.ids import Principal
+from holdfast.core.naming import NamingInputs
+from holdfast.core.recall import RecallKey, RecallQuery
+from holdfast.testing.provider_guest import ADA, BEN, BENS, GROUP, HOME, Guest, Place
+from tests.integration.local.world import open_local
+
+CLUB = GROUP
+OTHER_CLUB = "check:group:other"
+ADAS_PHONE = "other:dm:ada"
+
+# what was said where, by whom; each has a word of its own
+SAID = {
+    "marzipan": Place(session="s1", principal=ADA, chat=HOME),
+    "nougat": Place(session="s2", principal=ADA, chat=ADAS_PHONE),
+    "quince": Place(session="s3", principal=BEN, chat=BENS),
+    "medlar": Place(session="s4", principal=ADA, chat=CLUB),
+    "tamarind": Place(session="s4", principal=BEN, chat=CLUB),
+    "persimmon": Place(session="s5", principal=BEN, chat=OTHER_CLUB),
+    "pomelo": Place(session="s6", principal=ADA, chat=HOME, agent="moss"),
+}
+CY = Principal("cy")
+ASKED = [
+    # who asks where, and what may come back
+    ("ada at home", Place(session="q", principal=ADA, chat=HOME), {}, "marzipan nougat medlar tamarind"),
+    ("ada in the club", Place(session="q", principal=ADA, chat=CLUB), {"group": True}, "medlar tamarind"),
+    (
+        "ada in the club, allowed",
+        Place(session="q", principal=ADA, chat=CLUB),
+        {"group": True, "private_in_groups": True},
+        "marzipan nougat medlar tamarind",
+    ),
+    ("ada in another club", Place(session="q", principal=ADA, chat=OTHER_CLUB), {"group": True}, "persimmon"),
+    ("ben at home", Place(session="q", principal=BEN, chat=BENS), {}, "quince medlar tamarind persimmon"),
+    ("ben in the club", Place(session="q", principal=BEN, chat=CLUB), {"group": True}, "medlar tamarind"),
+    ("a stranger", Place(session="q", principal=CY, chat="check:dm:cy"), {}, ""),
+    ("a stranger in the club", Place(session="q", principal=CY, chat=CLUB), {"group": True}, "medlar tamarind"),
+    ("another agent", Place(session="q", principal=ADA, chat=HOME, agent="moss"), {}, "pomelo"),
+]
+
+
+@pytest.fixture
+async def guest(tmp_path):
+    guest = Guest(open_local(tmp_path))
+    for n, (word, place) in enumerate(SAID.items(), 1):
+        await guest.keep(guest.said(f"the secret thing is {word}", place=place, turn=n))
+    yield guest
+    await guest.provider.close()
+
+
+def query(place, text, **more):
+    key = RecallKey(session=place.inputs.session, epoch=0, head_seq=0, principal=place.principal)
+    return RecallQuery(key=key, naming=place.inputs, text=text, limit=50, **more)
+
+
+@pytest.mark.parametrize(("place", "more", "visible"), [row[1:] for row in ASKED], ids=[row[0] for row in ASKED])
+async def test_everybody_sees_what_is_theirs(guest, place, more, visible):
+    found = await guest.provider.recall(query(place, "secret thing", **more))
+    words = {word for word in SAID if any(word in memory.text for memory in found)}
+    assert words == set(visible.split())
+
+
+@pytest.mark.parametrize(("place", "more", "visible"), [row[1:] for row in ASKED], ids=[row[0] for row in ASKED])
+async def test_neighbours_stay_behind_the_boundary_too(guest, place, more, visible):
+    """The replies (`I see.`) stand beside what was said and are found through it."""
+    found = await guest.provider.recall(query(place, "secret thing", **more))
+    sessions = {str(SAID[word].session) for word in visible.split()}
+    assert {memory.session for memory in found} <= sessions
+
+
+async def test_writers_without_an_address_share_nothing_by_it(tmp_path):
+    guest = Guest(open_local(tmp_path))
+
+    def nowhere(session, principal):
+        return NamingInputs(agent=guest.at().inputs.agent, session=session, principal=principal)
+
+    parcel = guest.said("my boat is called marzipan")
+    await guest.keep(replace(parcel, naming=nowhere("s1", ADA)))
+    for asker, session, times in ((ADA, "q", 1), (BEN, "q", 0), (BEN, "s1", 1)):
+        key = RecallKey(session=session, epoch=0, head_seq=0, principal=asker)
+        asked = RecallQuery(key=key, naming=nowhere(session, asker), text="boat")
+        found = await guest.provider.recall(asked)
+        assert sum("marzipan" in one.text for one in found) == times, (asker, session)
+    await guest.provider.close()
+
+
+async def test_a_note_about_a_person_is_like_their_private_words(tmp_path):
+    guest = Guest(open_local(tmp_path))
+    about = guest.noted("add", "ada likes marzipan")
+    assert about.note is not None
+    await guest.keep(replace(about, note=replace(about.note, subject="ada")))
+    await guest.keep(guest.noted("add", "the server likes quince"))
+    for place, more, expected in (
+        (Place(session="q", principal=ADA, chat=HOME), {}, {"marzipan", "quince"}),
+        (Place(session="q", principal=BEN, chat=BENS), {}, {"quince"}),
+        (Place(session="q", principal=ADA, chat=CLUB), {"group": True}, {"quince"}),
+    ):
+        found = await guest.provider.recall(query(place, "who likes what", **more))
+        assert {memory.text.split()[-1] for memory in found} == expected
+    await guest.provider.close()
+
+
+async def test_a_recollection_says_where_it_is_from(guest):
+    place = Place(session="q", principal=CY, chat=CLUB)
+    found = (await guest.provider.recall(query(place, "medlar", group=True)))[0]
+    assert (found.provider, found.session, found.turn, found.speaker) == ("local", "s4", 4, "ada")
+    assert found.at is not None
+    assert found.score > 0
+    assert found.ref.endswith("/7")

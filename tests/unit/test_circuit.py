@@ -1,0 +1,54 @@
+"""The promise: a dead provider costs one probe now and then, and a live one is used in full."""
+
+from holdfast.core.circuit import FAILURES_MAX, Circuit
+from holdfast.core.delivery import Delivered, Refused, Uncertain, Unreachable
+from holdfast.core.ids import Instant
+
+NOW = Instant(1_000_000)
+AWAY = Unreachable("connection refused")
+
+
+def failed(times, circuit=None):
+    circuit = circuit or Circuit()
+    for _ in range(times):
+        circuit = circuit.after(AWAY, NOW, 0.5)
+    return circuit
+
+
+def test_a_few_failures_change_nothing():
+    assert failed(FAILURES_MAX - 1).calls_allowed(NOW, 16) == 16
+
+
+def test_failures_in_a_row_stop_all_calls_for_a_while():
+    circuit = failed(FAILURES_MAX)
+    assert circuit.calls_allowed(NOW, 16) == 0
+    assert circuit.calls_allowed(Instant(circuit.reopens_at - 1), 16) == 0
+
+
+def test_then_one_call_finds_out():
+    circuit = failed(FAILURES_MAX)
+    assert circuit.calls_allowed(circuit.reopens_at, 16) == 1
+
+
+def test_each_failed_probe_waits_longer_up_to_a_limit():
+    waits = [failed(FAILURES_MAX + more).reopens_at - NOW for more in range(12)]
+    assert waits == sorted(waits)
+    assert waits[-1] == waits[-2]
+
+
+def test_a_delivery_closes_the_circuit():
+    for outcome in (Delivered(), Refused("too long")):
+        assert failed(99).after(outcome, NOW, 0.5).calls_allowed(NOW, 16) == 16
+
+
+def test_a_provider_that_says_when_to_come_back_is_left_alone_until_then():
+    circuit = Circuit().after(Unreachable("429", retry_after_ms=60_000), NOW, 0.5)
+    assert circuit.calls_allowed(Instant(NOW + 59_999), 16) == 0
+    assert circuit.calls_allowed(Instant(NOW + 60_000), 16) == 16
+
+
+def test_a_fault_that_may_be_about_the_words_says_nothing_of_the_provider():
+    circuit = Circuit()
+    for outcome in (Unreachable("500", suspect=True), Uncertain("no answer")) * 9:
+        circuit = circuit.after(outcome, NOW, 0.5)
+    assert circuit.calls_allowed(NOW, 16) == 16

@@ -1,0 +1,125 @@
+"""The promise: unreachable never parks, refused parks at once, doubt is asked about, and nothing is sent blindly."""
+
+import pytest
+
+from holdfast.core.delivery import (
+    Delivered,
+    DeliveryState,
+    Landing,
+    Op,
+    Parcel,
+    Refused,
+    Uncertain,
+    Unreachable,
+)
+from holdfast.core.ids import AgentName, DeliveryId, Principal, Provider, SessionId
+from holdfast.core.lane import UNKNOWN, CourierPolicy, Package, Wellness, after_asking, may_park, settle, settle_all
+from holdfast.core.naming import NamingInputs
+
+POLICY = CourierPolicy()
+WELL = Wellness(healthy=True, delivered_since=True)
+NAMING = NamingInputs(agent=AgentName("fern"), session=SessionId("s"), principal=Principal("ada"))
+
+
+def package(n=1, *, attempt=1, **more):
+    parcel = Parcel(
+        id=DeliveryId(f"mem:s:{n}"), op=Op.RETAIN, provider=Provider("mem"), place="s", naming=NAMING, attempt=attempt
+    )
+    return Package(n=n, parcel=parcel, ask=False, **more)
+
+
+def settled(outcome, *, known=UNKNOWN, **more):
+    return settle(package(**more), outcome, POLICY, 0.5, known)
+
+
+def asked(landing, *, quiet_ms=30_000, known=UNKNOWN, **more):
+    return after_asking(package(**more), landing, POLICY, quiet_ms=quiet_ms, chance=0.5, known=known)
+
+
+def test_an_acknowledged_delivery_is_delivered_with_its_receipt():
+    done = settled(Delivered("op-1"))
+    assert (done.state, done.receipt) == (DeliveryState.DELIVERED, "op-1")
+
+
+def test_a_refused_delivery_is_parked_at_once_with_the_reason():
+    done = settled(Refused("too long"))
+    assert (done.state, done.reason) == (DeliveryState.PARKED, "too long")
+
+
+@pytest.mark.parametrize("attempt", [1, 10, 1_000_000])
+def test_an_unreachable_provider_is_tried_again_however_long_it_takes(attempt):
+    done = settled(Unreachable("connection refused"), attempt=attempt, failing_for_ms=10**12, known=WELL)
+    assert done.state is DeliveryState.SCHEDULED
+    assert 0 < done.delay_ms <= POLICY.retry.delay_ms_max * 1.25
+
+
+def test_the_provider_says_when_to_come_back():
+    assert settled(Unreachable("slow down", retry_after_ms=999_000)).delay_ms == 999_000
+
+
+def test_delays_grow_with_the_attempts_and_differ_by_chance():
+    delays = [settle(package(attempt=n), Unreachable("x"), POLICY, 0.5, UNKNOWN).delay_ms for n in (1, 2, 3, 4)]
+    assert delays == sorted(delays)
+    low, high = (settle(package(), Unreachable("x"), POLICY, chance, UNKNOWN).delay_ms for chance in (0.0, 0.99))
+    assert low < high
+
+
+def test_words_that_a_well_provider_fails_on_again_and_again_are_parked():
+    poison = Unreachable("500", suspect=True)
+    tried = POLICY.suspects_max - 1
+    assert settled(poison, suspect=tried, known=WELL).state is DeliveryState.PARKED
+    assert settled(poison, suspect=tried - 1, known=WELL).state is DeliveryState.SCHEDULED
+    assert settled(poison, suspect=tried, known=UNKNOWN).state is DeliveryState.SCHEDULED, "it may be the provider"
+    healthy = Wellness(healthy=True)
+    assert settled(poison, suspect=tried, known=healthy).state is DeliveryState.SCHEDULED
+    late = settled(poison, suspect=tried, known=healthy, failing_for_ms=POLICY.poison_wait_ms)
+    assert late.state is DeliveryState.PARKED
+
+
+def test_a_provider_is_asked_for_its_health_only_when_something_would_be_parked():
+    assert not may_park(package(), POLICY)
+    assert may_park(package(suspect=POLICY.suspects_max - 1), POLICY)
+    assert may_park(package(uncertain_for_ms=POLICY.uncertain_wait_ms), POLICY)
+
+
+def test_an_uncertain_delivery_is_asked_about_later():
+    done = settled(Uncertain("no answer"))
+    assert (done.state, done.again) == (DeliveryState.UNCERTAIN, False)
+    assert done.delay_ms > 0
+
+
+def test_what_landed_is_delivered():
+    assert asked(Landing.LANDED).state is DeliveryState.DELIVERED
+
+
+def test_what_is_absent_is_sent_again_only_after_the_quiet_period():
+    early = asked(Landing.ABSENT, quiet_for_ms=29_999)
+    assert (early.state, early.delay_ms, early.again) == (DeliveryState.UNCERTAIN, 1, False)
+    late = asked(Landing.ABSENT, quiet_for_ms=30_000)
+    assert (late.state, late.again) == (DeliveryState.SCHEDULED, True)
+
+
+def test_what_nobody_can_say_is_parked_after_a_long_wait_while_the_provider_is_well():
+    wait = POLICY.uncertain_wait_ms
+    assert asked(Landing.POSSIBLE, uncertain_for_ms=wait, known=WELL).state is DeliveryState.PARKED
+    assert asked(Landing.POSSIBLE, uncertain_for_ms=wait, known=UNKNOWN).state is DeliveryState.UNCERTAIN
+    assert asked(Landing.POSSIBLE, uncertain_for_ms=wait - 1, known=WELL).state is DeliveryState.UNCERTAIN
+
+
+def test_nothing_behind_a_failure_counts_as_tried():
+    outcomes = [Delivered(), Unreachable("x"), Unreachable("x"), Delivered()]
+    done = settle_all([package(n) for n in (1, 2, 3, 4)], outcomes, POLICY, 0.5, UNKNOWN)
+    assert [one.untried for one in done] == [False, False, True, True]
+    assert [one.state.value for one in done] == ["delivered", "scheduled", "scheduled", "scheduled"]
+
+
+def test_what_follows_a_parked_one_goes_on():
+    done = settle_all([package(1), package(2)], [Refused("no"), Delivered()], POLICY, 0.5, UNKNOWN)
+    assert [one.state.value for one in done] == ["parked", "delivered"]
+
+
+def test_a_providers_reason_fits_on_a_line_of_a_table():
+    reason = settled(Refused("a\0b\n" + "c" * 9_999)).reason
+    assert reason is not None
+    assert reason.startswith("ab c")
+    assert len(reason) == 400
