@@ -57,6 +57,7 @@ class HonchoWorld:
         self.workspaces: dict[str, Workspace] = {}
         self.made_empty: list[str] = []  # sessions that a request made without a message
         self.lose_derivation = False
+        self.prompt = False  # the deriver comes round at once, and no cache keeps what is deleted
         self.database_down = False
         self.locked: set[str] = set()  # sessions whose lock somebody holds for longer than the server waits
         self.poison: set[str] = set()  # words that this server refuses for reasons of its own
@@ -181,6 +182,9 @@ class HonchoWorld:
             raise Problem(404, f"Session {rest[1]} not found")
         kept.deleting.append(rest[1])
         kept.sessions[rest[1]]["is_active"] = False
+        if self.prompt:
+            self.run_deriver()
+            self.expire_cache()
         return 202, {"message": "Session deleted successfully"}
 
     def _make_peer(self, workspace: str, rest: list[str], query: dict[str, str], body: Row) -> tuple[int, Any]:

@@ -53,10 +53,10 @@ class Live:
     async def say(self, text: str, *, chat: str = "hello", id: str = "1", **more: str) -> httpx.Response:
         return await self.post("/v1/messages", {"chat": chat, "id": id, "text": text, **more})
 
-    async def talk(self, *texts: str, chat: str = "hello") -> str:
+    async def talk(self, *texts: str, chat: str = "hello", sender: str = "user") -> str:
         """Say each text, wait for its reply, and return the live session."""
         for text in texts:
-            await self.runtime.ask(chat, text)
+            await self.runtime.ask(chat, text, sender=sender)
         return next(session.id for session in await self.runtime.sessions(chat=chat) if session.live)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.core.delivery import Delivered, Landing, Op, Refused, Unreachable
 from holdfast.core.ids import DeliveryId
+from holdfast.core.ids import Provider as ProviderName
 from holdfast.core.recall import Recollection
 from holdfast.testing import check_provider as suite
 from holdfast.testing.check_provider import CHECKS, check_provider, sentence
@@ -222,7 +223,11 @@ class Blind(Faulty):
         return await self.inner.deliver(parcels)
 
     async def recall(self, query):
-        return [Recollection(provider="x", text=one.text) for one in self.lines.values() if query.text in one.text][:2]
+        return [
+            Recollection(provider=ProviderName("x"), text=one.text)
+            for one in self.lines.values()
+            if query.text in one.text
+        ][:2]
 
 
 class AllowingPrivate(Faulty):

@@ -341,7 +341,7 @@ async def test_live_rows_equal_the_fold_of_all_operations_and_repeats_change_not
 
 def folded(operations):
     """Told a second time and more simply than the rules do: each place holds the last text written there."""
-    held = {}
+    held: dict[int, tuple[Target, str]] = {}
     for one in operations:
         if one.verb is MemoryVerb.REMOVE:
             assert held.pop(one.place) == (one.target, one.old_text)

@@ -85,7 +85,9 @@ async def test_a_message_can_be_followed_to_its_reply(live):
     assert trace["state"] == "answered"
     assert trace["reply"] == {"text": "Noted: My dog is called Ada.", "state": "delivered"}
     assert trace["turn"] == 1
-    assert trace["deliveries"] == []
+    (delivery,) = trace["deliveries"]
+    assert delivery["provider"] == "local"
+    assert {"id", "provider", "state", "attempt", "receipt", "reason"} <= set(delivery)
 
 
 async def test_what_waits_says_how_many_are_before_it(tmp_path):
@@ -203,8 +205,9 @@ async def test_sessions_are_listed_newest_first_with_their_lineage(live):
 
 
 async def test_entries_come_in_pages_with_the_senders_id(live):
-    await live.runtime.reply_to((await live.say("My cat is called Byron.", chat="pages", id="p1")).json()["message"])
-    session = await live.talk("I like tea.", "/undo", "I like cake.", chat="pages")
+    said = await live.say("My cat is called Byron.", chat="pages", id="p1", sender="pam")
+    await live.runtime.reply_to(said.json()["message"])
+    session = await live.talk("I like tea.", "/undo", "I like cake.", chat="pages", sender="pam")
     entries = (await live.get(f"/v1/sessions/{session}/entries")).json()["entries"]
     assert [one["seq"] for one in entries] == list(range(1, len(entries) + 1))
     assert [(one["kind"], one["undone"]) for one in entries] == [

@@ -93,7 +93,7 @@ def test_a_full_summary_drops_the_least_worthy_and_of_equals_the_oldest():
 
 
 lines = st.lists(
-    st.sampled_from([TALK, "my cat is Byron", "code 48213", "Actually no", "x" * 500]) | st.text(), max_size=40
+    st.sampled_from([TALK, "my cat is Byron", "code 48213", "Actually no", "x" * 500]) | st.text(), max_size=10
 )
 
 

@@ -60,7 +60,7 @@ def test_the_kinds_and_field_names_are_stored_names():
         "tool_started": ("call", "name"),
         "tool": ("call", "name", "text", "outcome"),
         "observed": ("text", "principal", "message", "event_id"),
-        "recall": ("text",),
+        "recall": ("text", "session", "epoch", "head_seq", "principal", "sources"),
         "notice": ("text",),
         "undo": ("first_turn", "last_turn", "from_seq", "by"),
         "forgotten": (),

@@ -21,7 +21,7 @@ from holdfast.core.memory import (
     stream_of,
     subject_of,
 )
-from holdfast.core.memory_rules import CHANGES_MAX, MemoryPlan, plan_batch, undo_batch
+from holdfast.core.memory_rules import CHANGES_MAX, MemoryPlan, PlannedOperation, plan_batch, undo_batch
 
 FERN = AgentName("fern")
 
@@ -211,7 +211,7 @@ BATCHES = st.lists(
 
 def fold(operations):
     """What holds after a history, told a second time and more simply: rows that live, in the order of places."""
-    live = {}
+    live: dict[int, tuple[int, Target, str]] = {}
     for one in operations:
         live.pop(one.kills, None)
         if one.verb is not MemoryVerb.REMOVE:
@@ -221,7 +221,8 @@ def fold(operations):
 
 @given(BATCHES)
 def test_history_folds_to_what_holds_and_a_refused_batch_leaves_no_trace(batches):
-    memory, operations = Memory(agent=FERN, subject=""), []
+    memory = Memory(agent=FERN, subject="")
+    operations: list[PlannedOperation] = []
     for one in batches:
         plan = plan_batch(memory, one)
         if isinstance(plan, NotApplied):

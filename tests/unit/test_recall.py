@@ -35,6 +35,12 @@ def test_what_the_context_shows_already_is_left_out():
     ]
 
 
+def test_a_turn_that_the_context_holds_is_not_recalled_beside_it():
+    one = memory("The cat is Byron.", session=SessionId("s"), turn=3)
+    assert choose([one], POLICY, present={("s", 3)}) == ()
+    assert choose([one], POLICY, present={("s", 2), ("other", 3)}) == (one,)
+
+
 def test_the_lists_of_several_providers_are_merged_by_rank():
     found = [memory("a1"), memory("a2"), memory("b1", "honcho"), memory("b2", "honcho")]
     assert texts(found) == ["a1", "b1", "a2", "b2"]

@@ -173,6 +173,14 @@ class DeliveryNotFound(HoldfastError):
     hint = "List them with `holdfast deliveries`."
 
 
+class ForgetNotFound(HoldfastError):
+    """Nobody asked to forget anything under this id."""
+
+    code = "forget_not_found"
+    remedy = Remedy.CORRECT
+    hint = "Use the id that `holdfast forget` printed."
+
+
 class MemoryWriteBlocked(InvalidInput):
     """The text cannot be kept in memory: it has invisible characters or pretends to be something it is not."""
 

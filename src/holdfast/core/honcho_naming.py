@@ -72,6 +72,10 @@ class HonchoNames:
             return _fitted(dict(self.peers).get(agent) or _hermes_agent(agent))
         return self._name("agent", agent)
 
+    def notes_peer(self, agent: AgentName) -> str:
+        """Whom the agent's own notes are about. Nobody ever speaks as it, so Honcho derives nothing about it."""
+        return _fitted(f"{self.agent_peer(agent)}-notes") if self.compat else self._name("notes", agent)
+
     def person_peer(self, agent: AgentName, principal: Principal | str) -> str:
         """Whom the agent knows as `principal`; empty means the person whom the agent's own USER.md is about."""
         if self.compat:

@@ -7,7 +7,7 @@ Rule 3: recalled words are data, framed as such, with provenance; they are never
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from holdfast.core.ids import AgentName, Instant, Principal, Provider, SessionId
@@ -81,9 +81,15 @@ _TAG = re.compile(r"<(?=/?\s*(?:recalled-memory|memory-context|system|user|assis
 
 
 def choose(
-    memories: Iterable[Recollection], policy: RecallPolicy, *, shown: Sequence[str] = ()
+    memories: Iterable[Recollection],
+    policy: RecallPolicy,
+    *,
+    shown: Sequence[str] = (),
+    present: Collection[tuple[str, int]] = (),
 ) -> tuple[Recollection, ...]:
     """The best of several providers: each thing once, nothing that the context shows already, within the cap.
+
+    `shown` are the texts of the context, `present` its turns as (session, number).
 
     Providers' scores cannot be compared, so their lists are merged by rank.
     """
@@ -93,6 +99,8 @@ def choose(
     for memory in _by_rank(memories):
         words = plain_words(memory.text)
         if not words or words in seen or len(chosen) >= policy.limit:
+            continue
+        if memory.session is not None and memory.turn is not None and (memory.session, memory.turn) in present:
             continue
         size = min(len(memory.text), policy.item_chars_max)
         if size > room:

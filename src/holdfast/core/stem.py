@@ -7,9 +7,9 @@ Rule 2: a change here changes what is in every index, so it goes with a new vers
 from functools import lru_cache
 
 _IRREGULAR = """
-go went gone; get got gotten; see saw seen; take took taken; give gave given; make made; come came; begin began begun;
-buy bought; bring brought; think thought; teach taught; catch caught; fight fought; seek sought; feel felt; find found;
-tell told; say said; leave left; lose lost; meet met; write wrote written; speak spoke spoken; break broke broken;
+go goes went gone; get got gotten; see saw seen; take took taken; give gave given; make made; come came;
+begin began begun; buy bought; bring brought; think thought; teach taught; catch caught; fight fought; seek sought; feel felt;
+find found; tell told; say said; leave left; lose lost; meet met; write wrote written; speak spoke spoken; break broke broken;
 choose chose chosen; drive drove driven; ride rode ridden; rise rose risen; eat ate eaten; drink drank drunk;
 sing sang sung; swim swam swum; run ran; win won; sell sold; hold held; keep kept; sleep slept; send sent; spend spent;
 build built; lend lent; know knew known; grow grew grown; throw threw thrown; fly flew flown; draw drew drawn;

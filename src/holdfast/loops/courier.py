@@ -23,7 +23,7 @@ from holdfast.ports.tasks import Tasks
 POLL_MS = 1_000
 POLL_MS_MIN = 20
 LOOK_ROUND_MS = 10_000  # how often agents are looked for that nobody in this process has spoken with
-OVERDUE_EVERY_MS = 1_000
+OVERDUE_EVERY_MS = 2_000
 OVERDUE_BATCH = 100
 
 
@@ -64,7 +64,9 @@ class Courier(Loop):
                 self._carrier(key)
         if now - self._overdue_at >= OVERDUE_EVERY_MS:
             self._overdue_at = now
-            await self._store.schedule_overdue(limit=OVERDUE_BATCH)
+            due_at = await self._store.next_overdue()
+            if due_at is not None and due_at <= now:
+                await self._store.schedule_overdue(limit=OVERDUE_BATCH)
         return await self._take()
 
     async def _take(self) -> bool:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from holdfast import log
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import Provider as ProviderName
-from holdfast.core.journal import Recalled, storable
+from holdfast.core.journal import Entry, Recalled, storable
 from holdfast.core.recall import Found, RecallKey, RecallPolicy, RecallQuery, Recollection, choose, frame
 from holdfast.loops.providers import Providers
 from holdfast.ports.provider import Provider
@@ -117,9 +117,11 @@ def _found(key: RecallKey, asked: _Asked, ahead: _Asked | None, policy: RecallPo
     return Found(key=key, memories=memories, skipped=(*late, *failed))
 
 
-def shown_of(found: Found, policy: RecallPolicy, shown: Sequence[str]) -> Recalled | None:
+def shown_of(found: Found, policy: RecallPolicy, context: Sequence[Entry]) -> Recalled | None:
     """The entry that a turn is shown, with the key it was fetched for; None when there is nothing to show."""
-    chosen = replace(found, memories=choose(found.memories, policy, shown=shown))
+    present = {(entry.session or found.key.session, entry.turn) for entry in context}
+    texts = [entry.text for entry in context]
+    chosen = replace(found, memories=choose(found.memories, policy, shown=texts, present=present))
     text = frame(chosen, policy, [_date(memory) for memory in chosen.memories])
     if not text:
         return None

@@ -241,7 +241,7 @@ class TurnRunner:
         found = await self._raced(run, self._recaller.recall(query, run.agent.policy.recall))
         if isinstance(found, Interruption):
             return False  # the same interruption is seen again before the model is asked
-        shown = shown_of(found, run.agent.policy.recall, [entry.text for entry in context.entries])
+        shown = shown_of(found, run.agent.policy.recall, context.entries)
         if shown is None:
             return False
         await self._step(run, Step(event=TurnEvent.RECALLED, entries=(shown,)))

@@ -13,6 +13,7 @@ class Topic(Enum):
     MAIL = "mail"
     COMPRESS = "compress"
     DELIVERY = "delivery"
+    FORGET = "forget"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

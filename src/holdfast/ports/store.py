@@ -126,6 +126,10 @@ class Store(Protocol):
         """Make due what has waited longer than its provider may wait; how many cursors moved."""
         ...
 
+    async def next_overdue(self) -> Instant | None:
+        """When the next pending turns become due by waiting; None while none wait."""
+        ...
+
     async def replay_delivery(self, delivery: DeliveryId) -> str:
         """Put a parked delivery back on its lane, late; its state now. Raises `DeliveryNotFound`, `InvalidInput`."""
         ...

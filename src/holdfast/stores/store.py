@@ -123,6 +123,9 @@ class SqlStore:
     async def schedule_overdue(self, *, limit: int) -> int:
         return await self._db.write("schedule_overdue", lambda: cursors.schedule_overdue(limit))
 
+    async def next_overdue(self) -> Instant | None:
+        return await self._db.read("next_overdue", cursors.next_overdue)
+
     async def replay_delivery(self, delivery: DeliveryId) -> str:
         return await self._db.write("replay_delivery", lambda: settle.replay_delivery(delivery))
 

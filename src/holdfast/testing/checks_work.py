@@ -1,6 +1,8 @@
 """What a turn leaves behind, once each: its reply (I15), its cursor work (I11), the effects of its tools (I2)."""
 
+import json
 from collections import Counter
+from collections.abc import Iterable
 
 from holdfast.core.journal import Undone
 from holdfast.testing.evidence import IN_TURN, Evidence, Found
@@ -59,9 +61,7 @@ def cursor_work_exists(evidence: Evidence) -> Found:
             if session["purpose"] != "conversation":
                 if key in _cursors(evidence):
                     yield f"{session['id']} is a {session['purpose']} and has a cursor"
-            elif session["state"] == "deleted":
-                yield from _undelivered(evidence, session)
-            elif closed:
+            elif closed and session["state"] != "deleted":
                 is_left = session["mailbox"] is not None and session["id"] not in live
                 yield from _wrong_work(evidence, key, closed, 1 if is_left else policy.every_turns)
 
@@ -70,31 +70,24 @@ def _cursors(evidence: Evidence) -> dict[tuple[str, str], int]:
     return {(row["provider"], row["stream"]): row["scheduled_seq"] for row in evidence.rows["cursor"]}
 
 
-def _undelivered(evidence: Evidence, session: Row) -> Found:
-    for unit in evidence.rows["delivery"]:
-        if unit["stream"] == session["id"] and unit["state"] == "scheduled":
-            yield f"{unit['id']} is scheduled though {session['id']} is deleted"
-
-
 def _wrong_work(evidence: Evidence, key: tuple[str, str], closed: list[Row], pending_max: int) -> Found:
     scheduled = _cursors(evidence).get(key)
     if scheduled is None:
         yield f"{key} has no cursor and {len(closed)} closed turns"
         return
-    undone = _undone(evidence, key[1])
+    undone = undone_turns(evidence, key[1])
     units = [row for row in evidence.rows["delivery"] if (row["provider"], row["stream"]) == key]
-    held = Counter(
-        n for unit in units if unit["state"] == "scheduled" for n in range(unit["from_turn"], unit["through_turn"] + 1)
-    )
+    held = _turns_in(row for row in units if row["op"] == "retain" and row["state"] != "dropped")
+    retracted = _turns_in(row for row in units if row["op"] != "retain")
     pending = 0
     for turn in closed:
-        counts = turn["n"] not in undone
-        if held[turn["n"]] > int(counts):
-            yield f"turn {turn['n']} of {key} is in {held[turn['n']]} units (undone: {not counts})"
-        elif counts and not held[turn["n"]]:
+        n, counts = turn["n"], turn["n"] not in undone
+        if held[n] > 1 or (held[n] and not counts and not retracted[n]):
+            yield f"turn {n} of {key} is in {held[n]} units (undone: {not counts})"
+        elif counts and not held[n]:
             pending += 1
             if turn["first_seq"] <= scheduled:
-                yield f"turn {turn['n']} of {key} is behind the cursor at {scheduled} and in no unit"
+                yield f"turn {n} of {key} is behind the cursor at {scheduled} and in no unit"
     if pending and pending >= pending_max:
         yield f"{key} has {pending} pending turns; {pending_max} are due"
     by_number = {turn["n"]: turn for turn in closed}
@@ -102,19 +95,29 @@ def _wrong_work(evidence: Evidence, key: tuple[str, str], closed: list[Row], pen
         yield from _wrong_unit(unit, by_number)
 
 
+def _turns_in(units: Iterable[Row]) -> Counter[int]:
+    return Counter(n for unit in units for n in range(unit["from_turn"], unit["through_turn"] + 1))
+
+
 def _wrong_unit(unit: Row, turns: dict[int, Row]) -> Found:
     inside = [turns.get(n) for n in range(unit["from_turn"], unit["through_turn"] + 1)]
     if any(turn is None for turn in inside):
         yield f"{unit['id']} holds turns that do not exist"
         return
-    speakers = {(turn["principal"], turn["place"]) for turn in inside if turn is not None}
+    speakers = {(turn["principal"], place_of(turn, unit["provider"])) for turn in inside if turn is not None}
     if speakers != {(unit["principal"], unit["place"])}:
-        yield f"{unit['id']} of {unit['principal']} holds turns of {sorted(speakers)}"
+        yield f"{unit['id']} of {unit['principal']} in {unit['place']} holds turns of {sorted(speakers)}"
     first, last = inside[0], inside[-1]
-    if first and last and (unit["from_seq"], unit["through_seq"]) != (first["first_seq"], last["last_seq"]):
+    covered = (unit["from_seq"], unit["through_seq"])
+    if first and last and unit["op"] == "retain" and covered != (first["first_seq"], last["last_seq"]):
         yield f"{unit['id']} covers {unit['from_seq']}..{unit['through_seq']}"
 
 
-def _undone(evidence: Evidence, session: str) -> set[int]:
+def place_of(turn: Row, provider: str) -> str:
+    """Where a turn belongs at a provider, as it was written down when it was said."""
+    return str(json.loads(turn["places"] or "{}").get(provider))
+
+
+def undone_turns(evidence: Evidence, session: str) -> set[int]:
     bodies = [body_of(row) for row in evidence.rows["entry"] if row["session"] == session and row["kind"] == "undo"]
     return {n for undo in bodies if isinstance(undo, Undone) for n in range(undo.first_turn, undo.last_turn + 1)}

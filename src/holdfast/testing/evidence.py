@@ -6,12 +6,14 @@ from functools import cached_property
 from typing import TypeAlias
 
 from holdfast.core.ids import AgentName
+from holdfast.core.lane import LaneClaim, LaneKey
 from holdfast.core.mailbox import Claim
 from holdfast.core.policy import AgentPolicy
 from holdfast.testing.lineage import Lineage
 from holdfast.testing.models import Asked
 from holdfast.testing.platform import RecordedTurn, Sent
 from holdfast.testing.rows import Rows
+from holdfast.testing.servers import Lookup, Server
 
 Found: TypeAlias = Iterator[str]
 IN_TURN = frozenset({"answered", "failed", "interrupted"})
@@ -28,6 +30,9 @@ class Evidence:
     claims: Sequence[Claim] = ()
     policies: Mapping[AgentName, AgentPolicy] = field(default_factory=dict)
     stranded: str | None = None
+    servers: Mapping[LaneKey, Server] = field(default_factory=dict)
+    lookups: Sequence[Lookup] = ()
+    lane_claims: Sequence[LaneClaim] = ()
 
     @cached_property
     def lineage(self) -> Lineage:

@@ -19,6 +19,8 @@ from holdfast.testing.crash import CrashPoint
 FAULTS_PER_KIND_MAX = 4
 DOWN_MS_MAX = 3_000  # how long a crashed node stays down
 DELAY_MS_MAX = 5_000  # of a late answer, a redelivery, an overtaken message
+PROVIDER_DELAY_MS_MAX = 3_000
+PROVIDER_FAULTS = 0.2  # of all calls to providers
 
 
 class ModelFailure(Enum):
@@ -31,8 +33,18 @@ class ModelFailure(Enum):
 
 class ProviderFailure(Enum):
     BEFORE_EFFECT = "before_effect"  # fails and did nothing
+    LIMITED = "limited"  # 429: not before delay_ms are over
+    SUSPECT = "suspect"  # an error that may be about the words
+    REFUSED = "refused"  # will never take these words
     AFTER_EFFECT = "after_effect"  # did it, and the answer is lost
-    SLOW = "slow"
+    RAISES = "raises"  # did it, and its code fails
+    SHORT = "short"  # did it, and answers for fewer than it was asked
+    LATE = "late"  # the connection is lost, and the request arrives afterwards, or never
+    STALLS = "stalls"  # no answer at all; the request arrives at any time, or never
+    TWICE = "twice"  # the network delivers the request twice
+    LIES = "lies"  # for delay_ms it says of everything that it may have landed
+    SLOW = "slow"  # answers after delay_ms
+    DOWN = "down"  # refuses every connection for delay_ms
 
 
 class PlatformFailure(Enum):
@@ -172,8 +184,8 @@ class FaultPlan:
 
 def draw(seed: int | str, scope: Scope) -> FaultPlan:
     """The plan of a seed. Plans run from no fault at all to a few of every kind."""
-    rng = random.Random(f"{seed}/faults")
-    faults = [*_outages(rng, scope), *_crashes(rng, scope), *_failures(rng, scope)]
+    rng, far = random.Random(f"{seed}/faults"), random.Random(f"{seed}/providers")
+    faults = [*_outages(rng, scope), *_crashes(rng, scope), *_failures(rng, scope), *_provider_faults(far, scope)]
     return FaultPlan(tuple(dict.fromkeys(faults)), tuple(Message(n) for n in range(scope.messages)))
 
 
@@ -218,17 +230,22 @@ def _failures(rng: random.Random, scope: Scope) -> list[Fault]:
             ModelFault(_which(rng, scope.model_calls), rng.choice(list(ModelFailure)), delay_ms())
             for _ in range(_how_many(rng))
         ]
-    if scope.provider_calls:
-        faults += [
-            ProviderFault(_which(rng, scope.provider_calls), rng.choice(list(ProviderFailure)), delay_ms())
-            for _ in range(_how_many(rng))
-        ]
     if scope.messages:
         faults += [
             PlatformFault(rng.randrange(scope.messages), rng.choice(list(PlatformFailure)), delay_ms())
             for _ in range(_how_many(rng))
         ]
     return faults
+
+
+def _provider_faults(rng: random.Random, scope: Scope) -> list[Fault]:
+    """Of every history, whatever else it has."""
+    failures = list(ProviderFailure)
+    return [
+        ProviderFault(call, failures[int(rng.random() * len(failures))], int(rng.random() * PROVIDER_DELAY_MS_MAX))
+        for call in range(1, scope.provider_calls + 1)
+        if rng.random() < PROVIDER_FAULTS
+    ]
 
 
 def _how_many(rng: random.Random) -> int:

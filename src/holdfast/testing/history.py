@@ -142,6 +142,9 @@ def evidence_of(world: World, rows: Rows) -> Evidence:
         claims=world.claims,
         policies=world.policies,
         stranded=world.stranded,
+        servers=world.memory.servers,
+        lookups=world.memory.lookups,
+        lane_claims=world.lane_claims,
     )
 
 

@@ -12,6 +12,20 @@ from typing import Any
 
 from holdfast.core.journal import Observed, UserSaid
 from holdfast.testing.checks_contexts import contexts_are_whole, summaries_are_whole, trimming_has_a_cause
+from holdfast.testing.checks_delivery import (
+    effects_are_what_was_said,
+    effects_follow_the_journal,
+    effects_happen_at_the_providers_once,
+    lanes_are_fenced,
+    marks_are_true,
+    providers_hold_what_counts,
+    speakers_stay_the_same,
+)
+from holdfast.testing.checks_recall import (
+    lookups_say_who_reads,
+    recalls_belong_to_their_turn,
+    recalls_stay_where_they_are,
+)
 from holdfast.testing.checks_sessions import sessions_switch_by_command_only
 from holdfast.testing.checks_work import cursor_work_exists, effects_happen_once, recorded_once, replies_are_single
 from holdfast.testing.evidence import IN_TURN, TERMINAL, Evidence, Found
@@ -209,6 +223,15 @@ CHECKS: tuple[tuple[str, Callable[[Evidence], Found]], ...] = (
     ("I3", order_is_kept),
     ("I3", acceptance_follows_time),
     ("I4", fences_hold),
+    ("I5", speakers_stay_the_same),
+    ("I6", recalls_belong_to_their_turn),
+    ("I6", recalls_stay_where_they_are),
+    ("I6", lookups_say_who_reads),
+    ("I7", effects_happen_at_the_providers_once),
+    ("I7", effects_follow_the_journal),
+    ("I7", effects_are_what_was_said),
+    ("I7", providers_hold_what_counts),
+    ("I7", marks_are_true),
     ("I9", sessions_switch_by_command_only),
     ("I9", summaries_are_whole),
     ("I9", contexts_are_whole),
@@ -217,6 +240,7 @@ CHECKS: tuple[tuple[str, Callable[[Evidence], Found]], ...] = (
     ("I2", effects_happen_once),
     ("I2", recorded_once),
     ("I14", claims_are_single),
+    ("I14", lanes_are_fenced),
     ("I12", file_is_whole),
     ("I15", replies_are_single),
     ("I15", world_is_at_rest),

@@ -17,7 +17,9 @@ from holdfast.core.journal import ToolCall, estimate_tokens
 from holdfast.core.turn import Usage
 from holdfast.ports.model import Answer, ModelEvent, ModelRequest, Task, TextDelta, ToolSpec
 from holdfast.ports.tool import ToolContext, ToolOutcome
+from holdfast.core.lane import LaneKey
 from holdfast.testing.faults import ModelFailure, ModelFault
+from holdfast.testing.servers import Lookup, Server
 from holdfast.testing.workload import FILLER, marks_in
 
 FOREVER_S = 10_000.0
@@ -39,11 +41,13 @@ class Asked:
 
 @dataclass(slots=True)
 class Memory:
-    """What the outside saw: every request to the model, and every effect of a tool by its call."""
+    """What the outside saw: every request to the model, every effect of a tool by its call, and every provider's."""
 
     asked: list[Asked] = field(default_factory=list)
     effects: Counter[tuple[str, str]] = field(default_factory=Counter)
     calls: int = 0
+    servers: dict[LaneKey, Server] = field(default_factory=dict)
+    lookups: list[Lookup] = field(default_factory=list)
 
 
 class FakeModel:

@@ -18,6 +18,7 @@ TABLES = (
     "delivery",
     "entry",
     "inbound",
+    "lane",
     "mailbox",
     "operation",
     "reply",
@@ -27,7 +28,7 @@ TABLES = (
     "turn",
 )
 # Which node holds or held what is no part of the outcome; a restart may change it.
-PASSING = {"mailbox": {"owner", "claim", "claimed_at"}}
+PASSING = {"mailbox": {"owner", "claim", "claimed_at"}, "lane": {"owner", "claim"}}
 _ROWID = {"entry": "rowid as written,", "reply": "rowid as written,"}  # the order in which they were written
 UNFINISHED = """
 select 'mailbox ' || id || ' holds ' || depth from mailbox where depth <> 0
@@ -35,6 +36,9 @@ union all select 'mailbox ' || id || ' is claimed by ' || owner from mailbox whe
 union all select 'message ' || message || ' is ' || state from inbound where state in ('waiting', 'in_turn')
 union all select 'turn ' || open_turn || ' of ' || id || ' is open' from session where open_turn is not null
 union all select 'operation ' || id || ' is open' from operation where ended_at is null
+union all select 'delivery ' || id || ' is ' || state from delivery where state in ('scheduled', 'sending', 'uncertain')
+union all select 'lane ' || place || ' of ' || provider || ' is held by ' || owner from lane where owner is not null
+union all select provider || ' still waits for ' || stream from cursor where due_at is not null
 limit 1"""
 
 

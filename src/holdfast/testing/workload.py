@@ -17,13 +17,16 @@ from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.ids import AgentName, Provider
 from holdfast.core.inbound import Kind, Limits, kind_of
 from holdfast.core.key import Address
+from holdfast.core.naming import PerAddress, PerSession
 from holdfast.core.policy import AgentPolicy, Arrivals, RetryPolicy, TurnPolicy
+from holdfast.core.recall import RecallPolicy
 
 MARK = re.compile(r"\bm\d{2,}\b")
 FILLER = "so it goes on and on for a while about nothing in particular until it stops "
 HORIZON_MS = 6_000  # within this time everything is said
 MESSAGES = 15
 RECORDED_TURNS = 3
+NAMINGS = (PerSession(), PerAddress())
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +167,18 @@ def _policy(rng: random.Random, arrivals: Arrivals) -> AgentPolicy:
             failed_pause_ms=1_500,
         ),
         limits=Limits(mailbox_depth_max=rng.choice((3, 6, 50)), window_ms=5_000, window_messages_max=12),
+        recall=RecallPolicy(budget_ms=300),
         deliveries=tuple(_deliveries(rng)),
     )
 
 
 def _deliveries(rng: random.Random) -> Iterator[DeliveryPolicy]:
     if rng.random() < 0.9:
-        yield DeliveryPolicy(provider=Provider("swift"), every_turns=1)
+        yield DeliveryPolicy(provider=Provider("swift"), every_turns=1, naming=rng.choice(NAMINGS))
     if rng.random() < 0.9:
-        yield DeliveryPolicy(provider=Provider("slow"), every_turns=3)
+        wait_ms = rng.choice((None, None, 2_500))
+        naming = rng.choice(NAMINGS)
+        yield DeliveryPolicy(provider=Provider("slow"), every_turns=3, max_wait_ms=wait_ms, naming=naming)
 
 
 def verb_of(text: str) -> str:

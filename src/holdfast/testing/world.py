@@ -12,7 +12,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextvars import Context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -22,14 +22,19 @@ import apsw
 from holdfast.app import assemble
 from holdfast.core.errors import HoldfastError, StoreUnavailable
 from holdfast.core.ids import AgentName, NodeId
+from holdfast.core.ids import Provider as ProviderName
+from holdfast.core.lane import LaneClaim, LaneKey
 from holdfast.core.mailbox import Claim
 from holdfast.loops.agents import Agent, Agents
+from holdfast.loops.providers import Providers
+from holdfast.ports.provider import Configured, Provider
 from holdfast.ports.store import Store
 from holdfast.ports.tool import Tools
 from holdfast.runtime import Runtime
 from holdfast.stores.sqlite.connection import open_connection
 from holdfast.stores.sqlite.inline import InlineDatabase
 from holdfast.stores.store import SqlStore
+from holdfast.stores.verbs.cursors import OVERDUE
 from holdfast.testing.armed import Armed
 from holdfast.testing.clock import SimClock
 from holdfast.testing.crash import Side, crashing, die, points
@@ -38,7 +43,9 @@ from holdfast.testing.faults import FaultPlan, Kill, Pause, Scope, Stop, VerbFai
 from holdfast.testing.models import FakeModel, FakeTools, Memory
 from holdfast.testing.node import NODE, SimNode
 from holdfast.testing.platform import Platform
+from holdfast.testing.providers import ABLE, COURIER, IDEMPOTENT, FakeProvider
 from holdfast.testing.rows import unfinished
+from holdfast.testing.servers import Server
 from holdfast.testing.simloop import SimLoop
 from holdfast.testing.tasks import SimTasks
 from holdfast.testing.workload import MESSAGES, Say, policies, say
@@ -48,6 +55,7 @@ LEASE_MS = 3_000
 STEPS = 1_200
 STATEMENTS = 1_500
 MODEL_CALLS = 20
+PROVIDER_CALLS = 400
 STEPS_MAX = 30_000
 TURNS_MAX = 3  # turns at a time per node: fewer than there are chats
 ROUGH_S = 30.0  # how long faults may still strike after everything was said
@@ -55,11 +63,14 @@ REST_S = 120.0  # within this time after healing nothing is left to do
 LOOK_S = 0.5
 IDLE_LOOKS = 2
 BOOT_AGAIN_MS = 500
+MIXED_VERSIONS_EVERY = 4  # in every so-manieth history the nodes are of different versions
 DATABASE = "history.db"
 VFS = apsw.vfs_names()[0]  # the default one, named: the folder is ours, so its checks are left out
 # Statements of polling loops. There are thousands, so crashes at them would crowd out all others.
 DULL_TOLD_MAX = 2  # of each such statement, in a story of one's own
-DULL = frozenset({"renew_node", "reap_nodes", "changed", "next_ready", "claim_mailbox", "claim_mailboxes"})
+DULL = frozenset(
+    {"renew_node", "reap_nodes", "changed", "next_ready", "claim_mailbox", "claim_mailboxes", "next_due", "lane_keys"}
+)
 
 
 def scope(nodes: int = NODES) -> Scope:
@@ -67,9 +78,10 @@ def scope(nodes: int = NODES) -> Scope:
         nodes=nodes,
         steps=STEPS,
         messages=MESSAGES,
-        points=tuple(points(Store, Tools)),
+        points=tuple(points(Store, Tools, Provider)),
         statements=STATEMENTS,
         model_calls=MODEL_CALLS,
+        provider_calls=PROVIDER_CALLS,
         lease_ms=LEASE_MS,
     )
 
@@ -78,10 +90,16 @@ class Watched(SqlStore):
     """The store, with every claim it gives written down by the world."""
 
     claims: list[Claim]
+    lane_claims: list[LaneClaim]
 
     async def claim_mailboxes(self, node: NodeId, *, name: str = "", limit: int) -> tuple[Claim, ...]:
         claims = await super().claim_mailboxes(node, name=name, limit=limit)
         self.claims.extend(claims)
+        return claims
+
+    async def claim_lanes(self, node: NodeId, key: LaneKey, **what: Any) -> tuple[LaneClaim, ...]:  # noqa: ANN401
+        claims = await super().claim_lanes(node, key, **what)
+        self.lane_claims.extend(claims)
         return claims
 
 
@@ -125,6 +143,7 @@ class World:
         self.memory = Memory()
         self.tally = Tally()
         self.claims: list[Claim] = []
+        self.lane_claims: list[LaneClaim] = []
         self.surprises: list[str] = []
         self.stranded: str | None = None  # what was still to do when the time for coming to rest was over
         self.rested_at = 0.0
@@ -184,6 +203,8 @@ class World:
 
     def heal(self) -> None:
         self.armed.heal()
+        for server in self.memory.servers.values():
+            server.heal()
         for number, slot in enumerate(self.slots):
             if slot.node is not None:
                 slot.node.thaw()
@@ -219,7 +240,7 @@ class World:
     async def _boot(self, slot: Slot, node: SimNode, database: InlineDatabase) -> None:
         entropy = SeededEntropy(f"{self.seed}/{node.name}")
         store = await Watched.open(database, entropy.bits(256).to_bytes(32, "big"))
-        store.claims = self.claims
+        store.claims, store.lane_claims = self.claims, self.lane_claims
         runtime = assemble(
             crashing(store, self._reach),
             self._agents,
@@ -229,6 +250,8 @@ class World:
             sole=False,
             lease_ms=LEASE_MS,
             turns_max=TURNS_MAX,
+            providers=Providers(partial(self._make_providers, node.name)),
+            courier_policy=COURIER,
         )
         try:
             await runtime.start()
@@ -249,6 +272,24 @@ class World:
                 for name, policy in self.policies.items()
             },
         )
+
+    def _make_providers(self, node: str, agent: AgentName) -> dict[ProviderName, Configured]:
+        """This node's clients of the agent's providers. While versions differ between nodes, so does the rendering."""
+        made = {}
+        for policy in self.policies[agent].deliveries:
+            lane, able = LaneKey(agent, policy.provider), ABLE[policy.provider]
+            server = self.memory.servers.setdefault(lane, Server(policy.provider in IDEMPOTENT))
+            version = node[:2] if self.seed % MIXED_VERSIONS_EVERY == 0 else "1"
+            provider = FakeProvider(
+                lane,
+                server,
+                self.memory.lookups,
+                seed=self.seed,
+                capabilities=replace(able, renderer=f"{able.renderer}/{version}"),
+                fault=self.armed.at_provider_call,
+            )
+            made[policy.provider] = Configured(crashing(provider, self._reach), policy.naming, policy.every_turns)
+        return made
 
     # --- what goes wrong
 
@@ -294,7 +335,7 @@ class World:
     def _before_statement(self, verb: str, sql: str) -> None:
         if verb != "batch":
             self._last_verb = verb
-        if self._last_verb in DULL:
+        if self._last_verb in DULL or sql == OVERDUE:
             self._dull[sql] += 1
             if self._dull[sql] > self._dull_max:
                 return

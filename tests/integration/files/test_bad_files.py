@@ -10,7 +10,6 @@ from holdfast.core.errors import ConfigInvalid, ProviderFailed
 from holdfast.core.ids import AgentName, Provider
 from holdfast.core.memory import Capacity, Target
 from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.memory import disk as disk_module
 from holdfast.memory.disk import FILE_BYTES_MAX
 from holdfast.ports.provider import ProviderSetup
 from holdfast.providers.files import make_files
@@ -90,7 +89,7 @@ async def test_a_file_that_cannot_be_read_is_never_taken_for_an_empty_one(cabine
         return real(path, flags, *rest, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(disk_module.os, "open", failing)
+        patched.setattr(os, "open", failing)
         why = f"MEMORY.md cannot be read ({errno.errorcode[code]}); nothing was changed"
         assert await cabinet.deliver(2) == Unreachable(why)
         (noticed,) = await cabinet.notice()
@@ -117,7 +116,7 @@ async def test_what_is_kept_beside_the_file_is_not_taken_for_missing_either(cabi
         return real(path, flags, *rest, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(disk_module.os, "open", failing)
+        patched.setattr(os, "open", failing)
         assert isinstance(await cabinet.deliver(2), Unreachable)
     assert cabinet.text() == "b\n"
 
@@ -131,7 +130,7 @@ async def test_a_full_disk_leaves_the_file_as_it_was_and_is_tried_again(cabinet,
         raise OSError(errno.ENOSPC, "no space")
 
     with monkeypatch.context() as patched:
-        patched.setattr(disk_module.os, "fsync", full)
+        patched.setattr(os, "fsync", full)
         outcome = await cabinet.deliver(2)
     assert isinstance(outcome, Unreachable)
     assert "ENOSPC" in outcome.reason

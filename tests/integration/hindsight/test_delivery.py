@@ -51,6 +51,19 @@ async def test_the_receipt_is_the_operation_and_a_second_delivery_does_no_new_wo
     assert operation.runs == 1
 
 
+def test_an_operation_is_named_after_bank_document_content_and_delivery():
+    """The server drops other content under a known id, with success; the hash would find it, but late."""
+    one = turns_document(retain("hello"), DeliveryId("d_1"))
+    others = [
+        turns_document(retain("hello!"), DeliveryId("d_1")),
+        turns_document(retain("hello"), DeliveryId("d_2")),
+        turns_document(retain("hello", id="d_2"), DeliveryId("d_1")),
+        replace(one, bank="another"),
+    ]
+    assert len({document.operation for document in [one, *others]}) == 5
+    assert turns_document(replace(retain("hello"), attempt=7), DeliveryId("d_1")).operation == one.operation
+
+
 async def test_two_units_are_two_documents():
     async with FakeHindsight() as fake, provider(fake.url) as hindsight:
         await delivered(hindsight, retain("one"), retain("two", id="d_2", first=2))

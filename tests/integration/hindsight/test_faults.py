@@ -8,6 +8,7 @@ import pytest
 from holdfast.core.delivery import Delivered, Landing, Refused, Uncertain, Unreachable
 from holdfast.core.errors import ProviderFailed
 from holdfast.providers.hindsight import make_hindsight
+from holdfast.providers.hindsight.provider import HindsightProvider
 from tests.integration.hindsight.fake import FakeHindsight, Fault
 from tests.integration.hindsight.parcels import provider, question, retain, setup
 
@@ -22,6 +23,7 @@ async def outcome_of(fault, **settings):
         assert fake.texts() == []
         (after,) = await hindsight.deliver([retain("private words")])
         assert isinstance(after, Delivered), "the fault is over, and nothing was lost"
+    assert not isinstance(outcome, Delivered)
     assert "words" not in outcome.reason
     return outcome
 
@@ -156,6 +158,7 @@ async def test_proxies_of_the_environment_are_not_used(monkeypatch):
 
 def test_one_provider_works_in_one_event_loop_after_another():
     made = make_hindsight(setup("http://127.0.0.1:9")).provider
+    assert isinstance(made, HindsightProvider)
 
     async def deliver() -> None:
         async with FakeHindsight() as fake:

@@ -125,12 +125,19 @@ def note(
     )
 
 
-def erasure(provider: HonchoProvider, *places: str, session: str | None = None, principal: str | None = None) -> Parcel:
+def erasure(
+    provider: HonchoProvider,
+    *places: str,
+    session: str | None = None,
+    principal: str | None = None,
+    deliveries: tuple[DeliveryId, ...] = (),
+) -> Parcel:
     what = Erasure(
         agent=AGENT,
         session=SessionId(session) if session else None,
         principal=Principal(principal) if principal else None,
         places=places,
+        deliveries=deliveries,
     )
     return Parcel(id=DeliveryId("era_1"), op=Op.ERASE, provider=NAME, place="erase", naming=naming(), erasure=what)
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from holdfast.core.delivery import Delivered, Landing, Refused, Unreachable
-from tests.integration.honcho.kit import chat, erasure, naming, note, one, parcel
+from tests.integration.honcho.kit import chat, erasure, naming, note, one, parcel, provider_on
 
 
 async def test_a_session_is_erased_when_its_messages_cannot_be_read_any_more(server, provider):
@@ -87,3 +87,23 @@ async def test_erasing_is_never_done_while_honcho_cannot_be_asked(server, provid
     wish = erasure(provider, given.place, session="ses_1")
     assert isinstance(await one(provider, wish), Unreachable)
     assert await provider.landed(wish) is Landing.POSSIBLE
+
+
+async def test_erasing_again_spares_what_was_said_since(server, provider):
+    server.prompt = True
+    inputs = naming(address=chat())
+    first, since = parcel(provider, 1, inputs=inputs), parcel(provider, 2, inputs=inputs)
+    wish = erasure(provider, first.place, principal="ada", deliveries=(first.id,))
+    await one(provider, first)
+    assert isinstance(await one(provider, wish), Delivered)
+    await one(provider, since)
+    assert isinstance(await one(provider, wish), Delivered)
+    assert {row["metadata"]["delivery"] for row in server.messages()} == {since.id}
+
+
+async def test_memory_files_that_were_migrated_go_with_the_person(server, tmp_path):
+    server.prompt = True
+    async with provider_on(server, folder=tmp_path, strategy="global") as provider:
+        await provider.migrate({"USER.md": "Ada"}, subject="ada")
+        assert isinstance(await one(provider, erasure(provider, principal="ada")), Delivered)
+    assert server.messages() == []

@@ -27,10 +27,10 @@ async def test_a_note_becomes_a_conclusion_of_the_agent_about_the_person(server,
 @pytest.mark.parametrize(
     ("target", "subject", "pair"),
     [
-        ("memory", "", ("agent-main", "agent-main")),
+        ("memory", "", ("agent-main", "notes-main")),
         ("user", "", ("agent-main", "owner-main")),
         ("user", "bob", ("agent-main", "user-main-bob")),
-        ("memory", "bob", ("user-main-bob", "agent-main")),
+        ("memory", "bob", ("user-main-bob", "notes-main")),
     ],
 )
 async def test_each_target_and_subject_has_a_pair_of_its_own(server, provider, target, subject, pair):

@@ -175,7 +175,7 @@ async def test_one_request_in_five_fails_and_every_turn_is_there_once(server):
             {"kind": "lie_empty", "path": "/messages$"},
         )
         server.fail_often(0.2, seed=7, faults=faults)
-        lanes = [[parcel(provider, n, inputs=naming(f"ses_{lane}")) for n in range(10)] for lane in range(8)]
+        lanes = [[parcel(provider, n, inputs=naming(f"ses_{lane}")) for n in range(6)] for lane in range(6)]
 
         async def run(lane):
             return [await carry(provider, given) for given in lane]

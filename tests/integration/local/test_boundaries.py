@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.ids import Principal
+from holdfast.core.ids import Principal, SessionId
 from holdfast.core.naming import NamingInputs
 from holdfast.core.recall import RecallKey, RecallQuery
 from holdfast.testing.provider_guest import ADA, BEN, BENS, GROUP, HOME, Guest, Place
@@ -77,12 +77,12 @@ async def test_writers_without_an_address_share_nothing_by_it(tmp_path):
     guest = Guest(open_local(tmp_path))
 
     def nowhere(session, principal):
-        return NamingInputs(agent=guest.at().inputs.agent, session=session, principal=principal)
+        return NamingInputs(agent=guest.at().inputs.agent, session=SessionId(session), principal=principal)
 
     parcel = guest.said("my boat is called marzipan")
     await guest.keep(replace(parcel, naming=nowhere("s1", ADA)))
     for asker, session, times in ((ADA, "q", 1), (BEN, "q", 0), (BEN, "s1", 1)):
-        key = RecallKey(session=session, epoch=0, head_seq=0, principal=asker)
+        key = RecallKey(session=SessionId(session), epoch=0, head_seq=0, principal=asker)
         asked = RecallQuery(key=key, naming=nowhere(session, asker), text="boat")
         found = await guest.provider.recall(asked)
         assert sum("marzipan" in one.text for one in found) == times, (asker, session)

@@ -133,7 +133,7 @@ async def test_an_index_damaged_in_the_middle_is_set_aside_and_filled_again(gues
     later = await again(folder)
     with pytest.raises(ProviderFailed):
         await later.recall("marzipan7")
-    new = later.said("my cat is called quince", turn=999)
+    new = replace(later.said("my cat is called quince", turn=999), id=DeliveryId("dlv_new"))
     await later.keep(new)
     assert later.provider.needs_rebuild
     assert await later.provider.rebuild(stream([*parcels, new])) == 200
@@ -214,7 +214,7 @@ async def test_no_byte_of_what_was_erased_is_left_in_any_file(guest, folder):
     await guest.keep(guest.forgotten(secret, session="ses_gone"))
     assert files_with(folder, *traces) == []
     assert not damaged.exists()
-    assert await guest.times("about") == 20
+    assert await guest.times("things") == 20
 
 
 async def test_an_erased_person_leaves_no_name_either(guest, folder):
@@ -302,8 +302,7 @@ async def test_behind_a_refused_parcel_nothing_of_its_lane_is_taken(guest):
 async def test_a_call_is_one_transaction(guest, monkeypatch):
     await guest.keep(guest.said("first"))
     from holdfast.providers.local import provider as module
-
-    real = module.apply
+    from holdfast.providers.local.writing import apply as real
 
     def failing(db, parcel):
         if parcel.id == DeliveryId("the last"):

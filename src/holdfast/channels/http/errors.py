@@ -99,6 +99,7 @@ STATUS_BY_CODE: Mapping[str, int] = {
     "not_found": 404,
     "agent_not_found": 404,
     "delivery_not_found": 404,
+    "forget_not_found": 404,
     "message_not_found": 404,
     "session_not_found": 404,
     "method_not_allowed": 405,

@@ -20,7 +20,7 @@ QUERY_CHARS_MAX = 2_000  # what a question is about; embedders read no more
 
 
 def scopes_of(query: RecallQuery) -> tuple[str, ...]:
-    """In a group what that group said; alone one's own words, here and in groups. Private ones in a group if allowed."""
+    """In a group what was said in it, and one's private words if that is allowed; alone one's own, groups' included."""
     agent, who = query.agent, query.key.principal
     private = private_scope(agent, who)
     if not query.group:

@@ -7,8 +7,9 @@ Rule 3: with a session go the conclusions drawn in it; with a person all that wa
         their card.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
+from typing import TypeAlias
 
 from holdfast.core.delivery import Delivered, Erasure, Landing, Outcome, Refused, Unreachable
 from holdfast.core.honcho_naming import HonchoNames
@@ -17,6 +18,8 @@ from holdfast.providers.honcho.faults import CallFailed
 from holdfast.providers.honcho.words import said
 
 LOOK_AGAIN_MS = 10_000
+UNITS_MAX = 100  # of one question
+Metadata: TypeAlias = Mapping[str, object]
 
 
 class Left(Enum):
@@ -29,7 +32,8 @@ class Left(Enum):
 
 async def erase(calls: Calls, names: HonchoNames, erasure: Erasure) -> Outcome:
     try:
-        left = {place: await _erase_place(calls, place, _owned(erasure)) for place in erasure.places}
+        owners = _owners(names, erasure)
+        left = {place: await _erase_place(calls, place, owned) for place, owned in owners.items()}
         if erasure.principal is not None:
             await _erase_person(calls, names.person_peer(erasure.agent, erasure.principal))
     except CallFailed as failure:
@@ -42,12 +46,12 @@ async def erase(calls: Calls, names: HonchoNames, erasure: Erasure) -> Outcome:
             f"Honcho deletes whole sessions only, and {', '.join(shared)} also holds what is to stay: "
             "delete it there, or keep it"
         )
-    return Delivered(f"{len(left)} sessions gone")
+    return Delivered("nothing of it is left")
 
 
 async def erased(calls: Calls, names: HonchoNames, erasure: Erasure) -> Landing:
     try:
-        left = sum([await calls.count(place, _owned(erasure)) for place in erasure.places])
+        left = sum([await _mine(calls, place, owned) for place, owned in _owners(names, erasure).items()])
         if erasure.principal is not None:
             left += len(await _concluded(calls, names.person_peer(erasure.agent, erasure.principal)))
     except CallFailed:
@@ -55,14 +59,27 @@ async def erased(calls: Calls, names: HonchoNames, erasure: Erasure) -> Landing:
     return Landing.ABSENT if left else Landing.LANDED
 
 
-def _owned(erasure: Erasure) -> dict[str, str]:
-    """What the metadata of a message says that is to be erased."""
+def _owners(names: HonchoNames, erasure: Erasure) -> dict[str, list[Metadata]]:
+    """Each place, and what the metadata of a message there says that is to be erased: any of these.
+
+    Where the units are known they say it, so that repeating an erasure spares what was said since.
+    """
     whose = {"session": erasure.session, "user": erasure.principal}
-    return {"agent": erasure.agent} | {key: said(value) for key, value in whose.items() if value is not None}
+    by_whom: Metadata = {"agent": erasure.agent} | {key: said(one) for key, one in whose.items() if one is not None}
+    units = [erasure.deliveries[start : start + UNITS_MAX] for start in range(0, len(erasure.deliveries), UNITS_MAX)]
+    by_unit: list[Metadata] = [{"delivery": {"in": list(some)}} for some in units]
+    places = dict.fromkeys(erasure.places, by_unit or [by_whom])
+    if erasure.principal is not None:  # memory files were moved by no delivery
+        places[names.files_place(erasure.agent, erasure.principal)] = [by_whom]
+    return places
 
 
-async def _erase_place(calls: Calls, place: str, owned: Mapping[str, object]) -> Left:
-    every, mine = await calls.count(place), await calls.count(place, owned)
+async def _mine(calls: Calls, place: str, owned: Sequence[Metadata]) -> int:
+    return sum([await calls.count(place, metadata) for metadata in owned])
+
+
+async def _erase_place(calls: Calls, place: str, owned: Sequence[Metadata]) -> Left:
+    every, mine = await calls.count(place), await _mine(calls, place, owned)
     if every and not mine:
         return Left.NOTHING  # what is there is somebody else's
     if mine < every:

@@ -2,8 +2,8 @@
 
 Rule 1: in a group only what was said in that very chat. Honcho's picture of a person is drawn from all their sessions,
         so it is not asked for there, unless the operator allows private words in groups.
-Rule 2: in private, what was said by this person to this agent, and what was concluded about this person. Conclusions
-        about the agent itself are never asked for: it may have learnt them from anybody.
+Rule 2: in private, what was said by this person to this agent, what was concluded about this person, and the agent's
+        own notes. What Honcho derived about the agent is never asked for: it may be from anybody's words.
 Rule 3: each message is checked here by its metadata, whatever the server's filter let through. In compat mode the
         messages that Hermes wrote have none, and count as this chat's when its key names the session, or as this
         person's when they or the agent said them.
@@ -26,9 +26,9 @@ async def recall(calls: Calls, names: HonchoNames, provider: Provider, query: Re
         return []
     lists = [await _said(calls, names, query, text)]
     if not query.group or query.private_in_groups:
-        person = names.person_peer(query.agent, query.naming.principal)
-        observers = (names.agent_peer(query.agent), person)
-        lists += [await _concluded(calls, observer, person, text, query.limit) for observer in observers]
+        agent, person = names.agent_peer(query.agent), names.person_peer(query.agent, query.naming.principal)
+        pairs = ((agent, person), (person, person), (agent, names.notes_peer(query.agent)))
+        lists += [await _concluded(calls, *pair, text, query.limit) for pair in pairs]
     ranked = sorted((rank, order, kept) for order, found in enumerate(lists) for rank, kept in enumerate(found))
     return [_recollection(provider, kept, rank) for rank, _, kept in ranked][: query.limit]
 
@@ -44,9 +44,9 @@ async def _said(calls: Calls, names: HonchoNames, query: RecallQuery, text: str)
     return [kept for kept in found if may_show(kept, names, query)]
 
 
-async def _concluded(calls: Calls, observer: str, person: str, text: str, limit: int) -> list[Kept]:
+async def _concluded(calls: Calls, observer: str, observed: str, text: str, limit: int) -> list[Kept]:
     try:
-        return await calls.query(observer, person, text, limit)
+        return await calls.query(observer, observed, text, limit)
     except CallFailed as failure:
         if failure.status == 404:
             return []  # no such peer yet

@@ -1,8 +1,8 @@
 """Notes of the agent's memory as conclusions, with the same guarantee as turns (R20).
 
 A conclusion has neither an id of ours nor metadata, so it is known by its content between two peers: the agent, who
-concludes, and whom the note is about (for what the agent knows from one person: that person, and the agent). A lane
-has one writer, so nobody else changes what was listed before.
+concludes, and whom the note is about: a person, or the peer of the agent's own notes. A lane has one writer, so nobody
+else changes what was listed before.
 
 Rule 1: the first attempt of an `add` sends; whatever else there is lists first, and does only what is missing.
 Rule 2: a replacement is written before what it replaces is deleted: a crash in between leaves both, never neither.
@@ -48,7 +48,7 @@ def wish_of(parcel: Parcel, note: MemoryNote, names: HonchoNames) -> Wish:
     text, gone = said(note.text).strip(), said(note.old_text).strip()
     return Wish(
         observer=person if about_agent and note.subject else agent,
-        observed=agent if about_agent else person,
+        observed=names.notes_peer(parcel.naming.agent) if about_agent else person,
         text=text,
         gone=gone if gone != text else "",
     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.core.delivery import DeliveryPolicy, TurnSpan, due_units
-from holdfast.core.ids import AgentName, Principal, Provider, SessionId
+from holdfast.core.ids import AgentName, Instant, Principal, Provider, SessionId
 from holdfast.core.journal import Entry, Undone
 from holdfast.core.naming import NamingInputs, PerAddress
 from holdfast.stores.script import Params, Row, Script, many, one, rows, run
@@ -52,6 +52,7 @@ BY_ID = """
 select n, attempt from delivery
  where stream = :stream and provider = :provider and from_seq = :from_seq and id = :id"""
 OVERDUE = "select provider, stream, scheduled_seq from cursor where due_at <= :now order by due_at limit :limit"
+NEXT_OVERDUE = "select min(due_at) from cursor where due_at is not null"
 LOCK_SESSION = "select id from session where id = :session /*lock*/"
 STILL = "select scheduled_seq from cursor where provider = :provider and stream = :stream and due_at <= :now /*lock*/"
 
@@ -176,6 +177,11 @@ def schedule_overdue(limit: int) -> Script[int]:
                 ADVANCE, provider=provider, stream=stream, through=still[0], start=still[0], expected=still[0]
             )
     return len(found)
+
+
+def next_overdue() -> Script[Instant | None]:
+    row = yield from one(NEXT_OVERDUE)
+    return None if row is None or row[0] is None else Instant(row[0])
 
 
 def schedule_notes(

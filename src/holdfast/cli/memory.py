@@ -1,0 +1,246 @@
+"""`holdfast memory`: an agent's own notes. What holds, every change ever made, and the way back."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from holdfast.cli.options import AgentName, Config, Data, Json
+
+if TYPE_CHECKING:
+    from holdfast.core.memory import MemoryOutcome
+    from holdfast.runtime import Runtime
+
+LIMIT = 200
+About = Annotated[str, typer.Option("--about", help="Whom the notes are about.", show_default="the agent's own")]
+Where = Annotated[str, typer.Option("--target", help="memory or user.")]
+Entry = Annotated[str, typer.Argument(metavar="ENTRY", help="A part that only this entry has, or its number.")]
+Text = Annotated[str, typer.Argument(metavar="TEXT", help="The note.")]
+
+memory = typer.Typer(
+    name="memory",
+    help="Show and change an agent's own notes.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@memory.command()
+def show(
+    agent: AgentName = "main", about: About = "", config: Config = None, data: Data = None, as_json: Json = False
+) -> None:
+    """Show the notes that hold now."""
+    from holdfast.cli.memory_views import memory_view, print_memory
+
+    async def work(runtime: "Runtime") -> int:
+        from holdfast.cli.output import print_json
+        from holdfast.cli.running import OK
+        from holdfast.core.key import agent_name
+
+        held = await runtime.memory(agent_name(agent), about)
+        if as_json:
+            print_json(memory_view(held))
+        else:
+            print_memory(held)
+        return OK
+
+    _run(work, config, data, as_json=as_json)
+
+
+@memory.command()
+def add(
+    text: Text,
+    *,
+    target: Where = "memory",
+    agent: AgentName = "main",
+    about: About = "",
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Add a note; one that is there already stays as it is."""
+    _change("add", target, (agent, about), (config, data), text=text, as_json=as_json)
+
+
+@memory.command()
+def replace(
+    entry: Entry,
+    text: Text,
+    *,
+    target: Where = "memory",
+    agent: AgentName = "main",
+    about: About = "",
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Replace a note by another."""
+    _change("replace", target, (agent, about), (config, data), entry=entry, text=text, as_json=as_json)
+
+
+@memory.command()
+def remove(
+    entry: Entry,
+    *,
+    target: Where = "memory",
+    agent: AgentName = "main",
+    about: About = "",
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Remove a note."""
+    _change("remove", target, (agent, about), (config, data), entry=entry, as_json=as_json)
+
+
+@memory.command()
+def history(
+    *,
+    agent: AgentName = "main",
+    about: About = "",
+    after: Annotated[int, typer.Option("--after", min=0, help="The last change of the page before.")] = 0,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1_000)] = LIMIT,
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Show every change, oldest first."""
+    from holdfast.cli.memory_views import history_view, print_history
+
+    async def work(runtime: "Runtime") -> int:
+        from holdfast.cli.output import print_json
+        from holdfast.cli.running import OK
+        from holdfast.core.key import agent_name
+
+        found = await runtime.memory_history(agent_name(agent), about, after=after, limit=limit)
+        if as_json:
+            print_json(history_view(found))
+        else:
+            print_history(found)
+        return OK
+
+    _run(work, config, data, as_json=as_json)
+
+
+@memory.command()
+def undo(
+    change: Annotated[int, typer.Argument(metavar="CHANGE", min=1, help="Its number in the history.")],
+    *,
+    agent: AgentName = "main",
+    about: About = "",
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Take one change back. Undo that change again to have it after all."""
+
+    async def work(runtime: "Runtime") -> int:
+        from holdfast.core.key import agent_name
+        from holdfast.core.memory import MemoryUndo
+
+        wish = MemoryUndo(agent=agent_name(agent), subject=about, seq=change)
+        return _told(await runtime.undo_memory(wish), as_json=as_json)
+
+    _run(work, config, data, as_json=as_json)
+
+
+@memory.command(name="import")
+def import_(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Hermes' home folder, or its `memories`.")],
+    *,
+    agent: AgentName = "main",
+    about: About = "",
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Import MEMORY.md and USER.md of Hermes. Every entry comes over once, however often this is run.
+
+    \b
+    Examples:
+      holdfast memory import ~/.hermes
+    """
+
+    async def work(runtime: "Runtime") -> int:
+        from holdfast.cli.memory_views import ImportedEntry, print_import
+        from holdfast.cli.output import print_json
+        from holdfast.cli.running import OK, WRONG
+        from holdfast.core.key import agent_name
+        from holdfast.memory.hermes import import_hermes
+
+        found = import_hermes(folder.expanduser(), agent_name(agent), subject=about)
+        done = [ImportedEntry.of(one.file, one.n, await runtime.apply_memory(one.batch)) for one in found]
+        if as_json:
+            print_json({"entries": done})
+        else:
+            print_import(done)
+        return OK if all(one.state != "refused" for one in done) else WRONG
+
+    _run(work, config, data, as_json=as_json, make=True)
+
+
+def _change(
+    verb: str,
+    target: str,
+    whose: tuple[str, str],
+    files: tuple[Path | None, Path | None],
+    *,
+    entry: str = "",
+    text: str = "",
+    as_json: bool,
+) -> NoReturn:
+    agent, about = whose
+
+    async def work(runtime: "Runtime") -> int:
+        from holdfast.core.errors import InvalidInput
+        from holdfast.core.ids import make_id
+        from holdfast.core.key import agent_name
+        from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
+
+        if target not in {one.value for one in Target}:
+            raise InvalidInput(f"the target is {target!r}; it must be memory or user", target=target)
+        number = int(entry) if entry.isascii() and entry.isdigit() and len(entry) < 10 else None
+        change = Change(verb=MemoryVerb(verb), target=Target(target), text=text, old=entry, version=number)
+        origin = make_id("cli", runtime.clock.now(), runtime.entropy.bits(80))
+        batch = MemoryBatch(agent=agent_name(agent), subject=about, origin=origin, changes=(change,), by="user")
+        return _told(await runtime.apply_memory(batch), as_json=as_json)
+
+    _run(work, *files, as_json=as_json, make=verb == "add")
+
+
+def _told(outcome: "MemoryOutcome", *, as_json: bool) -> int:
+    """Say what became of a change. Raises what was wrong with it."""
+    from holdfast.cli.memory_views import outcome_text
+    from holdfast.cli.output import print_json
+    from holdfast.cli.running import OK
+    from holdfast.core.errors import InvalidInput, MemoryWriteBlocked
+    from holdfast.core.memory import NotApplied
+
+    if isinstance(outcome, NotApplied):
+        kind = MemoryWriteBlocked if outcome.code == "blocked" else InvalidInput
+        raise kind(f"{outcome.code}: {outcome.reason}", reason=outcome.code)
+    if as_json:
+        print_json({"changes": list(outcome.seqs), "repeated": outcome.repeated})
+    else:
+        print(outcome_text(outcome))
+    return OK
+
+
+def _run(
+    work: Callable[["Runtime"], Awaitable[int]],
+    config: Path | None,
+    data: Path | None,
+    *,
+    as_json: bool,
+    make: bool = False,
+) -> NoReturn:
+    from holdfast.cli.running import run
+
+    async def visit() -> int:
+        from holdfast.cli.opening import visiting
+
+        async with visiting(data, config, make=make) as runtime:
+            return await work(runtime)
+
+    run(visit, as_json=as_json)

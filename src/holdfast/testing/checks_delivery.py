@@ -1,0 +1,197 @@
+"""What reached the providers: each turn once (I7), in its order, at its place, of its speaker (I5), under one fence (I14).
+
+The far ends are the judges: what took effect there is compared with the journal, not with what the runtime believes.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+
+from holdfast.core.delivery import Op, Parcel
+from holdfast.core.journal import AssistantSaid, UserSaid
+from holdfast.core.lane import LaneKey
+from holdfast.testing.checks_work import place_of, undone_turns
+from holdfast.testing.evidence import Evidence, Found
+from holdfast.testing.providers import ABLE
+from holdfast.testing.rows import Row, body_of
+from holdfast.testing.servers import Server
+
+LANDED = frozenset({"delivered", "retracted"})
+
+
+def _effects(evidence: Evidence) -> Iterator[tuple[LaneKey, Parcel]]:
+    for lane, server in evidence.servers.items():
+        for parcel in server.effects:
+            yield lane, parcel
+
+
+def _units(evidence: Evidence) -> dict[str, Row]:
+    return {row["id"]: row for row in evidence.rows["delivery"]}
+
+
+# --- I7: once, in order --------------------------------------------------------------------------------------------
+
+
+def effects_happen_at_the_providers_once(evidence: Evidence) -> Found:
+    """I7: what is settled as delivered took effect once; what was parked once at most; what was dropped never."""
+    times = Counter(parcel.id for _, parcel in _effects(evidence))
+    units = _units(evidence)
+    for id_, count in times.items():
+        if id_ not in units:
+            yield f"{id_} took effect and is no delivery"
+        elif count > 1:
+            yield f"{id_} ({units[id_]['state']}) took effect {count} times"
+    for id_, unit in units.items():
+        if unit["state"] in LANDED and not times[id_]:
+            yield f"{id_} is {unit['state']} and never took effect"
+        if unit["state"] == "dropped" and times[id_]:
+            yield f"{id_} is dropped ({unit['reason']}) and took effect"
+
+
+def effects_follow_the_journal(evidence: Evidence) -> Found:
+    """I7: at each place things take effect in the order in which they were said, except what was parked once."""
+    units = _units(evidence)
+    for lane, server in evidence.servers.items():
+        by_place: dict[str, list[Parcel]] = defaultdict(list)
+        for parcel in server.effects:
+            unit = units.get(parcel.id)
+            if unit is not None and not unit["late"] and unit["state"] != "parked":
+                by_place[parcel.place].append(parcel)
+        for place, parcels in by_place.items():
+            if any(units[b.id]["n"] <= units[a.id]["n"] for a, b in pairwise(parcels)):
+                yield f"{lane.provider} has at {place} {[parcel.id for parcel in parcels]}"
+            yield from _turns_in_order(parcels, place)
+
+
+def _turns_in_order(parcels: list[Parcel], place: str) -> Found:
+    said: dict[str, list[int]] = defaultdict(list)
+    for parcel in parcels:
+        if parcel.op is Op.RETAIN:
+            said[parcel.session].extend(turn.n for turn in parcel.turns)
+    for session, numbers in said.items():
+        if any(later <= earlier for earlier, later in pairwise(numbers)):
+            yield f"the turns of {session} reached {place} as {numbers}"
+
+
+# --- I7: what is there in the end ----------------------------------------------------------------------------------
+
+
+def providers_hold_what_counts(evidence: Evidence) -> Found:
+    """I7: at rest each provider has every turn that counts, and none that was taken back where it can forget."""
+    turns, units = evidence.rows.by("turn", "session"), evidence.rows.by("delivery", "stream", "provider")
+    for session in evidence.rows["session"]:
+        for policy in evidence.policies[session["agent"]].deliveries:
+            server = evidence.servers.get(LaneKey(session["agent"], policy.provider))
+            if session["purpose"] != "conversation":
+                if server is not None and server.remembered(session["id"]):
+                    yield f"{policy.provider} has turns of {session['id']}, a {session['purpose']}"
+            elif session["state"] != "deleted" and server is not None:
+                yield from _wrong_turns(
+                    evidence, session, turns.get(session["id"], []), units.get((session["id"], policy.provider), []), server
+                )
+
+
+def _wrong_turns(evidence: Evidence, session: Row, turns: list[Row], units: list[Row], server: Server) -> Found:
+    there, undone = server.remembered(session["id"]), undone_turns(evidence, session["id"])
+    for turn in turns:
+        n = turn["n"]
+        holding = [unit for unit in units if unit["from_turn"] <= n <= unit["through_turn"]]
+        unit = next((one for one in holding if one["op"] == "retain" and one["state"] != "dropped"), None)
+        if n in undone:
+            if there[n] and not any(_is_visible(one) for one in holding):
+                yield f"turn {n} of {session['id']} was undone and is there still: {[one['id'] for one in holding]}"
+        elif unit is None:
+            if there[n]:
+                yield f"turn {n} of {session['id']} is there and in no unit"
+        elif unit["state"] in LANDED and there[n] != 1:
+            yield f"turn {n} of {session['id']} is {unit['state']} and there {there[n]} times"
+
+
+def _is_visible(unit: Row) -> bool:
+    """Whether somebody can see why a turn that was undone is there: a retraction that could not be made."""
+    if unit["op"] == "retain":
+        return bool(unit["state"] == "parked")
+    return unit["state"] == "parked" or (unit["state"] == "dropped" and not ABLE[unit["provider"]].retracts)
+
+
+def effects_are_what_was_said(evidence: Evidence) -> Found:
+    """I7: under the session, the place, the names and with the words of the turns themselves."""
+    turns = {(row["session"], row["n"]): row for row in evidence.rows["turn"]}
+    entries = evidence.rows.by("entry", "session", "turn")
+    for lane, parcel in _effects(evidence):
+        unit = _units(evidence).get(parcel.id)
+        if unit is None:
+            continue
+        where = (lane.agent, lane.provider, parcel.place, parcel.session)
+        if where != (unit["agent"], unit["provider"], unit["place"], unit["stream"]):
+            yield f"{parcel.id} of {unit['stream']} for {unit['place']} took effect at {where}"
+        if parcel.op is Op.RETAIN and [turn.n for turn in parcel.turns] != _numbers(unit):
+            yield f"{parcel.id} holds the turns {[turn.n for turn in parcel.turns]}, not {_numbers(unit)}"
+        for said in parcel.turns:
+            turn = turns.get((unit["stream"], said.n))
+            if turn is None:
+                yield f"{parcel.id} holds turn {said.n}, which {unit['stream']} does not have"
+                continue
+            if (parcel.place, parcel.naming.address) != (place_of(turn, lane.provider), turn["place"]):
+                yield f"turn {said.n} of {unit['stream']} was said in {turn['place']}; it is in {parcel.place}"
+            words = [line for row in entries[unit["stream"], said.n] if (line := _words(row, lane.agent))]
+            blank = evidence.lineage.sessions[unit["stream"]]["state"] == "deleted"
+            if not blank and [(line.speaker, line.text) for line in said.lines] != words:
+                yield f"{parcel.id} says other words than turn {said.n}"
+
+
+def _numbers(unit: Row) -> list[int]:
+    return list(range(unit["from_turn"], unit["through_turn"] + 1))
+
+
+def _words(entry: Row, agent: str) -> tuple[str, str] | None:
+    body = body_of(entry) if entry["kind"] in {"user", "assistant"} else None
+    if isinstance(body, UserSaid):
+        return body.principal, body.text
+    if isinstance(body, AssistantSaid) and body.text.strip():
+        return agent, body.text
+    return None
+
+
+def marks_are_true(evidence: Evidence) -> Found:
+    """I7: the mark stands before everything that is open, and at rest where the schedule stands."""
+    for cursor in evidence.rows["cursor"]:
+        if cursor["settled_seq"] != cursor["scheduled_seq"]:
+            name = f"{cursor['provider']} of {cursor['stream']}"
+            yield f"{name} is settled up to {cursor['settled_seq']} and scheduled up to {cursor['scheduled_seq']}"
+
+
+# --- I5 ------------------------------------------------------------------------------------------------------------
+
+
+def speakers_stay_the_same(evidence: Evidence) -> Found:
+    """I5: one principal from the message over its turn and its deliveries to what took effect."""
+    turns = {(row["session"], row["n"]): row["principal"] for row in evidence.rows["turn"]}
+    for row in evidence.rows["inbound"]:
+        speaker = turns.get((row["session"], row["turn"]))
+        if speaker is not None and speaker != row["principal"]:
+            yield f"{row['event_id']} of {row['principal']} is in a turn of {speaker}"
+    for unit in evidence.rows["delivery"]:
+        speakers = {turns.get((unit["stream"], n)) for n in _numbers(unit)}
+        if speakers != {unit["principal"]}:
+            yield f"{unit['id']} of {unit['principal']} holds turns of {sorted(map(str, speakers))}"
+    for _, parcel in _effects(evidence):
+        speakers = {turns.get((parcel.session, turn.n)) for turn in parcel.turns}
+        if speakers and speakers != {parcel.principal}:
+            yield f"{parcel.id} took effect for {parcel.principal}; it was said by {sorted(map(str, speakers))}"
+
+
+# --- I14 -----------------------------------------------------------------------------------------------------------
+
+
+def lanes_are_fenced(evidence: Evidence) -> Found:
+    """I14: nothing is written to a delivery under a fence that is not its lane's; a fence has one owner."""
+    for unit in evidence.rows["delivery"]:
+        if unit["fence"] != unit["lease_fence"]:
+            yield f"{unit['id']} was written with fence {unit['fence']} while its lane had {unit['lease_fence']}"
+    owners: dict[tuple[LaneKey, str, int], set[str]] = defaultdict(set)
+    for claim in evidence.lane_claims:
+        owners[claim.key, claim.place, claim.fence].add(claim.node)
+    for (lane, place, fence), nodes in owners.items():
+        if len(nodes) > 1:
+            yield f"fence {fence} of {lane.provider} at {place} was given to {len(nodes)} nodes"

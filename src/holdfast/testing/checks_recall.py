@@ -1,0 +1,92 @@
+"""I6: what was recalled belongs to the turn that it was recalled for, and to nothing else.
+
+Everything that a simulated provider remembers says for whom it was looked up, so wherever it turns up, its origin is
+known.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.core.journal import Recalled
+from holdfast.core.recall import is_group
+from holdfast.ports.model import Task
+from holdfast.testing.evidence import Evidence, Found
+from holdfast.testing.rows import Row, body_of
+
+TOKEN = re.compile(r"<(\d+)\|([^|>]+)\|(\d+)\|(\d+)\|([^|>]+)>")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    session: str
+    epoch: int
+    head_seq: int
+    principal: str
+
+
+def _tokens(text: str) -> Iterator[tuple[int, Key]]:
+    for n, session, epoch, head, principal in TOKEN.findall(text):
+        yield int(n), Key(session, int(epoch), int(head), principal)
+
+
+def recalls_belong_to_their_turn(evidence: Evidence) -> Found:
+    """Session, epoch, head and principal of a recall are its turn's, and one lookup serves one turn."""
+    turns = {(row["session"], row["n"]): row for row in evidence.rows["turn"]}
+    users: dict[int, set[tuple[str, int]]] = defaultdict(set)
+    epochs: dict[str, int] = {}
+    for entry in sorted(evidence.rows["entry"], key=lambda row: (row["session"], row["seq"])):
+        body = body_of(entry) if entry["kind"] == "recall" else None
+        if not isinstance(body, Recalled):
+            continue
+        turn = turns[entry["session"], entry["turn"]]
+        key = Key(body.session, body.epoch, body.head_seq, body.principal)
+        yield from _wrong_key(entry, turn, key)
+        if key.epoch < epochs.get(key.session, 1) or key.epoch > evidence.lineage.sessions[entry["session"]]["epoch"]:
+            yield f"entry {entry['seq']} of {entry['session']} was recalled in epoch {key.epoch}"
+        epochs[key.session] = key.epoch
+        for n, fetched_for in _tokens(body.text):
+            users[n].add((entry["session"], entry["turn"]))
+            if fetched_for != key:
+                yield f"entry {entry['seq']} of {entry['session']} shows what was recalled for {fetched_for}"
+    yield from (f"lookup {n} is shown in {sorted(several)}" for n, several in users.items() if len(several) > 1)
+
+
+def _wrong_key(entry: Row, turn: Row, key: Key) -> Found:
+    expected = (turn["session"], turn["first_seq"] - 1, turn["principal"])
+    if (key.session, key.head_seq, key.principal) != expected:
+        yield f"entry {entry['seq']} of {entry['session']} was recalled for {key}, not for {expected}"
+
+
+def recalls_stay_where_they_are(evidence: Evidence) -> Found:
+    """Nothing recalled is delivered, summarised, said, or shown to the model in another turn."""
+    turns = {(row["session"], row["n"]): row for row in evidence.rows["turn"]}
+    for server in evidence.servers.values():
+        for parcel in server.effects:
+            if any(TOKEN.search(line.text) for turn in parcel.turns for line in turn.lines):
+                yield f"{parcel.id} delivers what was recalled"
+    for row in evidence.rows["summary"]:
+        if TOKEN.search(bytes(row["body"]).decode()):
+            yield f"summary {row['n']} of {row['session']} holds what was recalled"
+    for asked in evidence.asked:
+        turn = turns.get((asked.session, asked.turn))
+        for n, key in (found for message in asked.messages for found in _tokens(message.content)):
+            in_vain = turn is None or (turn["closed_at"] is not None and asked.at_ms >= turn["closed_at"])
+            if asked.task is not Task.REPLY or key.session != asked.session:
+                yield f"lookup {n} for {key.session} is shown to a {asked.task.value} of {asked.session}"
+            elif turn is not None and not in_vain and key.head_seq != turn["first_seq"] - 1:
+                yield f"lookup {n} for entry {key.head_seq} is shown in turn {asked.turn} of {asked.session}"
+
+
+def lookups_say_who_reads(evidence: Evidence) -> Found:
+    """A provider is told truly who asks, and whether others read along, since it judges by that what it may show."""
+    homes = {row["address"] for row in evidence.rows["mailbox"]}
+    for lookup in evidence.lookups:
+        query = lookup.query
+        if query.agent != lookup.lane.agent or query.naming.address not in homes:
+            yield f"lookup {lookup.n} for {query.naming.address} was asked of {lookup.lane.agent}"
+        if query.group != is_group(query.naming.address):
+            yield f"lookup {lookup.n} for {query.naming.address} says that a group reads it: {query.group}"
+        if (query.naming.session, query.naming.principal) != (query.key.session, query.key.principal):
+            yield f"lookup {lookup.n} for {query.key.session} names {query.naming.session}"

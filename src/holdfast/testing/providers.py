@@ -1,0 +1,192 @@
+"""Memory providers for histories: one call in five goes wrong, in every way in which a service over a network can.
+
+`swift` is idempotent by the id of a parcel and takes back what was undone. `slow` is neither: whatever arrives is
+appended, so whoever sends twice is seen; it is worth asking ahead. Both keep the promises of the port and no others:
+`Delivered` is said only of what is there, `ABSENT` only of what is not there now, and a request that was cut off may
+still arrive for `quiet_ms`, not longer. What is recalled carries the key that it was recalled for.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
+
+from holdfast.core.delivery import Delivered, Landing, Outcome, Parcel, Refused, Uncertain, Unreachable
+from holdfast.core.errors import ProviderFailed
+from holdfast.core.lane import CourierPolicy, LaneKey
+from holdfast.core.policy import RetryPolicy
+from holdfast.core.recall import RecallQuery, Recollection
+from holdfast.ports.provider import Capabilities
+from holdfast.testing.faults import ProviderFailure, ProviderFault
+from holdfast.testing.servers import Lookup, Server
+
+FOREVER_S = 10_000.0
+LAG_S_MAX = 0.08  # one way
+COURIER = CourierPolicy(
+    retry=RetryPolicy(delay_ms_base=200, delay_ms_max=1_500),
+    uncertain_wait_ms=3_000,
+    suspects_max=2,
+    poison_wait_ms=2_000,
+    call_wait_ms=1_200,
+)
+ABLE: Mapping[str, Capabilities] = {
+    "swift": Capabilities(
+        renderer="swift", memory=False, retracts=True, lanes_per_call=2, units_per_lane=3, calls_max=3, quiet_ms=400
+    ),
+    "slow": Capabilities(renderer="slow", memory=False, prefetches=True, units_per_lane=2, calls_max=2, quiet_ms=1_000),
+}
+IDEMPOTENT = frozenset({"swift"})
+LOST_ON_THE_WAY = frozenset({ProviderFailure.BEFORE_EFFECT, ProviderFailure.LIMITED, ProviderFailure.SUSPECT})
+
+
+class FakeProvider:
+    """Implements `Provider` for one node. What it talks to is a `Server` that all nodes share."""
+
+    def __init__(
+        self,
+        lane: LaneKey,
+        server: Server,
+        lookups: list[Lookup],
+        *,
+        seed: int | str,
+        capabilities: Capabilities,
+        fault: Callable[[], ProviderFault | None],
+    ) -> None:
+        self.capabilities = capabilities
+        self._lane = lane
+        self._server = server
+        self._lookups = lookups
+        self._seed = seed
+        self._fault = fault
+        self._outside = Context()
+
+    # --- delivering
+
+    async def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
+        fault, rng = self._fault(), self._chance("deliver", parcels[0].id, parcels[0].attempt)
+        self._begin(fault)
+        if self._is_down():
+            await asyncio.sleep(rng.random() * LAG_S_MAX)
+            return [Unreachable("it is down") for _ in parcels]
+        if fault is None or fault.failure in {ProviderFailure.TWICE, ProviderFailure.SLOW}:
+            return await self._arrive(parcels, fault, rng)
+        return await self._fail(parcels, fault, rng)
+
+    async def _arrive(
+        self, parcels: Sequence[Parcel], fault: ProviderFault | None, rng: random.Random
+    ) -> list[Outcome]:
+        """Everything arrives; sometimes twice, as far as the provider knows what it has, sometimes with a slow answer."""
+        self._send(parcels, rng.random() * LAG_S_MAX)
+        if fault and fault.failure is ProviderFailure.TWICE and self._server.idempotent:
+            self._send(parcels, self._late_s(rng))
+        slow_s = fault.delay_ms / 1000 if fault and fault.failure is ProviderFailure.SLOW else 0.0
+        await asyncio.sleep(LAG_S_MAX + rng.random() * LAG_S_MAX + slow_s)
+        return [Delivered(f"r-{parcel.id}") for parcel in parcels]
+
+    async def _fail(self, parcels: Sequence[Parcel], fault: ProviderFault, rng: random.Random) -> list[Outcome]:
+        """One parcel meets the fault. Those before it arrived, those behind it were not sent."""
+        at = rng.randrange(len(parcels))
+        on_time = parcels[:at]
+        if fault.failure in {ProviderFailure.AFTER_EFFECT, ProviderFailure.RAISES, ProviderFailure.SHORT}:
+            on_time = parcels[: at + 1]
+        self._send(on_time, rng.random() * LAG_S_MAX)
+        if fault.failure in {ProviderFailure.LATE, ProviderFailure.STALLS, ProviderFailure.LIES}:
+            # Sent at any time before the call is cut off; never at all, sometimes.
+            cut_off_s = COURIER.call_wait_ms / 1000 * rng.random() if fault.failure is ProviderFailure.STALLS else 0.0
+            if rng.random() < 0.8:
+                self._send(parcels[at : at + 1], max(LAG_S_MAX, cut_off_s + self._late_s(rng)))
+        await asyncio.sleep(LAG_S_MAX + rng.random() * LAG_S_MAX)
+        if fault.failure is ProviderFailure.RAISES:
+            raise RuntimeError("a fault in the provider's code")
+        if fault.failure is ProviderFailure.STALLS:
+            await asyncio.sleep(FOREVER_S)
+        before: list[Outcome] = [Delivered(f"r-{parcel.id}") for parcel in parcels[:at]]
+        if fault.failure is ProviderFailure.SHORT:
+            return before
+        return [*before, _outcome(fault), *(Unreachable("not sent") for _ in parcels[at + 1 :])]
+
+    def _send(self, parcels: Sequence[Parcel], delay_s: float) -> None:
+        """On the wire: nobody here can call it back."""
+        if parcels:
+            loop = asyncio.get_running_loop()
+            loop.call_later(delay_s, self._server.take, tuple(parcels), context=self._outside)
+
+    def _late_s(self, rng: random.Random) -> float:
+        return rng.random() * self.capabilities.quiet_ms / 1000
+
+    # --- asking
+
+    async def landed(self, parcel: Parcel) -> Landing:
+        fault, rng = self._fault(), self._chance("landed", parcel.id, parcel.attempt)
+        self._begin(fault)
+        await self._meet(fault, rng)
+        if fault is not None and fault.failure is not ProviderFailure.SLOW:
+            return Landing.POSSIBLE
+        if self._is_down() or self._now() < self._server.blind_until_s:
+            return Landing.POSSIBLE
+        return Landing.LANDED if self._server.has(parcel) else Landing.ABSENT
+
+    async def recall(self, query: RecallQuery) -> Sequence[Recollection]:
+        n = len(self._lookups) + 1
+        self._lookups.append(Lookup(n, self._lane, query))
+        fault, rng = self._fault(), self._chance("recall", n)
+        self._begin(fault)
+        await self._meet(fault, rng)
+        if self._is_down() or (fault is not None and fault.failure in LOST_ON_THE_WAY):
+            raise ProviderFailed("it is away")
+        if fault is not None and fault.failure is ProviderFailure.SHORT:
+            return []
+        return [Recollection(provider=self._lane.provider, text=f"{token(n, query)} remembered", ref=str(n))]
+
+    async def _meet(self, fault: ProviderFault | None, rng: random.Random) -> None:
+        failure = fault.failure if fault else None
+        if failure is ProviderFailure.STALLS:
+            await asyncio.sleep(FOREVER_S)
+        late_s = fault.delay_ms / 1000 if fault and failure in {ProviderFailure.SLOW, ProviderFailure.LATE} else 0.0
+        await asyncio.sleep(rng.random() * LAG_S_MAX + late_s)
+        if failure is ProviderFailure.RAISES:
+            raise RuntimeError("a fault in the provider's code")
+
+    async def healthy(self) -> str | None:
+        return "it is down" if self._is_down() else None
+
+    async def close(self) -> None:
+        """There is nothing to give back."""
+
+    # --- its condition
+
+    def _begin(self, fault: ProviderFault | None) -> None:
+        if fault is not None and fault.failure is ProviderFailure.DOWN:
+            self._server.down_until_s = self._now() + fault.delay_ms / 1000
+        if fault is not None and fault.failure is ProviderFailure.LIES:
+            self._server.blind_until_s = self._now() + fault.delay_ms / 1000
+
+    def _is_down(self) -> bool:
+        return self._now() < self._server.down_until_s
+
+    def _chance(self, *what: object) -> random.Random:
+        return random.Random(f"{self._seed}/{self._lane}/{what}")
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _outcome(fault: ProviderFault) -> Outcome:
+    match fault.failure:
+        case ProviderFailure.LIMITED:
+            return Unreachable("too many requests", retry_after_ms=fault.delay_ms)
+        case ProviderFailure.SUSPECT:
+            return Unreachable("an internal error", suspect=True)
+        case ProviderFailure.BEFORE_EFFECT:
+            return Unreachable("connection refused")
+        case ProviderFailure.REFUSED:
+            return Refused("words that it does not take")
+        case _:
+            return Uncertain("the connection was lost")
+
+
+def token(n: int, query: RecallQuery) -> str:
+    """What every recollection of a lookup says: its number and whom it is for."""
+    key = query.key
+    return f"<{n}|{key.session}|{key.epoch}|{key.head_seq}|{key.principal}>"

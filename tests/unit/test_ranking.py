@@ -1,0 +1,175 @@
+"""The promise: what answers a question ranks above what merely shares words with it. Sentences are made up here."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from holdfast.core.dates import tells_time
+from holdfast.core.ids import AgentName, Instant, Principal
+from holdfast.core.ranking import (
+    TERMS_MAX,
+    Sighting,
+    Trace,
+    Weights,
+    names_of,
+    read_question,
+    said_worth,
+    scene_worth,
+    spread,
+    value,
+)
+from holdfast.core.words import stems, words
+
+DAY = 86_400_000
+NOW = Instant(1_700_000_000_000)  # 14 November 2023
+
+
+@dataclass
+class Talk:
+    """A little conversation, ranked as the local provider does it, without a database."""
+
+    lines: list[tuple[Trace, set[str]]] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    def say(self, text, *, by="ada", scene=1, at=NOW, address=""):
+        position = 1 + sum(trace.scene == scene for trace, _ in self.lines)
+        trace = Trace(
+            id=len(self.lines),
+            scene=scene,
+            position=position,
+            speaker=by,
+            address=address,
+            at=Instant(at),
+            size=len(stems(text)),
+            asks=text.endswith("?"),
+            dated=tells_time(list(words(text))),
+        )
+        self.lines.append((trace, set(stems(text))))
+        self.texts.append(text)
+        return self
+
+    def best(self, text, **more):
+        question = read_question(text, voices={trace.speaker for trace, _ in self.lines}, now=NOW, **more)
+        sightings = [
+            Sighting(weight, [trace for trace, cut in self.lines if term in cut])
+            for term, weight in question.terms.items()
+        ]
+        worth = said_worth(sightings, len(self.lines))
+        scenes = scene_worth(sightings, len({trace.scene for trace, _ in self.lines}))
+        spots = spread([trace for trace, _ in self.lines if trace.id in worth], worth)
+        judged = [
+            value(trace, spots.get(trace.spot, 0.0), scenes.get(trace.scene, 0.0), question) for trace, _ in self.lines
+        ]
+        return [self.texts[line] for _, line in sorted(judged, reverse=True)]
+
+
+def test_rare_words_count_for_more_than_frequent_ones():
+    talk = Talk().say("the ferry was late", scene=1).say("the ferry was early", scene=2).say("a heron!", scene=3)
+    assert talk.best("did the ferry meet a heron")[0] == "a heron!"
+
+
+def test_an_answer_without_the_words_of_its_question_is_found_through_it():
+    talk = (
+        Talk()
+        .say("Where did you put the spare ladder?", by="ben")
+        .say("Behind the shed, under the tarp.", by="ada")
+        .say("Fine.", by="ben")
+        .say("The weather is dull.", by="ada", scene=2)
+    )
+    assert talk.best("where is the ladder")[:2] == [
+        "Where did you put the spare ladder?",
+        "Behind the shed, under the tarp.",
+    ]
+
+
+def test_worth_stays_inside_its_scene():
+    spots = spread([trace(1, position=1)], {1: 2.0})
+    assert {scene for scene, _ in spots} == {1}
+    assert spots[1, 2] > spots[1, 3] > 0
+
+
+def test_a_question_passes_more_on_to_what_follows_it():
+    assert spread([trace(1, asks=True)], {1: 1.0})[1, 2] > spread([trace(1)], {1: 1.0})[1, 2]
+
+
+def trace(id, *, scene=1, position=1, size=3, asks=False):
+    return Trace(
+        id=id, scene=scene, position=position, speaker="", address="", at=NOW, size=size, asks=asks, dated=False
+    )
+
+
+def test_who_is_named_is_preferred():
+    talk = Talk().say("I adopted a ferret.", by="ben", scene=1).say("I adopted a ferret.", by="ada", scene=2)
+    talk.texts = ["ben's", "ada's"]
+    assert talk.best("what did Ben adopt")[0] == "ben's"
+    assert talk.best("what did Ada adopt")[0] == "ada's"
+
+
+def test_i_is_the_asker_and_you_the_agent():
+    talk = Talk().say("Try the harbour.", by="ada", scene=1).say("Try the harbour.", by="fern", scene=2)
+    talk.texts = ["ada's", "fern's"]
+    who = {"asker": Principal("ada"), "agent": AgentName("fern")}
+    assert talk.best("what did I say about the harbour", **who)[0] == "ada's"
+    assert talk.best("what did you say about the harbour", **who)[0] == "fern's"
+
+
+def test_naming_everybody_prefers_nobody():
+    assert read_question("what do Ada and Ben cook", voices=["ada", "ben"]).speakers == frozenset()
+
+
+def test_a_scene_about_the_matter_lifts_its_lines():
+    talk = Talk().say("the kiln is cold", scene=1).say("nothing else", scene=1)
+    for text in ("the kiln is hot", "the glaze cracked", "glaze again, and the kiln"):
+        talk.say(text, scene=2)
+    assert talk.best("kiln glaze").index("the kiln is hot") < talk.best("kiln glaze").index("the kiln is cold")
+
+
+def test_when_prefers_what_tells_a_time():
+    talk = Talk().say("We visited the lighthouse.", scene=1).say("We visited the lighthouse on Sunday.", scene=2)
+    assert talk.best("When did we visit the lighthouse?")[0] == "We visited the lighthouse on Sunday."
+
+
+def test_the_days_that_are_named_are_preferred():
+    talk = Talk().say("rehearsal at noon", at=NOW, scene=1).say("rehearsal in the hall", at=NOW - 150 * DAY, scene=2)
+    assert talk.best("what was the rehearsal in June 2023")[0] == "rehearsal in the hall"
+    assert talk.best("what was the rehearsal in November 2023")[0] == "rehearsal at noon"
+
+
+def test_the_newer_of_two_equal_lines_comes_first():
+    talk = Talk().say("the code is blue", at=NOW - 300 * DAY, scene=1).say("the code is green", at=NOW, scene=2)
+    assert talk.best("what is the code")[0] == "the code is green"
+
+
+def test_this_chat_is_preferred_among_equals():
+    talk = Talk().say("the code is blue", address="here", scene=1).say("the code is green", address="there", scene=2)
+    assert talk.best("code", address="here")[0] == "the code is blue"
+
+
+def test_a_kindred_word_helps_but_counts_for_less():
+    question = read_question("what does her mom cook")
+    assert question.terms["mom"] == 1.0
+    assert question.terms["mother"] == Weights().kindred
+    talk = Talk().say("my mother is a pilot", scene=1).say("a mom waved", scene=2).say("grey skies", scene=3)
+    assert talk.best("mom")[:2] == ["a mom waved", "my mother is a pilot"]
+
+
+def test_a_long_line_is_held_back():
+    lines = [trace(1, size=4), trace(2, scene=2, size=80)]
+    worth = said_worth([Sighting(1.0, lines)], 10)
+    assert worth[1] > worth[2]
+
+
+def test_nothing_asked_is_worth_nothing():
+    assert said_worth([], 10) == {}
+    assert read_question("what is it?").terms == {}
+    assert read_question("\0 \ud800 …").terms == {}
+
+
+def test_a_pasted_page_is_asked_by_its_first_words():
+    question = read_question(" ".join(f"word{n}" for n in range(1_000)))
+    assert sum(weight == 1.0 for weight in question.terms.values()) == TERMS_MAX
+
+
+@pytest.mark.parametrize(("voice", "names"), [("telegram:42:ada", {"telegram", "ada"}), ("42", set()), ("Al", set())])
+def test_a_speaker_is_called_by_the_words_of_the_name(voice, names):
+    assert names_of(voice) == names

@@ -1,0 +1,142 @@
+"""The promise: forms of a word are one word, in any script, and any string at all can be cut."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.dates import DAY_MS, Days, civil, days_asked, tells_time
+from holdfast.core.ids import Instant
+from holdfast.core.kindred import KINDRED
+from holdfast.core.stem import IRREGULAR, stem
+from holdfast.core.words import WORD_CHARS_MAX, stems, words
+
+NOW = Instant(1_700_000_000_000)  # 14 November 2023
+
+SAME = [
+    "caress caresses",
+    "pony ponies",
+    "agree agreed agreeing",
+    "hop hopped hopping hops",
+    "hope hoped hoping",
+    "relate related relating relational",
+    "go goes went gone going",
+    "buy bought buying",
+    "child children",
+    "paint painted painting paints",
+    "adopt adoption adopted",
+    "happy happiness",
+    "run ran running",
+]
+
+
+@pytest.mark.parametrize("group", SAME)
+def test_forms_of_a_word_have_one_stem(group):
+    assert len({stem(word) for word in group.split()}) == 1
+
+
+# From the tables of Porter's paper.
+PORTER = """
+motoring motor; sing sing; conflated conflat; falling fall; hissing hiss; filing file; sky sky; digitizer digit;
+conditional condit; hopefulness hope; electrical electr; goodness good; revival reviv; replacement replac;
+adoption adopt; communism commun; activate activ; probate probat; rate rate; cease ceas; controlling control; roll roll
+"""
+
+
+@pytest.mark.parametrize("pair", PORTER.split(";"))
+def test_stems_are_those_of_the_paper(pair):
+    word, expected = pair.split()
+    assert stem(word) == expected
+
+
+@given(st.text(alphabet="abcdefghijklmnopqrstuvwxyzé9", max_size=20))
+def test_every_word_has_a_stem(word):
+    assert bool(stem(word)) == bool(word)
+
+
+def test_an_irregular_form_belongs_to_one_word():
+    assert not set(IRREGULAR) & set(IRREGULAR.values())
+
+
+@given(st.text())
+def test_any_text_can_be_cut(text):
+    for word in words(text):
+        assert word
+        assert len(word) <= WORD_CHARS_MAX
+        assert " " not in word
+        assert '"' not in word
+        word.encode()  # no lone surrogate reaches the index
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"),
+    [
+        ("Ada's café, Straße", ["ada", "cafe", "strasse"]),
+        ("don\u2019t can't", ["dont", "cant"]),
+        ("日本語", ["日本", "本語"]),
+        ("犬", ["犬"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("iPhone15と猫が", ["iphone15", "と猫", "猫が"]),
+        ("\0 \ud800 -- _", []),
+    ],
+)
+def test_words_are_cut_the_same_way_everywhere(text, cut):
+    assert list(words(text)) == cut
+
+
+def test_common_words_say_nothing():
+    assert stems("what is it that you have been doing") == []
+
+
+def test_kindred_is_mutual_and_never_oneself():
+    for word, others in KINDRED.items():
+        assert word not in others
+        assert all(word in KINDRED[other] for other in others)
+
+
+# --- dates -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("at", "date"),
+    [(0, (1970, 1, 1)), (NOW, (2023, 11, 14)), (951_782_400_000, (2000, 2, 29)), (-1, (1969, 12, 31))],
+)
+def test_an_instant_is_a_day_of_the_calendar(at, date):
+    assert civil(at) == date
+
+
+@pytest.mark.parametrize(
+    ("question", "days"),
+    [
+        ("what happened in May 2023", Days(year=2023, month=5)),
+        ("what happened in 2022", Days(year=2022)),
+        ("where was she on 7 May", Days(month=5, day=7)),
+        ("where was she on May 7th, 2023", Days(year=2023, month=5, day=7)),
+        ("where was she in june", Days(month=6)),
+        ("what may she do", None),
+        ("what did I say yesterday", Days(since=Instant(NOW - NOW % DAY_MS - DAY_MS))),
+        ("what did I say last week", Days(since=Instant(NOW - NOW % DAY_MS - 14 * DAY_MS))),
+        ("what about week four", None),
+        ("nothing", None),
+    ],
+)
+def test_the_days_of_a_question_are_understood(question, days):
+    assert days_asked(list(words(question)), NOW) == days
+
+
+def test_a_named_day_reaches_a_week_further():
+    day = Days(year=2023, month=11, day=10)
+    held = [day.holds(Instant(NOW + n * DAY_MS)) for n in (-5, -4, 0, 3, 4)]
+    assert held == [False, True, True, True, False]
+
+
+def test_a_month_holds_all_its_days_in_any_year():
+    assert Days(month=11).holds(NOW)
+    assert not Days(month=10).holds(NOW)
+    assert Days(since=NOW).holds(NOW)
+    assert not Days(since=NOW).holds(Instant(NOW - 1))
+
+
+def test_a_text_that_tells_a_time_is_known():
+    assert tells_time(["we", "met", "yesterday"])
+    assert tells_time(["in", "2019"])
+    assert not tells_time(["i", "may", "come"])
