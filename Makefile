@@ -92,9 +92,10 @@ $(DEV): | $(BIN)/python
 	$(call install_locked,requirements/dev.txt)
 	@rm -f $(VENV)/.base-* $(VENV)/.dev-* && touch $(BASE) $@
 
-# The server has an environment of its own: its packages are many, and not ours.
+# The server has an environment of its own: its packages are many, and not ours. The lock is the whole of them, and
+# without --no-deps pip takes a locked package for unpinned where another asks for it with extras.
 $(HINDSIGHT): $(DEV)
 	rm -rf .venv-hindsight && $(BIN)/python -m venv .venv-hindsight
-	.venv-hindsight/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+	.venv-hindsight/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
 		-r requirements/hindsight-server.txt
 	@touch $@

@@ -229,6 +229,9 @@ class Clocked:
     async def hint(self) -> None:
         await self._database.hint()
 
+    async def scrub(self) -> str:
+        return await self._database.scrub()
+
     def wal_bytes(self) -> int:
         return self._database.wal_bytes()
 

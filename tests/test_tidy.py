@@ -55,12 +55,16 @@ MAY_IMPORT = {
     "runtime": INNER | {"loops"},
     "eval": INNER | {"app", "eval", "loops", "provision", "runtime", "testing"},
     "app": EVERYTHING,
+    "assembly": EVERYTHING,
+    "provision": EVERYTHING,
     "facade": EVERYTHING,
     "testing": EVERYTHING,
     "__init__": EVERYTHING,
     "__main__": EVERYTHING,
 }
 MAY_ALSO_IMPORT = {
+    "providers/files/provider.py": {"memory"},  # the files that people read and edit
+    "cli/memory.py": {"memory"},  # the command that imports files
     "cli/eval/compression.py": {"eval"},  # the command that measures compression
     "cli/eval/recall.py": {"eval"},  # the command that measures recall
     "eval/recall/run.py": {"machine", "providers"},  # measures the local provider itself, outside any runtime
@@ -160,6 +164,9 @@ SWALLOWING = BROAD | {"HoldfastError"}
 MAY_CATCH_EVERYTHING = {
     "channels/http/app.py": "the top of every request: logs once, answers 500",
     "cli/running.py": "the top of every command: shows what happened, exits with 70",
+    "loops/carrier.py": "a provider is somebody else's code: what it did before it raised is uncertain",
+    "loops/courier.py": "the top of every call to a provider: logs once, the lanes lapse into doubt",
+    "loops/recaller.py": "a provider is somebody else's code: the turn goes on without its memory",
     "loops/compressor.py": "the top of a compression: whoever waits for it gets the error, or the log does",
     "loops/loop.py": "the top of every loop: logs once, backs off, goes on",
     "loops/toolbox.py": "a tool is somebody else's code: what it raises is told to the model",

@@ -1,38 +1,21 @@
 """Wiring: the one place that names concrete classes."""
 
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from holdfast.assembly import assemble
 from holdfast.core.errors import ConfigInvalid, StoreBroken, StoreOwned, StorePathInvalid, StoreReadOnly
 from holdfast.core.ids import AgentName
-from holdfast.core.lane import CourierPolicy
 from holdfast.core.policy import AgentPolicy
 from holdfast.loops.agents import Agent, Agents
-from holdfast.loops.attendant import Attendant
-from holdfast.loops.bell import Bell
-from holdfast.loops.compressor import Compressor
-from holdfast.loops.courier import Courier
-from holdfast.loops.edits import EditReader
-from holdfast.loops.gateway import Gateway
-from holdfast.loops.keeper import Briefing, Keeper
-from holdfast.loops.member import LEASE_MS, Lookout, Member, Reaper
-from holdfast.loops.providers import Providers
-from holdfast.loops.recaller import Recaller
-from holdfast.loops.supervisor import Supervisor
 from holdfast.loops.toolbox import ToolBox
-from holdfast.loops.turn_runner import TurnRunner
-from holdfast.loops.worker import TURNS_MAX, Worker
 from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.models.practice import PracticeModel
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.model import Model
-from holdfast.ports.notifier import Topic
-from holdfast.ports.tasks import Tasks
 from holdfast.provision import Ground, make_memory
 from holdfast.runtime import Runtime
 from holdfast.stores.database import Database
@@ -60,101 +43,6 @@ def make_agents(
     if listed is None:
         return Agents(default)
     return Agents(None, {AgentName(name): replace(default, policy=chosen) for name, chosen in listed.items()})
-
-
-def assemble(
-    store: SqlStore,
-    agents: Agents,
-    *,
-    clock: Clock,
-    entropy: Entropy,
-    tasks: Tasks,
-    serve: bool = True,
-    sole: bool = True,
-    lease_ms: int = LEASE_MS,
-    turns_max: int = TURNS_MAX,
-    providers: Providers | None = None,
-    keeper: Keeper | None = None,
-    courier_policy: CourierPolicy | None = None,
-) -> Runtime:
-    """The parts of one process around a store. The simulator assembles the same parts with its own ports."""
-    bell = Bell()
-    providers = providers or Providers()
-    keeper = keeper or Keeper(store, store, providers)
-    keeper.changed = partial(bell.wake, Topic.DELIVERY)
-    briefing = Briefing(keeper)
-    recaller = Recaller(providers, tasks)
-    member = Member(store, clock, entropy, host=platform.node())
-    compressor = Compressor(
-        store=store, agents=agents, member=member, notifier=bell, clock=clock, entropy=entropy, tasks=tasks
-    )
-    gateway = Gateway(store, agents, bell, clock, entropy)
-    supervisor = None
-    if serve:
-        runner = TurnRunner(
-            store=store,
-            agents=agents,
-            compressor=compressor,
-            recaller=recaller,
-            briefing=briefing,
-            notifier=bell,
-            clock=clock,
-            entropy=entropy,
-            tasks=tasks,
-        )
-        attendant = Attendant(
-            store=store,
-            agents=agents,
-            runner=runner,
-            compressor=compressor,
-            notifier=bell,
-            clock=clock,
-            entropy=entropy,
-        )
-        worker = Worker(
-            store=store,
-            reader=store,
-            attendant=attendant,
-            member=member,
-            notifier=bell,
-            clock=clock,
-            entropy=entropy,
-            tasks=tasks,
-            turns_max=turns_max,
-        )
-        reaper = Reaper(store, member, bell, tasks, entropy, lease_ms=lease_ms)
-        lookout = Lookout(store, bell, tasks, entropy)
-        courier = Courier(
-            store=store,
-            providers=providers,
-            member=member,
-            notifier=bell,
-            clock=clock,
-            entropy=entropy,
-            tasks=tasks,
-            policy=courier_policy,
-        )
-        edits = EditReader(store, providers, tasks, entropy)
-        supervisor = Supervisor(
-            member, worker, (compressor, courier, edits, reaper, lookout), bell, tasks, sole=sole, courier=courier
-        )
-    return Runtime(
-        store=store,
-        reader=store,
-        agents=agents,
-        member=member,
-        gateway=gateway,
-        compressor=compressor,
-        supervisor=supervisor,
-        providers=providers,
-        recaller=recaller,
-        keeper=keeper,
-        briefing=briefing,
-        notifier=bell,
-        clock=clock,
-        entropy=entropy,
-        tasks=tasks,
-    )
 
 
 class _Owned(SqlStore):

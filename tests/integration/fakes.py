@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from holdfast.app import DATABASE, assemble
+from holdfast.app import DATABASE
+from holdfast.assembly import assemble
 from holdfast.core.compress import Thresholds
 from holdfast.core.context import ModelMessage
 from holdfast.core.ids import AgentName, MessageId, SessionId

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.app import DATABASE, assemble, is_served, open_runtime
+from holdfast.app import DATABASE, is_served, open_runtime
+from holdfast.assembly import assemble
 from holdfast.core.errors import StoreFull, StoreOwned, StoreUnavailable
 from holdfast.core.ids import MessageId
 from holdfast.loops import worker as worker_module

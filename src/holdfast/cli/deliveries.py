@@ -39,7 +39,7 @@ async def _deliveries(
     from holdfast.cli.output import print_json, print_table, when
     from holdfast.cli.running import OK
     from holdfast.core.delivery import delivery_state
-    from holdfast.ports.surface import deliveries_view
+    from holdfast.ports.memory_surface import deliveries_view
 
     wanted = delivery_state(state)
     async with visiting(data) as runtime:

@@ -36,7 +36,7 @@ async def _recall(
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, print_table, when
     from holdfast.cli.running import OK
-    from holdfast.ports.surface import memories_view
+    from holdfast.ports.memory_surface import memories_view
 
     async with visiting(*where) as runtime:
         view = memories_view(await runtime.recall(text, agent=agent, chat=chat, sender=sender))

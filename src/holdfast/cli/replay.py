@@ -30,7 +30,7 @@ async def _replay(delivery: str, data: Path | None, *, as_json: bool) -> int:
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK
     from holdfast.core.ids import DeliveryId
-    from holdfast.ports.surface import Replayed
+    from holdfast.ports.memory_surface import Replayed
 
     async with visiting(data) as runtime:
         state = await runtime.replay(DeliveryId(delivery))

@@ -3,7 +3,8 @@
 Rule 1: words go, envelopes stay: who spoke when, in which turn and session, and what became of it.
 Rule 2: a person's words are what they said, what was observed of them, and what the agent answered in their turns.
         What others said stays, byte for byte.
-Rule 3: a recalled text is a copy of somebody's words, and nobody can say whose all of it was: every copy goes.
+Rule 3: a recalled text is a copy of somebody's words, and nobody can say whose all of it was: every copy goes. It is
+        no part of any later context, so nothing is missed.
 Rule 4: it is done when every place has given its receipt. Until then it is pending, however long a provider is down.
 """
 
@@ -14,7 +15,7 @@ from enum import Enum
 from holdfast.core.delivery import DeliveryState
 from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, Principal, Provider, SessionId
-from holdfast.core.journal import Entry, Observed, Recalled, Undone, UserSaid
+from holdfast.core.journal import Entry, Forgotten, Observed, Undone, UserSaid
 from holdfast.core.key import agent_name, check_part
 
 
@@ -88,15 +89,16 @@ class Forgetting:
         return self.scrubbed_at is not None and self.swept_at is not None and all(part.done for part in self.parts)
 
 
-def words_of(person: Principal, principals: Mapping[int, str], entries: Iterable[Entry]) -> frozenset[int]:
-    """The entries of one session that hold a person's words; `principals` says whose each of its turns is."""
-    found = list(entries)
-    theirs = _turns_of(person, principals, found)
-    return frozenset(entry.seq for entry in found if _is_theirs(person, entry, theirs))
+def words_of(person: Principal, turns: frozenset[int], entries: Iterable[Entry]) -> frozenset[int]:
+    """The entries of one session that hold a person's words; `turns` are theirs."""
+    return frozenset(entry.seq for entry in entries if _is_theirs(person, entry, turns))
 
 
-def _turns_of(person: Principal, principals: Mapping[int, str], entries: Sequence[Entry]) -> frozenset[int]:
-    """Turns that they own, and turns in which nobody but them is heard: somebody else may have retried theirs."""
+def turns_of(person: Principal, principals: Mapping[int, str], entries: Sequence[Entry]) -> frozenset[int]:
+    """Turns that they own, and turns in which nobody but them is heard: somebody else may have retried theirs.
+
+    `principals` says whose each turn of the session is.
+    """
     speakers: dict[int, set[str]] = {}
     for entry in entries:
         if isinstance(entry.body, UserSaid):
@@ -109,9 +111,7 @@ def _is_theirs(person: Principal, entry: Entry, theirs: frozenset[int]) -> bool:
     match entry.body:
         case UserSaid(principal=speaker) | Observed(principal=speaker):
             return speaker == person
-        case Undone():
+        case Undone() | Forgotten():
             return False
-        case Recalled():
-            return True
         case _:
             return entry.turn in theirs

@@ -1,7 +1,8 @@
 """Lanes: what a courier holds, and what it decides after each attempt. Values in, values out.
 
 Rule 1: only the head of a lane may be in doubt, and while it is, nothing behind it is sent.
-Rule 2: an absent delivery is sent again only after the provider's quiet period since the attempt (D20).
+Rule 2: an absent delivery is sent again only after the provider's quiet period, counted from when the attempt was
+        known to be over: a call may send its request at any time before it is cut off (D20).
 Rule 3: unreachable never parks, however long it lasts; refused parks at once; doubt parks after a long wait, and only
         while the provider is well (D21). A unit on which a well provider fails again and again is parked too, so
         that one bad turn never blocks its lane for ever.
@@ -41,7 +42,7 @@ class Package:
     n: int
     parcel: Parcel
     ask: bool  # an earlier attempt may have landed: ask before sending
-    quiet_for_ms: int = 0  # since the newest attempt began
+    quiet_for_ms: int = 0  # since the newest attempt is known to be over
     failing_for_ms: int = 0
     uncertain_for_ms: int = 0
     suspect: int = 0  # how often the provider failed in a way that may be about these words
@@ -150,10 +151,13 @@ def after_asking(
 def settle_all(
     packages: Sequence[Package], outcomes: Sequence[Outcome], policy: CourierPolicy, chance: float, known: Wellness
 ) -> list[Settlement]:
-    """After one call for several packages of one lane: nothing behind a failure counts as tried."""
+    """After one call for several packages of one lane: what did not land behind a failure counts as not tried.
+
+    What may have landed behind one is in doubt like any other: a call that was cut off says so of all its packages.
+    """
     settled: list[Settlement] = []
     for package, outcome in zip(packages, outcomes, strict=True):
-        if settled and _stops(settled[-1]):
+        if settled and _stops(settled[-1]) and isinstance(outcome, Unreachable):
             settled.append(Settlement(n=package.n, state=DeliveryState.SCHEDULED, untried=True))
         else:
             settled.append(settle(package, outcome, policy, chance, known))

@@ -8,17 +8,17 @@ from functools import lru_cache
 
 _IRREGULAR = """
 go goes went gone; get got gotten; see saw seen; take took taken; give gave given; make made; come came;
-begin began begun; buy bought; bring brought; think thought; teach taught; catch caught; fight fought; seek sought; feel felt;
-find found; tell told; say said; leave left; lose lost; meet met; write wrote written; speak spoke spoken; break broke broken;
-choose chose chosen; drive drove driven; ride rode ridden; rise rose risen; eat ate eaten; drink drank drunk;
-sing sang sung; swim swam swum; run ran; win won; sell sold; hold held; keep kept; sleep slept; send sent; spend spent;
-build built; lend lent; know knew known; grow grew grown; throw threw thrown; fly flew flown; draw drew drawn;
-wear wore worn; bear bore born borne; tear tore torn; fall fell fallen; forget forgot forgotten; become became;
-hear heard; pay paid; lay laid; sit sat; stand stood; understand understood; shake shook shaken; steal stole stolen;
-hide hid hidden; bite bit bitten; blow blew blown; wake woke woken; shoot shot; feed fed; lead led; dream dreamt;
-learn learnt; mean meant; deal dealt; dig dug; hang hung; stick stuck; strike struck; swear swore sworn; light lit;
-shine shone; slide slid; bend bent; freeze froze frozen; child children; man men; woman women; person people;
-foot feet; tooth teeth; wife wives; life lives; mouse mice; knife knives; leaf leaves
+begin began begun; buy bought; bring brought; think thought; teach taught; catch caught; fight fought; seek sought;
+feel felt; find found; tell told; say said; leave left; lose lost; meet met; write wrote written; speak spoke spoken;
+break broke broken; choose chose chosen; drive drove driven; ride rode ridden; rise rose risen; eat ate eaten;
+drink drank drunk; sing sang sung; swim swam swum; run ran; win won; sell sold; hold held; keep kept; sleep slept;
+send sent; spend spent; build built; lend lent; know knew known; grow grew grown; throw threw thrown; fly flew flown;
+draw drew drawn; wear wore worn; bear bore born borne; tear tore torn; fall fell fallen; forget forgot forgotten;
+become became; hear heard; pay paid; lay laid; sit sat; stand stood; understand understood; shake shook shaken;
+steal stole stolen; hide hid hidden; bite bit bitten; blow blew blown; wake woke woken; shoot shot; feed fed;
+lead led; dream dreamt; learn learnt; mean meant; deal dealt; dig dug; hang hung; stick stuck; strike struck;
+swear swore sworn; light lit; shine shone; slide slid; bend bent; freeze froze frozen; child children; man men;
+woman women; person people; foot feet; tooth teeth; wife wives; life lives; mouse mice; knife knives; leaf leaves
 """
 IRREGULAR = {form: group.split()[0] for group in _IRREGULAR.split(";") for form in group.split()[1:]}
 

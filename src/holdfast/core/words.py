@@ -15,12 +15,12 @@ from holdfast.core.stem import stem
 WORD_CHARS_MAX = 64  # longer runs are hashes and encoded files, which nobody asks for by heart
 
 _COMMON = """
-a about after again all also am an and any are as at be because been before being between both but by can could d did do
-does doing don down during each few for from get go going gone got had has have having he her here hers him his how i if
-image in into is it its just ll lot m many may me might more most much must my myself no nor not now of off on once one
-ones only or other our ours out over own photo photograph picture re really s same shall she should so some such t than
-that the their theirs them then there these they this those through to too under up us ve very was we went were what when
-where which while who whom whose why will with would you your yours
+a about after again all also am an and any are as at be because been before being between both but by can could d did
+do does doing don down during each few for from get go going gone got had has have having he her here hers him his how
+i if image in into is it its just ll lot m many may me might more most much must my myself no nor not now of off on
+once one ones only or other our ours out over own photo photograph picture re really s same shall she should so some
+such t than that the their theirs them then there these they this those through to too under up us ve very was we went
+were what when where which while who whom whose why will with would you your yours
 """
 COMMON = frozenset(_COMMON.split())
 

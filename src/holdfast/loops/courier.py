@@ -22,8 +22,8 @@ from holdfast.ports.tasks import Tasks
 
 POLL_MS = 1_000
 POLL_MS_MIN = 20
-LOOK_ROUND_MS = 10_000  # how often agents are looked for that nobody in this process has spoken with
-OVERDUE_EVERY_MS = 2_000
+LOOK_ROUND_MS = 15_000  # how often agents are looked for that nobody in this process has spoken with
+OVERDUE_EVERY_MS = 5_000
 OVERDUE_BATCH = 100
 
 

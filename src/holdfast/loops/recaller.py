@@ -14,8 +14,11 @@ from datetime import UTC, datetime
 from holdfast import log
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import Provider as ProviderName
-from holdfast.core.journal import Entry, Recalled, storable
-from holdfast.core.recall import Found, RecallKey, RecallPolicy, RecallQuery, Recollection, choose, frame
+from holdfast.core.journal import Entry, Recalled, UserSaid, storable
+from holdfast.core.mailbox import Claim
+from holdfast.core.naming import NamingInputs
+from holdfast.core.recall import Found, RecallKey, RecallPolicy, RecallQuery, Recollection, choose, frame, is_group
+from holdfast.core.turn import Turn
 from holdfast.loops.providers import Providers
 from holdfast.ports.provider import Provider
 from holdfast.ports.tasks import Task, Tasks
@@ -115,6 +118,21 @@ def _found(key: RecallKey, asked: _Asked, ahead: _Asked | None, policy: RecallPo
     failed = [f"{why}." for name, why in sorted(asked.failures.items()) if name not in answers]
     memories = tuple(memory for name in sorted(answers) for memory in answers[name])
     return Found(key=key, memories=memories, skipped=(*late, *failed))
+
+
+def query_of(
+    claim: Claim, turn: Turn, policy: RecallPolicy, said: Sequence[Entry], *, head_seq: int | None = None
+) -> RecallQuery:
+    """What a turn asks memory; with `head_seq`, what the turn after it would ask."""
+    head = turn.first_seq - 1 if head_seq is None else head_seq
+    return RecallQuery(
+        key=RecallKey(session=turn.session, epoch=turn.epoch, head_seq=head, principal=turn.principal),
+        naming=NamingInputs(agent=claim.agent, session=turn.session, principal=turn.principal, address=claim.address),
+        text="\n".join(entry.text for entry in said if isinstance(entry.body, UserSaid)),
+        group=is_group(claim.address),
+        private_in_groups=policy.private_in_groups,
+        limit=policy.limit,
+    )
 
 
 def shown_of(found: Found, policy: RecallPolicy, context: Sequence[Entry]) -> Recalled | None:

@@ -6,20 +6,19 @@ Rule 3: `/stop` and interrupting arrivals are seen while the model or a tool is 
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast import log
 from holdfast.core import say
 from holdfast.core.compress import Pressure, pressure
-from holdfast.core.context import Context, fit, render
+from holdfast.core.context import Context, render
 from holdfast.core.errors import ModelFailed
 from holdfast.core.ids import ReplyId, SessionId, make_id
 from holdfast.core.journal import (
     AnyBody,
     AssistantSaid,
-    Entry,
     Noticed,
     ToolCall,
     ToolReturned,
@@ -28,9 +27,8 @@ from holdfast.core.journal import (
     storable,
 )
 from holdfast.core.mailbox import Claim, plain_run
-from holdfast.core.naming import NamingInputs
 from holdfast.core.policy import Arrivals
-from holdfast.core.recall import RecallKey, RecallQuery, is_group
+from holdfast.core.recall import is_group
 from holdfast.core.turn import (
     UNKNOWN_OUTCOME,
     OpenCall,
@@ -47,7 +45,8 @@ from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.asking import Asker, is_cancelled_from_outside
 from holdfast.loops.compressor import Compressor
 from holdfast.loops.keeper import Briefing
-from holdfast.loops.recaller import Recaller, shown_of
+from holdfast.loops.recaller import Recaller, query_of, shown_of
+from holdfast.loops.room import RoomMaker
 from holdfast.loops.watch import Interruption, race, watch
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
@@ -58,7 +57,6 @@ from holdfast.ports.tasks import Tasks
 from holdfast.ports.tool import ToolContext
 
 STEER_READ_MAX = 32
-BUSY_WAIT_MS = 1_000
 
 
 @dataclass(slots=True)
@@ -99,6 +97,7 @@ class TurnRunner:
         self._entropy = entropy
         self._tasks = tasks
         self._asker = Asker(entropy, tasks)
+        self._room = RoomMaker(store, compressor, notifier)
 
     # --- starting and resuming
 
@@ -158,7 +157,7 @@ class TurnRunner:
             await self._fail(run, f"The model asked for tools {run.steps - 1} times without answering.")
             return True
         if self._pressure(run, context) is Pressure.HARD:
-            room = await self._raced(run, self._make_room(run, context))
+            room = await self._raced(run, self._room.make(context, run.agent.policy.thresholds, run.instructions))
             if isinstance(room, Interruption):
                 await self._interrupt(run, room)
                 return True
@@ -235,7 +234,7 @@ class TurnRunner:
         if run.remembered or any(not isinstance(entry.body, UserSaid) for entry in said):
             return False
         run.remembered = True
-        query = self._query(run, said)
+        query = query_of(run.claim, run.turn, run.agent.policy.recall, said)
         if not query.text.strip():
             return False
         found = await self._raced(run, self._recaller.recall(query, run.agent.policy.recall))
@@ -246,53 +245,6 @@ class TurnRunner:
             return False
         await self._step(run, Step(event=TurnEvent.RECALLED, entries=(shown,)))
         return True
-
-    def _query(self, run: Run, said: Sequence[Entry], *, head_seq: int | None = None) -> RecallQuery:
-        policy, turn = run.agent.policy.recall, run.turn
-        head = turn.first_seq - 1 if head_seq is None else head_seq
-        return RecallQuery(
-            key=RecallKey(session=turn.session, epoch=turn.epoch, head_seq=head, principal=turn.principal),
-            naming=NamingInputs(
-                agent=run.claim.agent, session=turn.session, principal=turn.principal, address=run.claim.address
-            ),
-            text="\n".join(entry.text for entry in said if isinstance(entry.body, UserSaid)),
-            group=is_group(run.claim.address),
-            private_in_groups=policy.private_in_groups,
-            limit=policy.limit,
-        )
-
-    # --- room in the window
-
-    async def _make_room(self, run: Run, context: Context) -> Context:
-        """At the hard threshold the turn waits for a summary; the mailbox keeps accepting meanwhile.
-
-        A summariser that has just failed is not waited for again: the turn goes on with what fits.
-        """
-        for forced in (False, True):
-            result = await self._compressor.compress(context.session, run.claim.agent, forced=forced)
-            if result.outcome == "busy":
-                await self._other_compression(run, context)
-            context = await self._store.read_context(context.session)
-            if self._pressure(run, context) is not Pressure.HARD:
-                return context
-            if result.outcome == "failed":
-                break
-        fitted, left_out = fit(context, run.agent.policy.thresholds, run.instructions)
-        if left_out:
-            log.warning("turn.trimmed", left_out=left_out)
-        return fitted
-
-    async def _other_compression(self, run: Run, context: Context) -> None:
-        """Wait for the running compression of this session to end, no longer than a summariser may take."""
-        feed = self._notifier.subscribe(name="compress.done")
-        try:
-            async with asyncio.timeout(run.agent.policy.thresholds.summariser_wait_ms / 1000):
-                while await self._compressor.running(context.session) is not None:
-                    await feed.next_within(BUSY_WAIT_MS)
-        except TimeoutError:
-            log.warning("compress.done", outcome="busy", why="the running compression did not end in time")
-        finally:
-            feed.close()
 
     # --- acting
 
@@ -394,7 +346,7 @@ class TurnRunner:
         """Ask ahead for the next turn, and have a summary made in time."""
         context = await self._store.read_context(run.turn.session)
         said = [entry for entry in context.entries if entry.turn == run.turn.n]
-        query = self._query(run, said, head_seq=context.last_seq)
+        query = query_of(run.claim, run.turn, run.agent.policy.recall, said, head_seq=context.last_seq)
         if query.text.strip():
             self._recaller.prefetch(query, run.agent.policy.recall)
         if self._pressure(run, context) is not Pressure.NONE:

@@ -7,7 +7,8 @@ from typing import Protocol
 from holdfast.core.audit import SessionFacts
 from holdfast.core.compress import Operation, Summary
 from holdfast.core.context import Context
-from holdfast.core.ids import AgentName, Instant, MailboxId, MessageId, Principal, SessionId
+from holdfast.core.forget import Forgetting
+from holdfast.core.ids import AgentName, ForgetId, Instant, MailboxId, MessageId, Principal, SessionId
 from holdfast.core.inbound import MessageState
 from holdfast.core.journal import Entry
 from holdfast.core.memory import Memory, MemoryOperation
@@ -138,6 +139,10 @@ class Reader(Protocol):
         self, *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100
     ) -> Sequence[DeliveryView]:
         """Newest first; `after` is the `n` of the last one of the page before."""
+        ...
+
+    async def forgetting(self, id: ForgetId) -> Forgetting:
+        """Where a request to forget stands, with each receipt. Raises `ForgetNotFound`."""
         ...
 
     async def next_ready(self) -> Instant | None:

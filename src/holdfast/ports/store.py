@@ -11,6 +11,7 @@ from typing import Protocol
 
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
+from holdfast.core.forget import ForgetRequest, Forgetting
 from holdfast.core.ids import DeliveryId, Instant, MessageId, NodeId, OperationId, SessionId
 from holdfast.core.inbound import AcceptOutcome, Arrival, Limits
 from holdfast.core.lane import LaneClaim, LaneKey, Settlement
@@ -173,6 +174,29 @@ class Store(Protocol):
 
     async def undo_memory(self, undo: MemoryUndo) -> MemoryOutcome:
         """Reverse one operation, once."""
+        ...
+
+    # --- forgetting
+    async def forget(self, request: ForgetRequest) -> Forgetting:
+        """Blank a person or a session, cancel what has not left, schedule its erasure wherever it was sent.
+
+        Durable when it returns, and pending until every receipt is there; a repeated id gets the present state.
+        Raises `SessionNotFound` and `IdempotencyConflict`.
+        """
+        ...
+
+    async def sweep_forgotten(self, *, quiet_ms: int) -> int:
+        """Blank what recall copied before the providers had erased it; how many requests were swept.
+
+        `quiet_ms` is how long after the last receipt a recall that was under way may still come in.
+        """
+        ...
+
+    async def scrub_forgotten(self) -> int:
+        """Leave no byte of what was forgotten in the store's files; for how many requests. Then it is on record.
+
+        Raises `StoreUnavailable` while that cannot be done; it may be repeated at any time.
+        """
         ...
 
     # --- upkeep

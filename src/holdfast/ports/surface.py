@@ -15,7 +15,6 @@ from holdfast.core.delivery import OPEN
 from holdfast.core.errors import HoldfastError
 from holdfast.core.inbound import Accepted, AcceptOutcome, Duplicate, refusal
 from holdfast.core.journal import AssistantSaid, Observed, ToolCall, ToolReturned, ToolStarted, UserSaid
-from holdfast.core.recall import Found
 from holdfast.core.session import Session
 from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace
 from holdfast.ports.service import Health, Prompt
@@ -75,39 +74,6 @@ class Delivery(Out, frozen=True, kw_only=True):
     due_at: int | None  # when it is tried next, while it is on its way
     receipt: str | None
     reason: str | None
-
-
-class Deliveries(Out, frozen=True, kw_only=True):
-    """Newest first; `next` is what to ask for as `after` to read on."""
-
-    deliveries: list[Delivery]
-    next: int | None
-
-
-class Replayed(Out, frozen=True, kw_only=True):
-    """A parked delivery is on its lane again."""
-
-    delivery: str
-    state: str
-
-
-class Memory(Out, frozen=True, kw_only=True):
-    """One remembered thing, with where it is from."""
-
-    provider: str
-    text: str
-    session: str | None
-    turn: int | None
-    speaker: str
-    at: int | None
-    ref: str
-
-
-class Memories(Out, frozen=True, kw_only=True):
-    """Best first. `skipped` says which providers had to be left out."""
-
-    memories: list[Memory]
-    skipped: list[str]
 
 
 class MessageStatus(Out, frozen=True, kw_only=True):
@@ -305,31 +271,6 @@ def delivery_view(one: DeliveryView) -> Delivery:
         due_at=one.due_at if one.state in ON_ITS_WAY else None,
         receipt=one.receipt,
         reason=one.reason,
-    )
-
-
-def deliveries_view(found: Sequence[DeliveryView], limit: int) -> Deliveries:
-    return Deliveries(
-        deliveries=[delivery_view(one) for one in found],
-        next=found[-1].n if len(found) == limit else None,
-    )
-
-
-def memories_view(found: Found) -> Memories:
-    return Memories(
-        memories=[
-            Memory(
-                provider=one.provider,
-                text=one.text,
-                session=one.session,
-                turn=one.turn,
-                speaker=one.speaker,
-                at=one.at,
-                ref=one.ref,
-            )
-            for one in found.memories
-        ],
-        skipped=list(found.skipped),
     )
 
 

@@ -31,6 +31,13 @@ class Database(Protocol):
         """
         ...
 
+    async def scrub(self) -> str:
+        """Leave no byte of what was blanked in the files that this engine looks after; a receipt in one sentence.
+
+        Raises `StoreUnavailable` when it is not the time; then it is repeated later.
+        """
+        ...
+
     def wal_bytes(self) -> int:
         """Size of the write-ahead log beside the database; 0 where the engine shows none."""
         ...

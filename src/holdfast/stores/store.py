@@ -10,7 +10,8 @@ from typing import Self
 from holdfast.core.audit import SessionFacts
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
-from holdfast.core.ids import AgentName, DeliveryId, Instant, MessageId, NodeId, OperationId, SessionId
+from holdfast.core.forget import ForgetRequest, Forgetting
+from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, NodeId, OperationId, SessionId
 from holdfast.core.inbound import AcceptOutcome, Arrival, Limits
 from holdfast.core.lane import LaneClaim, LaneKey, Settlement
 from holdfast.core.mailbox import Claim, Mail
@@ -25,6 +26,7 @@ from holdfast.stores.verbs import (
     commands,
     contexts,
     cursors,
+    forget,
     mail,
     memory,
     nodes,
@@ -38,6 +40,7 @@ from holdfast.stores.verbs import (
 from holdfast.stores.verbs import lanes as lanes_
 
 CONTEXTS_KEPT = 1_024
+SWEPT_MAX = 100  # requests in one transaction
 ENTRIES_KEPT_MAX = 2_000  # a longer tail is read again rather than held
 
 
@@ -189,6 +192,26 @@ class SqlStore:
 
     async def memory_subjects(self, agent: AgentName, *, after: str | None = None, limit: int = 1_000) -> Sequence[str]:
         return await self._db.read("memory_subjects", lambda: memory.memory_subjects(agent, after, limit))
+
+    # --- forgetting
+
+    async def forget(self, request: ForgetRequest) -> Forgetting:
+        found = await self._db.write("forget", lambda: forget.forget(request))
+        self._contexts.clear()
+        return found
+
+    async def sweep_forgotten(self, *, quiet_ms: int) -> int:
+        return await self._db.write("sweep_forgotten", lambda: forget.sweep_forgotten(quiet_ms, SWEPT_MAX))
+
+    async def scrub_forgotten(self) -> int:
+        waiting = await self._db.read("scrub_forgotten", forget.unscrubbed)
+        if waiting:
+            receipt = await self._db.scrub()
+            await self._db.write("scrub_forgotten", lambda: forget.mark_scrubbed(waiting, receipt))
+        return len(waiting)
+
+    async def forgetting(self, id: ForgetId) -> Forgetting:
+        return await self._db.read("forgetting", lambda: forget.forgetting(id))
 
     # --- upkeep
 

@@ -87,7 +87,11 @@ def providers_hold_what_counts(evidence: Evidence) -> Found:
                     yield f"{policy.provider} has turns of {session['id']}, a {session['purpose']}"
             elif session["state"] != "deleted" and server is not None:
                 yield from _wrong_turns(
-                    evidence, session, turns.get(session["id"], []), units.get((session["id"], policy.provider), []), server
+                    evidence,
+                    session,
+                    turns.get(session["id"], []),
+                    units.get((session["id"], policy.provider), []),
+                    server,
                 )
 
 
@@ -156,7 +160,9 @@ def _words(entry: Row, agent: str) -> tuple[str, str] | None:
 def marks_are_true(evidence: Evidence) -> Found:
     """I7: the mark stands before everything that is open, and at rest where the schedule stands."""
     for cursor in evidence.rows["cursor"]:
-        if cursor["settled_seq"] != cursor["scheduled_seq"]:
+        session = evidence.lineage.sessions.get(cursor["stream"])
+        is_deleted = session is not None and session["state"] == "deleted"
+        if cursor["settled_seq"] != cursor["scheduled_seq"] and not is_deleted:
             name = f"{cursor['provider']} of {cursor['stream']}"
             yield f"{name} is settled up to {cursor['settled_seq']} and scheduled up to {cursor['scheduled_seq']}"
 

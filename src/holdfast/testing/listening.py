@@ -9,7 +9,21 @@ SURPRISES = frozenset({"claim.failed", "loop.failed"})
 # A worker that slept through its lease may find its session deleted by the younger claim; a live one never does, or
 # its mailbox would stand still.
 EXPECTED_CODES = frozenset({"claim_lost", "node_lost", "session_not_found", "store_unavailable"})
-FIELDS_SHOWN = ("message", "mailbox", "fence", "session", "turn", "operation", "outcome", "attempt", "code", "why")
+FIELDS_SHOWN = (
+    "message",
+    "mailbox",
+    "fence",
+    "session",
+    "turn",
+    "operation",
+    "outcome",
+    "attempt",
+    "provider",
+    "delivery",
+    "state",
+    "code",
+    "why",
+)
 
 
 class Surprises(logging.Handler):

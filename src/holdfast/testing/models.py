@@ -14,10 +14,10 @@ from holdfast import log
 from holdfast.core.context import ModelMessage
 from holdfast.core.errors import ModelFailed
 from holdfast.core.journal import ToolCall, estimate_tokens
+from holdfast.core.lane import LaneKey
 from holdfast.core.turn import Usage
 from holdfast.ports.model import Answer, ModelEvent, ModelRequest, Task, TextDelta, ToolSpec
 from holdfast.ports.tool import ToolContext, ToolOutcome
-from holdfast.core.lane import LaneKey
 from holdfast.testing.faults import ModelFailure, ModelFault
 from holdfast.testing.servers import Lookup, Server
 from holdfast.testing.workload import FILLER, marks_in

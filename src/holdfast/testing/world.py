@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import apsw
 
-from holdfast.app import assemble
+from holdfast.assembly import assemble
 from holdfast.core.errors import HoldfastError, StoreUnavailable
 from holdfast.core.ids import AgentName, NodeId
 from holdfast.core.ids import Provider as ProviderName

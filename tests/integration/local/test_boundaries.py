@@ -73,6 +73,15 @@ async def test_neighbours_stay_behind_the_boundary_too(guest, place, more, visib
     assert {memory.session for memory in found} <= sessions
 
 
+async def test_in_a_chat_that_two_share_each_carries_away_only_their_own(guest):
+    """Elsewhere, ben's words beside hers are his private words, though they stand in the same scene."""
+    hers, his = Place(session="s7", principal=ADA, chat=HOME), Place(session="s7", principal=BEN, chat=HOME)
+    await guest.keep(guest.said("who has the yellow kayak?", place=hers), guest.said("lychee", place=his, turn=2))
+    found = await guest.provider.recall(query(Place(session="q", principal=ADA, chat=ADAS_PHONE), "yellow kayak"))
+    assert any("kayak" in memory.text for memory in found)
+    assert not any("lychee" in memory.text for memory in found)
+
+
 async def test_writers_without_an_address_share_nothing_by_it(tmp_path):
     guest = Guest(open_local(tmp_path))
 

@@ -225,6 +225,16 @@ async def test_an_erased_person_leaves_no_name_either(guest, folder):
     assert files_with(folder, b"ada_lovelace", b"marzipan") == []
 
 
+async def test_an_erased_person_is_gone_from_the_turns_of_others(guest):
+    ben = guest.at("ses_group", Principal("ben"), "check:group:club")
+    unit = guest.said("medlar", "quince", place=ben)
+    line = replace(unit.turns[1].lines[0], speaker="ada")
+    unit = replace(unit, turns=(unit.turns[0], replace(unit.turns[1], lines=(line,))))
+    await guest.keep(unit, guest.forgotten(principal=Principal("ada")))
+    assert await guest.times("quince", ben, group=True) == 0
+    assert await guest.times("medlar", ben, group=True) == 1
+
+
 async def test_what_was_erased_does_not_come_back_with_a_late_copy(guest):
     gone, sparing = guest.said("marzipan"), guest.said("quince", place=guest.at("ses_2"))
     await guest.keep(gone, sparing, guest.forgotten(gone, session="ses_ada"))

@@ -18,7 +18,7 @@ from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import DeliveryId, MessageId, SessionId
 from holdfast.core.inbound import Accepted
 from holdfast.core.key import check_part
-from holdfast.ports import surface
+from holdfast.ports import memory_surface, surface
 from holdfast.ports.service import Service
 
 ENTRIES_DEFAULT, ENTRIES_MAX = 200, 1_000
@@ -142,14 +142,14 @@ async def get_deliveries(request: Request, settings: Settings) -> Response:
         after=query.number("after", 0),
         limit=limit,
     )
-    return answer(surface.deliveries_view(found, limit))
+    return answer(memory_surface.deliveries_view(found, limit))
 
 
 async def post_replay(request: Request, settings: Settings) -> Response:
     Query(request, ())
     delivery = DeliveryId(check_part("delivery", request.path_params["delivery"]))
     state = await settings.service.replay(delivery)
-    return answer(surface.Replayed(delivery=delivery, state=state), 202)
+    return answer(memory_surface.Replayed(delivery=delivery, state=state), 202)
 
 
 async def get_recall(request: Request, settings: Settings) -> Response:
@@ -163,7 +163,7 @@ async def get_recall(request: Request, settings: Settings) -> Response:
         chat=query.text("chat") or "",
         sender=query.text("sender") or "user",
     )
-    return answer(surface.memories_view(found))
+    return answer(memory_surface.memories_view(found))
 
 
 def _session(request: Request) -> SessionId:
@@ -282,7 +282,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=get_deliveries,
         summary="What is on its way to the memory providers, and what became of the rest, newest first",
         query=DELIVERIES_QUERY,
-        answers={200: surface.Deliveries},
+        answers={200: memory_surface.Deliveries},
         errors=(400,),
     ),
     Endpoint(
@@ -290,7 +290,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/deliveries/{delivery}/replay",
         handler=post_replay,
         summary="Put a parked delivery back on its lane, late",
-        answers={202: surface.Replayed},
+        answers={202: memory_surface.Replayed},
         errors=(400, 404, 503),
     ),
     Endpoint(
@@ -299,7 +299,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=get_recall,
         summary="What the agent's memory has on a question",
         query=RECALL_QUERY,
-        answers={200: surface.Memories},
+        answers={200: memory_surface.Memories},
         errors=(400, 404),
     ),
 )

@@ -176,7 +176,7 @@ class LocalProvider:
         file.forget_set_aside(self._folder)
         with self._asking:  # a question's snapshot would keep the log
             db = self._open_writer()
-            db.execute("insert into words (words) values ('optimize')")
+            db.execute("insert into words (words) values ('optimize')")  # FTS5 keeps words as marks between its pages
             busy, *_ = file.rows(db, "pragma wal_checkpoint(truncate)")[0]
             if busy:
                 raise apsw.BusyError("another process reads the index; what was erased is still in its log")

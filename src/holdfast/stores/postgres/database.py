@@ -36,6 +36,7 @@ CONNECT_TIMEOUT_S = 10.0
 ACQUIRE_TIMEOUT_S = 10.0
 COMMAND_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 5.0
+SCRUB_RECEIPT = "the rows are blanked; VACUUM, the archived log and backups of PostgreSQL are the operator's to see to"
 MIGRATION_TIMEOUT_S = 600.0
 STATEMENTS_PREPARED_MAX = 512  # per connection
 
@@ -119,6 +120,10 @@ class PostgresDatabase:
         """Tell other nodes to look; many calls become few. It lingers a moment: await it in a task."""
         with translated("hint"):
             await self._hints.send()
+
+    async def scrub(self) -> str:
+        """Nothing to do: the server's files are not ours to rewrite."""
+        return SCRUB_RECEIPT
 
     def wal_bytes(self) -> int:
         """0: PostgreSQL looks after its log itself."""

@@ -16,11 +16,12 @@ create table forget (
 create index forget_unscrubbed on forget (requested_at) where scrubbed_at is null;
 create index forget_unswept on forget (requested_at) where swept_at is null;
 
--- The erasures of a request, and the units that each of them names: frozen, so that what is said later is spared.
+-- The erasures of a request by their number on the lane, and the units that each of them names: frozen, so that what
+-- is said later is spared.
 create table forget_part (
   forget text not null,
-  erasure text not null,
-  primary key (forget, erasure)
+  n int8 not null,
+  primary key (forget, n)
 ) /*strict*/ /*clustered*/;
 create table erased_unit (
   erasure text not null,

@@ -36,6 +36,7 @@ class Checkpointer:
         self._clear = threading.Event()  # unset while the writer should stand back
         self._clear.set()
         self._truncate_not_before = 0  # counts down checkpoints
+        self.moving = threading.Lock()  # held while the log is moved; SQLite lets nobody wait for that
         self._untouched = False
         self.fault: HoldfastError | None = None
         self._hand = Hand("holdfast-checkpointer", self._work)
@@ -61,7 +62,8 @@ class Checkpointer:
         while self._dirty.wait() and not self._stopping.wait(CHECKPOINT_AFTER_S):
             self._dirty.clear()
             try:
-                self._checkpoint()
+                with self.moving:
+                    self._checkpoint()
                 self.fault = None
             except apsw.Error as error:
                 self.fault = translate(error, "checkpoint")

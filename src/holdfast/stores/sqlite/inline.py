@@ -22,6 +22,7 @@ from holdfast.stores.sqlite.crew import Pending, refuse, settle
 from holdfast.stores.sqlite.faults import translate
 from holdfast.stores.sqlite.migrate import Migrations
 from holdfast.stores.sqlite.opening import open_ready
+from holdfast.stores.sqlite.scrub import scrub
 from holdfast.stores.sqlite.writer import BATCH_MAX, data_version
 
 
@@ -66,6 +67,17 @@ class InlineDatabase:
         version, before = await self.write("changed", data_version), self._data_version
         self._data_version = version
         return version != before
+
+    async def scrub(self) -> str:
+        if self._closed:
+            raise StoreUnavailable("scrub: the store is closed")
+        self._flush()
+        if self.broken:
+            raise type(self.broken)(str(self.broken))
+        try:
+            return scrub(self._db)
+        except apsw.Error as error:
+            raise translate(error, "scrub") from error
 
     def wal_bytes(self) -> int:
         return self._anchor.wal_bytes()

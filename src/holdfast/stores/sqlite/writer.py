@@ -16,7 +16,7 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.core.errors import StoreBroken
+from holdfast.core.errors import InvariantBroken, StoreBroken, StoreUnavailable
 from holdfast.ports.clock import Clock
 from holdfast.stores.script import R, Script, rows
 from holdfast.stores.sqlite.anchor import Anchor
@@ -24,8 +24,10 @@ from holdfast.stores.sqlite.batch import Call, Outcome, roll_back, run_batch, ru
 from holdfast.stores.sqlite.checkpointer import Checkpointer
 from holdfast.stores.sqlite.connection import close_untouched, open_connection
 from holdfast.stores.sqlite.crew import Crew, Desk, refuse
+from holdfast.stores.sqlite.faults import translate
 from holdfast.stores.sqlite.migrate import Migrations
 from holdfast.stores.sqlite.opening import open_ready
+from holdfast.stores.sqlite.scrub import scrub
 
 BATCH_MAX = 512  # calls in one commit
 READERS = 2
@@ -80,6 +82,10 @@ class ThreadedDatabase:
         value: R = await self._readers.submit(verb, script)
         return value
 
+    async def scrub(self) -> str:
+        receipt: str = await self._writers.submit("scrub", scrubbing)
+        return receipt
+
     async def changed(self) -> bool:
         # Asked on the writer's own connection, whose commits do not count.
         version, before = await self.write("changed", data_version), self._data_version
@@ -120,6 +126,14 @@ class WriterDesk(Desk):
         db.set_busy_handler(self._poll)
 
     def serve(self, calls: Sequence[Call]) -> list[Outcome]:
+        writes = [call for call in calls if call.script is not scrubbing]
+        outcomes = self._commit(writes) if writes else []
+        if len(writes) == len(calls):
+            return outcomes
+        scrubbed, written = self._scrub(), iter(outcomes)
+        return [scrubbed if call.script is scrubbing else next(written) for call in calls]
+
+    def _commit(self, calls: Sequence[Call]) -> list[Outcome]:
         if self.broken:
             return refuse(calls, self.broken)
         self._contended = False
@@ -135,6 +149,18 @@ class WriterDesk(Desk):
             self._break(first)
         self._checkpointer.committed()
         return outcomes
+
+    def _scrub(self) -> Outcome:
+        """After the writes that came with it. Everybody else waits: no transaction may be open meanwhile."""
+        if self.broken:
+            return refuse([Call("scrub", scrubbing)], self.broken)[0]
+        try:
+            with self._checkpointer.moving:
+                return Outcome(scrub(self._db))
+        except StoreUnavailable as error:
+            return Outcome(error=error)
+        except apsw.Error as error:
+            return Outcome(error=translate(error, "scrub"))
 
     def rest(self) -> None:
         self._checkpointer.stand_back()
@@ -171,6 +197,12 @@ class ReaderDesk(Desk):
 
     def leave(self) -> None:
         self._db.close(True)
+
+
+def scrubbing() -> Script[str]:
+    """Stands for a scrub in the queue of the writer. It is no script: nothing of it runs inside a transaction."""
+    yield from ()
+    raise InvariantBroken("a scrub was run as a script")
 
 
 def data_version() -> Script[int]:

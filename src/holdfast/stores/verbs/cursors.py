@@ -48,6 +48,16 @@ SHORTEN = """
 update delivery
    set through_turn = :through, through_seq = (select last_seq from turn where session = :stream and n = :through)
  where n = :n"""
+# From the mark on, so that the cost does not grow with history. A retraction stands on the lane only, not on the
+# cursor; what was parked and is replayed has been passed already.
+MARK = """
+update cursor
+   set settled_seq = coalesce(
+       (select min(from_seq) - 1 from delivery
+         where delivery.stream = cursor.stream and delivery.provider = cursor.provider
+           and delivery.from_seq > cursor.settled_seq and delivery.op in ('retain', 'remember')
+           and delivery.state in ('scheduled', 'sending', 'uncertain')), scheduled_seq)
+ where provider = :provider and stream = :stream"""
 BY_ID = """
 select n, attempt from delivery
  where stream = :stream and provider = :provider and from_seq = :from_seq and id = :id"""
@@ -288,6 +298,8 @@ def cancel(session: SessionId, turns: Sequence[int]) -> Script[None]:
         taken = [turn for turn in turns if row[6] <= turn <= row[7]]
         if taken:
             yield from _take_back(session, row, min(taken), max(taken))
+    for provider in sorted({row[2] for row in found}):
+        yield from run(MARK, provider=provider, stream=session)
 
 
 def _take_back(session: SessionId, row: Row, first: int, last: int) -> Script[None]:

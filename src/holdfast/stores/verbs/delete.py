@@ -20,8 +20,10 @@ with recursive branch (id) as (
   select session.id from session join branch on session.parent_id = branch.id where session.fork_seq > 0)"""
 BLANK_BRANCHES = f"{BRANCHES} update summary set body = :blank where session in (select id from branch)"
 VOID_BRANCHES = f"{BRANCHES} update session set undo_count = undo_count + 1 where id in (select id from branch)"
+BLANK_TITLES = "update turn set title = null where session = :session and title is not null"
 CANCEL = """
-update delivery set state = 'dropped', reason = 'deleted' where stream = :session and state = 'scheduled'"""
+update delivery set state = 'dropped', reason = 'deleted', settled_at = :now
+ where stream = :session and state = 'scheduled'"""
 DELETED = """
 update session
    set state = 'deleted', closed_at = :now, reason = 'deleted', title = null, title_key = null
@@ -31,5 +33,5 @@ update session
 def blank_session(session: SessionId) -> Script[None]:
     for blanking in (BLANK_ENTRIES, BLANK_INBOUND, BLANK_REPLIES, BLANK_SUMMARIES, BLANK_BRANCHES):
         yield from run(blanking, session=session, blank=b"")
-    for ending in (VOID_BRANCHES, CANCEL, DELETED):
+    for ending in (VOID_BRANCHES, BLANK_TITLES, CANCEL, DELETED):
         yield from run(ending, session=session)

@@ -26,7 +26,7 @@ update lane set owner = :node, claim = :name, fence = fence + 1
  where agent = :agent and provider = :provider and place = :place"""
 HEAD = """
 select n, state, payload_hash, renderer, due_at <= cast(:now as int8),
-       cast(:now as int8) - coalesce(sent_at, at), cast(:now as int8) - coalesce(failing_at, cast(:now as int8)),
+       cast(:now as int8) - coalesce(uncertain_at, cast(:now as int8)), cast(:now as int8) - coalesce(failing_at, cast(:now as int8)),
        cast(:now as int8) - coalesce(uncertain_at, cast(:now as int8)), suspect, late,
        id, stream, from_seq, through_seq, from_turn, through_turn, op, principal, attempt, sent_at
   from delivery

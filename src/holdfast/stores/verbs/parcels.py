@@ -24,10 +24,7 @@ UNIT = """
 select through_seq from delivery
  where stream = :stream and provider = :provider and from_seq = :from_seq and op = 'retain'"""
 PARENT = "select parent_id from session where id = :session"
-SENT = """
-select id, place from delivery
- where agent = :agent and provider = :provider and op in ('retain', 'remember') and attempt > 0
-   and (stream = :session or (:session = '' and principal = :principal)) order by n"""
+ERASED_UNITS = "select unit from erased_unit where erasure = :erasure order by unit"
 ERASE_SESSION, ERASE_PERSON = "erase:session:", "erase:person:"  # how the stream of an erasure begins
 
 
@@ -117,16 +114,15 @@ def _line(agent: AgentName, entry: Entry) -> Line | None:
 
 
 def _erasure(key: LaneKey, place: str, item: Item) -> Script[Erasure]:
+    """The units are those that were named when it was asked for: what has been said since is spared."""
     session, principal = erased(item.stream)
-    sent = yield from rows(
-        SENT, agent=key.agent, provider=key.provider, session=session or "", principal=principal or ""
-    )
+    units = yield from rows(ERASED_UNITS, erasure=item.id)
     return Erasure(
         agent=key.agent,
         session=session,
         principal=principal,
         places=(place,),
-        deliveries=tuple(DeliveryId(id_) for id_, where in sent if where == place),
+        deliveries=tuple(DeliveryId(unit) for (unit,) in units),
     )
 
 

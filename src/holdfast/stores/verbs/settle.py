@@ -7,6 +7,7 @@ from holdfast.core.errors import DeliveryNotFound, InvalidInput, LaneLost
 from holdfast.core.ids import AgentName, DeliveryId, Provider
 from holdfast.core.lane import LaneClaim, LaneKey, Settlement
 from holdfast.stores.script import Script, many, one, plain, rows, run
+from holdfast.stores.verbs.cursors import MARK
 from holdfast.stores.verbs.lanes import free_lane
 
 STREAMS = """
@@ -27,16 +28,6 @@ update delivery
        settled_at = case when :settled = 1 then cast(:now as int8) end,
        payload_hash = case when :again = 1 then null else payload_hash end
  where n = :n and state in ('sending', 'uncertain')"""
-# From the mark on, so that the cost does not grow with history. A retraction stands on the lane only, not on the
-# cursor; what was parked and is replayed has been passed already.
-MARK = """
-update cursor
-   set settled_seq = coalesce(
-       (select min(from_seq) - 1 from delivery
-         where delivery.stream = cursor.stream and delivery.provider = cursor.provider
-           and delivery.from_seq > cursor.settled_seq and delivery.op in ('retain', 'remember')
-           and delivery.state in ('scheduled', 'sending', 'uncertain')), scheduled_seq)
- where provider = :provider and stream = :stream"""
 # The unit of a retraction that took back everything it had.
 TAKEN_BACK = """
 update delivery set state = 'retracted'

@@ -1,0 +1,168 @@
+"""Assembly: the parts of one process around a store. The simulator assembles the same parts with its own ports."""
+
+import platform
+from dataclasses import dataclass
+from functools import partial
+
+from holdfast.core.lane import CourierPolicy
+from holdfast.loops.agents import Agents
+from holdfast.loops.attendant import Attendant
+from holdfast.loops.bell import Bell
+from holdfast.loops.compressor import Compressor
+from holdfast.loops.courier import Courier
+from holdfast.loops.edits import EditReader
+from holdfast.loops.gateway import Gateway
+from holdfast.loops.keeper import Briefing, Keeper
+from holdfast.loops.member import LEASE_MS, Lookout, Member, Reaper
+from holdfast.loops.providers import Providers
+from holdfast.loops.recaller import Recaller
+from holdfast.loops.supervisor import Supervisor
+from holdfast.loops.turn_runner import TurnRunner
+from holdfast.loops.worker import TURNS_MAX, Worker
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.notifier import Topic
+from holdfast.ports.tasks import Tasks
+from holdfast.runtime import Runtime
+from holdfast.stores.store import SqlStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the loops of a process share."""
+
+    store: SqlStore
+    agents: Agents
+    clock: Clock
+    entropy: Entropy
+    tasks: Tasks
+    bell: Bell
+    member: Member
+    compressor: Compressor
+    providers: Providers
+    keeper: Keeper
+    briefing: Briefing
+    recaller: Recaller
+
+
+def assemble(
+    store: SqlStore,
+    agents: Agents,
+    *,
+    clock: Clock,
+    entropy: Entropy,
+    tasks: Tasks,
+    serve: bool = True,
+    sole: bool = True,
+    lease_ms: int = LEASE_MS,
+    turns_max: int = TURNS_MAX,
+    providers: Providers | None = None,
+    keeper: Keeper | None = None,
+    courier_policy: CourierPolicy | None = None,
+) -> Runtime:
+    bell = Bell()
+    providers = providers or Providers()
+    keeper = keeper or Keeper(store, store, providers)
+    keeper.changed = partial(bell.wake, Topic.DELIVERY)
+    member = Member(store, clock, entropy, host=platform.node())
+    parts = Parts(
+        store=store,
+        agents=agents,
+        clock=clock,
+        entropy=entropy,
+        tasks=tasks,
+        bell=bell,
+        member=member,
+        compressor=Compressor(
+            store=store, agents=agents, member=member, notifier=bell, clock=clock, entropy=entropy, tasks=tasks
+        ),
+        providers=providers,
+        keeper=keeper,
+        briefing=Briefing(keeper),
+        recaller=Recaller(providers, tasks),
+    )
+    supervisor = None
+    if serve:
+        supervisor = _supervisor(
+            parts, sole=sole, lease_ms=lease_ms, turns_max=turns_max, courier_policy=courier_policy
+        )
+    return _runtime(parts, supervisor)
+
+
+def _runtime(parts: Parts, supervisor: Supervisor | None) -> Runtime:
+    return Runtime(
+        store=parts.store,
+        reader=parts.store,
+        agents=parts.agents,
+        member=parts.member,
+        gateway=Gateway(parts.store, parts.agents, parts.bell, parts.clock, parts.entropy),
+        compressor=parts.compressor,
+        supervisor=supervisor,
+        providers=parts.providers,
+        recaller=parts.recaller,
+        keeper=parts.keeper,
+        briefing=parts.briefing,
+        notifier=parts.bell,
+        clock=parts.clock,
+        entropy=parts.entropy,
+        tasks=parts.tasks,
+    )
+
+
+def _supervisor(
+    parts: Parts, *, sole: bool, lease_ms: int, turns_max: int, courier_policy: CourierPolicy | None
+) -> Supervisor:
+    courier = Courier(
+        store=parts.store,
+        providers=parts.providers,
+        member=parts.member,
+        notifier=parts.bell,
+        clock=parts.clock,
+        entropy=parts.entropy,
+        tasks=parts.tasks,
+        policy=courier_policy,
+    )
+    others = (
+        parts.compressor,
+        courier,
+        EditReader(parts.store, parts.providers, parts.tasks, parts.entropy),
+        Reaper(parts.store, parts.member, parts.bell, parts.tasks, parts.entropy, lease_ms=lease_ms),
+        Lookout(parts.store, parts.bell, parts.tasks, parts.entropy),
+    )
+    return Supervisor(
+        parts.member, _worker(parts, turns_max), others, parts.bell, parts.tasks, sole=sole, courier=courier
+    )
+
+
+def _worker(parts: Parts, turns_max: int) -> Worker:
+    runner = TurnRunner(
+        store=parts.store,
+        agents=parts.agents,
+        compressor=parts.compressor,
+        recaller=parts.recaller,
+        briefing=parts.briefing,
+        notifier=parts.bell,
+        clock=parts.clock,
+        entropy=parts.entropy,
+        tasks=parts.tasks,
+    )
+    attendant = Attendant(
+        store=parts.store,
+        agents=parts.agents,
+        runner=runner,
+        compressor=parts.compressor,
+        notifier=parts.bell,
+        clock=parts.clock,
+        entropy=parts.entropy,
+    )
+    return Worker(
+        store=parts.store,
+        reader=parts.store,
+        attendant=attendant,
+        member=parts.member,
+        notifier=parts.bell,
+        clock=parts.clock,
+        entropy=parts.entropy,
+        tasks=parts.tasks,
+        turns_max=turns_max,
+    )

@@ -1,0 +1,213 @@
+"""Forgetting: one transaction that blanks, cancels and schedules the erasures, and the receipts that follow (D25).
+
+The request and every receipt are rows, so whoever goes on after a crash knows what is left: bytes to be scrubbed, lanes
+to be carried, copies that recall made while a provider still had the words.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from holdfast.core.delivery import DeliveryState
+from holdfast.core.errors import ForgetNotFound, IdempotencyConflict, SessionNotFound
+from holdfast.core.forget import ErasurePart, ForgetRequest, Forgetting, Kind
+from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, Principal, Provider, SessionId
+from holdfast.core.memory import stream_of
+from holdfast.stores.script import Row, Script, many, one, plain, rows, run
+from holdfast.stores.verbs.delete import blank_session
+from holdfast.stores.verbs.erase import Unit, erase_units, units_of
+from holdfast.stores.verbs.halt import halt_turn, leave_mailbox
+from holdfast.stores.verbs.parcels import ERASE_PERSON, ERASE_SESSION
+from holdfast.stores.verbs.person import Blanked, blank_person
+
+FIELDS = "id, agent, kind, subject, requested_at, blanked, scrubbed_at, scrub_receipt, swept_at"
+BY_ID = f"select {FIELDS} from forget where id = :id"
+NEW = """
+insert into forget (id, agent, kind, subject, requested_at, blanked)
+values (:id, :agent, :kind, :subject, :now, '{}') on conflict (id) do nothing returning id"""
+# Where nothing was ever sent there is nothing that recall could bring back.
+BLANKED = """
+update forget
+   set blanked = :blanked,
+       swept_at = case when exists (select 1 from forget_part where forget_part.forget = :id) then null
+                       else requested_at end
+ where id = :id"""
+PARTS = """
+select delivery.id, delivery.agent, delivery.provider, delivery.place, delivery.state, delivery.attempt,
+       delivery.due_at, delivery.receipt, delivery.reason
+  from forget_part join delivery on delivery.n = forget_part.n
+ where forget_part.forget = :id order by delivery.n"""
+AGENTS = """
+select agent from session union select agent from mailbox union select agent from memory order by agent"""
+SESSION_AGENT = "select agent from session where id = :session"
+LOCK_LIVE = "select id from mailbox where session_id = :session order by id /*lock*/"
+LOCK_SESSION = "select id from session where id = :session /*lock*/"
+WORDS = "select count(*) from entry where session = :session and kind <> 'undo' and length(body) > 0"
+ECHOES = """
+update entry set body = :blank, tokens = 0
+ where kind in ('observed', 'recall') and kind = 'recall' and length(body) > 0 and at >= :since
+   and session in (select id from session where agent = :agent) returning seq"""
+UNSCRUBBED = "select id from forget where scrubbed_at is null order by requested_at"
+SCRUBBED = "update forget set scrubbed_at = :now, scrub_receipt = :receipt where id = :id and scrubbed_at is null"
+SETTLED = """
+select id, agent, requested_at from forget
+ where swept_at is null and not exists (
+   select 1 from forget_part join delivery on delivery.n = forget_part.n
+    where forget_part.forget = forget.id
+      and (delivery.state <> 'delivered'
+           or delivery.settled_at > cast(:now as int8) - cast(:quiet_ms as int8)))
+ order by requested_at limit :limit /*skip locked*/"""
+SWEPT = """
+update forget set swept_at = :now, scrubbed_at = case when :found > 0 then null else scrubbed_at end where id = :id"""
+
+
+def forget(request: ForgetRequest) -> Script[Forgetting]:
+    """Raises `SessionNotFound`, and `IdempotencyConflict` for an id that named something else before."""
+    agent = (yield from _agent(request)) if request.session is not None else request.agent or ""
+    made = yield from one(NEW, id=request.id, agent=agent, kind=request.kind.value, subject=request.subject)
+    if made is None:
+        return (yield from _repeated(request))
+    counts: Counter[str] = Counter()
+    if request.session is not None:
+        counts += yield from _forget_session(request.id, AgentName(agent), request.session)
+    if request.person is not None:
+        for name in [AgentName(agent)] if agent else (yield from _agents()):
+            counts += yield from _forget_person(request.id, name, request.person)
+    yield from run(BLANKED, id=request.id, blanked=msgspec.json.encode(dict(counts)).decode())
+    return (yield from forgetting(request.id))
+
+
+def _agent(request: ForgetRequest) -> Script[str]:
+    row = yield from one(SESSION_AGENT, session=request.session)
+    if row is None or request.agent not in (None, row[0]):
+        raise SessionNotFound(f"there is no session {request.session}", session=request.session)
+    return str(row[0])
+
+
+def _agents() -> Script[list[AgentName]]:
+    return [AgentName(agent) for (agent,) in (yield from rows(AGENTS))]
+
+
+def _repeated(request: ForgetRequest) -> Script[Forgetting]:
+    known = yield from forgetting(request.id)
+    same = (known.kind, known.subject) == (request.kind, request.subject)
+    if not same or (request.agent or (known.agent if request.session else None)) != known.agent:
+        raise IdempotencyConflict(
+            f"{request.id} was used before to forget another {known.kind.value}", forget=request.id
+        )
+    return known
+
+
+def _forget_session(id_: ForgetId, agent: AgentName, session: SessionId) -> Script[Counter[str]]:
+    yield from rows(LOCK_LIVE, session=session)
+    yield from rows(LOCK_SESSION, session=session)
+    yield from halt_turn(session)
+    yield from leave_mailbox(session)
+    (words,) = (yield from one(WORDS, session=session)) or (0,)
+    units = yield from units_of(session)
+    dropped = yield from erase_units(id_, f"{ERASE_SESSION}{session}", "", units)
+    yield from blank_session(session)
+    echoes = yield from _blank_echoes(agent)
+    return Counter({"sessions": 1, "entries": words, "recalls": echoes, "cancelled": dropped})
+
+
+def _forget_person(id_: ForgetId, agent: AgentName, person: Principal) -> Script[Counter[str]]:
+    blanked = yield from blank_person(agent, person)
+    blanked.counts["recalls"] += yield from _blank_echoes(agent)
+    units = yield from _units(agent, person, blanked)
+    shared = yield from _shared(blanked)
+    blanked.counts["cancelled"] += yield from erase_units(id_, f"{ERASE_PERSON}{person}", person, units, shared)
+    return blanked.counts
+
+
+def _units(agent: AgentName, person: Principal, blanked: Blanked) -> Script[list[Unit]]:
+    """What was scheduled of a person: their turns, and notes by and about them."""
+    own = stream_of(agent, person)
+    found: list[Unit] = []
+    for session, turns in sorted(blanked.turns.items()):
+        units = yield from units_of(session)
+        found += [unit for unit in units if unit.principal == person or unit.turns <= turns]
+    for stream in sorted({own, *blanked.notes}):
+        noted = blanked.notes.get(stream, set())
+        found += [unit for unit in (yield from units_of(stream)) if stream == own or unit.from_seq in noted]
+    return found
+
+
+def _shared(blanked: Blanked) -> Script[list[Unit]]:
+    found: list[Unit] = []
+    for session, turns in sorted(blanked.shared.items()):
+        heard = turns | blanked.turns[session]
+        units = (yield from units_of(session)) if turns else []
+        found += [unit for unit in units if unit.turns & heard and not unit.turns <= blanked.turns[session]]
+    return found
+
+
+def _blank_echoes(agent: AgentName, *, since: int = 0) -> Script[int]:
+    """Every copy that recall made for this agent: nobody can say whose words are in it."""
+    return len((yield from rows(ECHOES, agent=agent, since=since, blank=b"")))
+
+
+# --- what follows ------------------------------------------------------------------------------------
+
+
+def unscrubbed() -> Script[tuple[ForgetId, ...]]:
+    """Requests whose bytes may still be in the store's files."""
+    return tuple(ForgetId(id_) for (id_,) in (yield from rows(UNSCRUBBED)))
+
+
+def mark_scrubbed(requests: Sequence[ForgetId], receipt: str) -> Script[None]:
+    yield from many(SCRUBBED, [{"id": id_, "receipt": plain(receipt)} for id_ in requests])
+
+
+def sweep_forgotten(quiet_ms: int, limit: int) -> Script[int]:
+    """Blank what recall copied between a request and the last receipt of its providers; how many requests.
+
+    The files are scrubbed once more where anything was found.
+    """
+    found = yield from rows(SETTLED, quiet_ms=quiet_ms, limit=limit)
+    for id_, agent, since in found:
+        echoes = 0
+        for name in [AgentName(agent)] if agent else (yield from _agents()):
+            echoes += yield from _blank_echoes(name, since=since)
+        yield from run(SWEPT, id=id_, found=echoes)
+    return len(found)
+
+
+def forgetting(id_: ForgetId) -> Script[Forgetting]:
+    row = yield from one(BY_ID, id=id_)
+    if row is None:
+        raise ForgetNotFound(f"nothing was asked to be forgotten under {id_!r}", forget=id_)
+    return _forgetting(row, [_part(part) for part in (yield from rows(PARTS, id=id_))])
+
+
+def _forgetting(row: Row, parts: Sequence[ErasurePart]) -> Forgetting:
+    id_, agent, kind, subject, requested_at, blanked, scrubbed_at, receipt, swept_at = row
+    counts: Mapping[str, int] = msgspec.json.decode(blanked, type=dict[str, int])
+    return Forgetting(
+        id=ForgetId(id_),
+        agent=AgentName(agent) if agent else None,
+        kind=Kind(kind),
+        subject=subject,
+        requested_at=Instant(requested_at),
+        blanked=counts,
+        scrubbed_at=None if scrubbed_at is None else Instant(scrubbed_at),
+        scrub_receipt=receipt,
+        swept_at=None if swept_at is None else Instant(swept_at),
+        parts=tuple(parts),
+    )
+
+
+def _part(row: Row) -> ErasurePart:
+    id_, agent, provider, place, state, attempt, due_at, receipt, reason = row
+    return ErasurePart(
+        delivery=DeliveryId(id_),
+        agent=AgentName(agent),
+        provider=Provider(provider),
+        place=place,
+        state=DeliveryState(state),
+        attempt=attempt,
+        due_at=Instant(due_at),
+        receipt=receipt,
+        reason=reason,
+    )
