@@ -68,12 +68,12 @@ REPLY_STATES = {
     "failed": "it was refused, or blanked before it was sent",
 }
 DELIVERY_STATES = {
-    "scheduled": "due, and not yet tried",
+    "scheduled": "waiting for its next try",
     "sending": "a request is under way",
     "delivered": "the provider has it, and gave a receipt",
-    "uncertain": "a request was sent, and its outcome is unknown",
-    "parked": "refused by the provider; it waits for a person",
-    "dropped": "undone or deleted before it was sent",
+    "uncertain": "it may have landed: the provider is asked before anything is sent again",
+    "parked": "refused by the provider, or nobody can say; it waits for a person and can be replayed",
+    "dropped": "undone, deleted or empty before it was sent, or nothing that the provider takes",
     "retracted": "taken back at the provider after it was sent",
 }
 PHASES = {
@@ -85,6 +85,7 @@ PHASES = {
 }
 TURN_EVENTS = {
     TurnEvent.RESUMED: "a worker takes the turn up again, with attempt + 1",
+    TurnEvent.RECALLED: "memory was looked up for it, and what is shown of it was journaled",
     TurnEvent.JOINED: "a message that arrived meanwhile joins (`steer`)",
     TurnEvent.CALLED: "the model asked for tools",
     TurnEvent.STEPPED: "a tool started or returned, and others are still to come",
@@ -106,6 +107,39 @@ SETTINGS = {
     "limits.message_bytes": "the largest message that is taken, in bytes of UTF-8",
     "limits.mailbox_depth": "how many messages may wait in one chat",
     "limits.messages_per_minute": "how many messages one chat may send in a minute",
+    "recall.enabled": "whether memory is looked up before the model is asked",
+    "recall.budget_ms": "how long a turn waits for memory; who answers later is left out, and the turn says so",
+    "recall.limit": "how many memories a turn is shown",
+    "recall.chars_max": "how many characters of memory a turn is shown",
+    "recall.private_in_groups": "whether what was said in private may be recalled in group chats",
+    "memory": "the memory providers, one table each: [agents.NAME.memory.PROVIDER]; see below",
+}
+
+PROVIDER_SETTINGS = {
+    "local": "The embedded index: words, recency and session; no server. Fed from the journal, can be rebuilt.",
+    "files": "MEMORY.md, USER.md and SOUL.md in `agents/NAME/` of the data folder, to read and to edit by hand.",
+    "hindsight": "A Hindsight server, 0.8.6 or later. Needs `pip install 'holdfast[hindsight]'`.",
+    "honcho": "A Honcho server. Needs `pip install 'holdfast[honcho]'`.",
+    "url": "where the server listens; no redirects are followed",
+    "bank": "the bank's name, from {agent}, {platform}, {chat}, {user} and {session}",
+    "every_turns": "how many turns go out together; what is pending at any boundary goes out at once",
+    "max_wait_s": "pending turns go out after this long, however few they are",
+    "api_key_env": "the environment variable that holds the key",
+    "recall_budget": "how hard the server looks",
+    "recall_max_tokens": "how much the server may bring back",
+    "timeout_s": "how long one request may take",
+    "settle_s": "how long one delivery may take from sending to being kept",
+    "workspace": "the workspace's name",
+    "strategy": "how sessions are named where there is no stable chat",
+    "titles": "session titles that have a name of their own",
+    "peer_prefix": "put before every name",
+    "peers": "with `compat`: people who have a peer of their own",
+    "runtime_peer_prefix": "with `compat`: put before people's ids",
+    "compat": "names exactly as Hermes builds them, so that a history is kept",
+    "limit": "of what one question may bring back",
+    "per_user": "what is known about a person is kept apart, in `users/PERSON/USER.md`",
+    "memory_chars": "how much MEMORY.md may hold",
+    "user_chars": "how much USER.md may hold",
 }
 
 # --- pieces ------------------------------------------------------------------------------------------------------
@@ -214,7 +248,7 @@ def states() -> str:
         "## Replies",
         table(("state", "meaning"), [(f"`{state}`", what) for state, what in REPLY_STATES.items()]),
         "## Deliveries",
-        "To memory providers. This release schedules them; the providers come with a later one.",
+        "To memory providers. `holdfast deliveries` and `GET /v1/deliveries` list them.",
         table(("state", "meaning"), [(f"`{state}`", what) for state, what in DELIVERY_STATES.items()]),
         "## Sessions",
         table(("state", "meaning"), told(SessionState, SESSION_STATES)),
@@ -222,9 +256,10 @@ def states() -> str:
 
 
 def cli() -> str:
+    from typer.main import get_command  # noqa: PLC0415
     from typer.testing import CliRunner  # noqa: PLC0415
 
-    from holdfast.cli.commands import COMMANDS, app  # noqa: PLC0415
+    from holdfast.cli.commands import app  # noqa: PLC0415
 
     def help_of(*words: str) -> str:
         plain = {"COLUMNS": str(HELP_COLUMNS), "TERMINAL_WIDTH": str(HELP_COLUMNS), "NO_COLOR": "1", "TERM": "dumb"}
@@ -235,9 +270,16 @@ def cli() -> str:
         return "```text\n" + "\n".join(line.rstrip() for line in result.output.strip().splitlines()) + "\n```"
 
     parts = [help_of()]
-    for command in COMMANDS:
-        parts += [f"## holdfast {command.__name__}", help_of(command.__name__)]
+    for words in _commands(get_command(app)):
+        parts += [f"## holdfast {' '.join(words)}", help_of(*words)]
     return page("Command line", *parts)
+
+
+def _commands(command: Any, *words: str) -> Iterable[tuple[str, ...]]:  # noqa: ANN401
+    """Every command below one, with the words that name it."""
+    for name, one in getattr(command, "commands", {}).items():
+        yield (*words, name)
+        yield from _commands(one, *words, name)
 
 
 def http() -> str:
@@ -317,6 +359,11 @@ def settings() -> str:
         table(("setting", "meaning", "values", "default"), rows),
         "For example:",
         example,
+        "## Memory providers",
+        "Each is a table `[agents.NAME.memory.PROVIDER]`, and several may stand together. Without any, an agent on a "
+        "data folder has `local` and `files`; on PostgreSQL, none. Other packages may bring more, under the entry "
+        "point group `holdfast.providers`.",
+        *_provider_settings(),
         "## Environment",
         table(
             ("variable", "meaning"),
@@ -332,6 +379,34 @@ def settings() -> str:
     )
 
 
+def _provider_settings() -> list[str]:
+    from holdfast.providers.files.factory import FilesSettings  # noqa: PLC0415
+    from holdfast.providers.hindsight.settings import HindsightSettings  # noqa: PLC0415
+    from holdfast.providers.honcho.settings import HonchoSettings  # noqa: PLC0415
+    from holdfast.providers.local.settings import LocalSettings  # noqa: PLC0415
+
+    shapes: dict[str, type[msgspec.Struct]] = {
+        "local": LocalSettings,
+        "files": FilesSettings,
+        "hindsight": HindsightSettings,
+        "honcho": HonchoSettings,
+    }
+    parts = []
+    for name, shape in shapes.items():
+        rows = [
+            (f"`{one.name}`", PROVIDER_SETTINGS[one.name], _bounds(one.type), _default(one))
+            for one in msgspec.structs.fields(shape)
+        ]
+        parts += [f"### {name}", PROVIDER_SETTINGS[name], table(("setting", "meaning", "values", "default"), rows)]
+    return parts
+
+
+def _default(one: Any) -> str:  # noqa: ANN401
+    if one.default_factory is not msgspec.NODEFAULT:
+        return f"`{msgspec.json.encode(one.default_factory()).decode()}`"
+    return "needed" if one.required else f"`{msgspec.json.encode(one.default).decode()}`"
+
+
 def _settings(shape: type[msgspec.Struct], prefix: str = "") -> dict[str, tuple[Any, object]]:
     found: dict[str, tuple[Any, object]] = {}
     for one in msgspec.structs.fields(shape):
@@ -345,6 +420,8 @@ def _settings(shape: type[msgspec.Struct], prefix: str = "") -> dict[str, tuple[
 
 def _bounds(kind: object) -> str:
     schema = msgspec.json.schema(kind)
+    if "anyOf" in schema:
+        schema = next(one for one in schema["anyOf"] if one.get("type") != "null")
     if "$ref" in schema:
         schema = schema["$defs"][schema["$ref"].rsplit("/", 1)[-1]]
     if "enum" in schema:
@@ -356,7 +433,14 @@ def _bounds(kind: object) -> str:
         "exclusiveMaximum": "below {}",
     }
     limits = [text.format(schema[key]) for key, text in words.items() if key in schema]
-    name = {"string": "text", "integer": "whole number", "number": "number"}[schema["type"]]
+    names = {
+        "string": "text",
+        "integer": "whole number",
+        "number": "number",
+        "boolean": "true or false",
+        "object": "table",
+    }
+    name = names[schema["type"]]
     return ", ".join([name, *limits])
 
 

@@ -13,9 +13,10 @@ from holdfast import log
 from holdfast.core.compress import Operation
 from holdfast.core.context import Context, render
 from holdfast.core.errors import HoldfastError, NodeLost, OperationBusy
-from holdfast.core.ids import AgentName, DeliveryId, Instant, MessageId, Principal, SessionId, make_id
+from holdfast.core.forget import ForgetRequest, Forgetting
+from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, SessionId, make_id
 from holdfast.core.inbound import UNFINISHED, AcceptOutcome, accepted_message
-from holdfast.core.key import Address
+from holdfast.core.key import Address, check_part
 from holdfast.core.memory import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo
 from holdfast.core.naming import NamingInputs
 from holdfast.core.recall import Found, RecallKey, RecallQuery, choose
@@ -279,6 +280,38 @@ class Runtime:
         state = await self.store.replay_delivery(delivery)
         self._notifier.wake(Topic.DELIVERY)
         return state
+
+    async def forget(
+        self, *, session: str | None = None, person: str | None = None, agent: str | None = None, id: str | None = None
+    ) -> Forgetting:
+        """Forget a session, or a person: blanked when this returns, done when every receipt is there (D25).
+
+        Without an agent a person is forgotten by all of them. The same `id` again gets the present state.
+        """
+        request = ForgetRequest(
+            id=ForgetId(id if id is not None else self._new_id("forget")),
+            agent=AgentName(agent) if agent is not None else None,
+            session=SessionId(session) if session is not None else None,
+            person=Principal(person) if person is not None else None,
+        )
+        found = await self.store.forget(request)
+        self._recaller.close()  # what was asked ahead may hold the words
+        log.info("forget.requested", forget=found.id, kind=found.kind.value, parts=len(found.parts), **found.blanked)
+        for topic in (Topic.DELIVERY, Topic.FORGET, Topic.MAIL):
+            self._notifier.wake(topic)
+        return found if self._supervisor is not None else await self._scrub(found)
+
+    async def _scrub(self, found: Forgetting) -> Forgetting:
+        """Nobody else in this process does it. What does not succeed now is done by the process that serves."""
+        try:
+            await self.store.scrub_forgotten()
+        except HoldfastError as error:
+            log.warning("forget.pending", forget=found.id, code=error.code, why=str(error))
+        return await self.reader.forgetting(found.id)
+
+    async def forget_status(self, id: str) -> Forgetting:
+        """Where a request to forget stands. Raises `ForgetNotFound`."""
+        return await self.reader.forgetting(ForgetId(check_part("forget id", id)))
 
     async def memory(self, agent: str = "main", subject: str = "") -> Memory:
         return await self.reader.memory(self._named(agent), subject)

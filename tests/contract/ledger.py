@@ -85,7 +85,7 @@ CHECKS = {
         select mailbox.id, mailbox.session_id, session.state from mailbox
           left join session on session.id = mailbox.session_id
          where mailbox.session_id is not null
-           and (session.id is null or session.state <> 'open' or session.mailbox <> mailbox.id)""",
+           and (session.id is null or session.state not in ('open', 'expiring') or session.mailbox <> mailbox.id)""",
     "a cursor stands within what is committed": """
         select provider, stream, scheduled_seq from cursor join session on session.id = cursor.stream
          where settled_seq > scheduled_seq or scheduled_seq > committed_seq""",
@@ -104,6 +104,30 @@ CHECKS = {
     "only conversations have cursors": """
         select cursor.stream, session.purpose from cursor join session on session.id = cursor.stream
          where session.purpose <> 'conversation'""",
+    "a session expires if and only if the end of its epoch is under way": """
+        select session.id, session.epoch, finalisation.step from session
+          left join finalisation on finalisation.session = session.id and finalisation.epoch = session.epoch
+         where (session.state = 'expiring') <> (finalisation.ended_at is null and finalisation.id is not null)
+           and session.state <> 'closed'""",
+    "every epoch that ended has one end": """
+        select session.id, session.epoch, count(finalisation.id) from session
+          left join finalisation on finalisation.session = session.id
+         where session.state <> 'deleted'
+         group by session.id, session.epoch, session.state
+        having count(finalisation.id) <> session.epoch - case when session.state = 'open' then 1 else 0 end""",
+    "no entry is extracted from twice, and a deleted session not at all": """
+        select a.id, b.id from finalisation as a join finalisation as b on b.session = a.session and b.epoch > a.epoch
+         where a.step <> 'cancelled' and b.step <> 'cancelled' and b.from_seq <= a.through_seq
+        union all
+        select finalisation.id, session.state from finalisation join session on session.id = finalisation.session
+         where session.state = 'deleted' or finalisation.through_seq > session.committed_seq""",
+    "an end that is taken belongs to a node and is not over": """
+        select id, owner from finalisation
+         where owner is not null
+           and (ended_at is not null or not exists (select 1 from node where node.id = finalisation.owner))""",
+    "memory is written at most once by an end": """
+        select origin, count(*) from memory_batch where origin like 'finish:%' group by stream, origin
+        having count(*) > 1""",
     "a claim belongs to a node": """
         select id, owner from mailbox
          where owner is not null and not exists (select 1 from node where node.id = mailbox.owner)""",

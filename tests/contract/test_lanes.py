@@ -230,7 +230,7 @@ async def test_lanes_of_nodes_that_are_taken_for_dead_are_free_again(driver):
     await driver.store.reap_nodes(lease_ms=15_000)
     (claim,) = await take(driver, node=OTHER)
     assert claim.packages[0].ask
-    assert claim.packages[0].quiet_for_ms == 60_000
+    assert claim.packages[0].uncertain_for_ms == 0, "the quiet period begins when the attempt is known to be over"
 
 
 async def test_while_the_head_is_in_doubt_nothing_behind_it_is_handed_out(driver):

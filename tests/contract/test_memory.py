@@ -239,6 +239,14 @@ async def test_a_duplicate_is_not_mirrored_again(driver):
     assert await driver.rows(DELIVERIES) == before
 
 
+async def test_a_provider_that_is_added_later_is_told_of_what_happens_from_then_on(driver):
+    await applied(driver.store, "a", add("tea"))
+    await applied(driver.store, "b", add("tea"), policies=MIRRORED)
+    assert await driver.rows(DELIVERIES) == []
+    await applied(driver.store, "c", add("milk"), policies=MIRRORED)
+    assert {(provider, seq) for provider, _, seq, *_ in await driver.rows(DELIVERIES)} == {("honcho", 2), ("files", 2)}
+
+
 async def test_a_note_tells_what_holds_now_and_what_held_before(driver):
     await applied(driver.store, "a", add("tea"), swap("tea", "coffee"), remove("coffee"), subject="ada")
     notes = await driver.database.read("notes", lambda: memory_notes(stream_of(FERN, "ada"), 1, 9))

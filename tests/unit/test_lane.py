@@ -93,9 +93,9 @@ def test_what_landed_is_delivered():
 
 
 def test_what_is_absent_is_sent_again_only_after_the_quiet_period():
-    early = asked(Landing.ABSENT, quiet_for_ms=29_999)
+    early = asked(Landing.ABSENT, uncertain_for_ms=29_999)
     assert (early.state, early.delay_ms, early.again) == (DeliveryState.UNCERTAIN, 1, False)
-    late = asked(Landing.ABSENT, quiet_for_ms=30_000)
+    late = asked(Landing.ABSENT, uncertain_for_ms=30_000)
     assert (late.state, late.again) == (DeliveryState.SCHEDULED, True)
 
 

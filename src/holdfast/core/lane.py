@@ -42,9 +42,8 @@ class Package:
     n: int
     parcel: Parcel
     ask: bool  # an earlier attempt may have landed: ask before sending
-    quiet_for_ms: int = 0  # since the newest attempt is known to be over
     failing_for_ms: int = 0
-    uncertain_for_ms: int = 0
+    uncertain_for_ms: int = 0  # since the newest attempt was known to be over, with nobody knowing how
     suspect: int = 0  # how often the provider failed in a way that may be about these words
     late: bool = False
 
@@ -133,7 +132,7 @@ def after_asking(
     package: Package, landing: Landing, policy: CourierPolicy, *, quiet_ms: int, chance: float, known: Wellness
 ) -> Settlement:
     """After the provider was asked whether an earlier attempt landed."""
-    waited = package.quiet_for_ms
+    waited = package.uncertain_for_ms
     if landing is Landing.LANDED:
         return Settlement(n=package.n, state=DeliveryState.DELIVERED, receipt="found at the provider")
     if landing is Landing.ABSENT and waited >= quiet_ms:

@@ -1,11 +1,13 @@
 """What an operator may choose: how arrivals meet a running turn, how often to try, when to give up."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 from holdfast.core.compress import Thresholds
 from holdfast.core.delivery import DeliveryPolicy
+from holdfast.core.errors import ConfigInvalid
 from holdfast.core.inbound import Limits
 from holdfast.core.memory import NotesPolicy
 from holdfast.core.recall import RecallPolicy
@@ -43,6 +45,39 @@ class TurnPolicy:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
 
 
+MINUTE_MS = 60_000
+DAY_MS = 24 * 60 * MINUTE_MS
+_TIME_OF_DAY = re.compile(r"(?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryPolicy:
+    """When a session that nobody uses ends. Without either it never does. Raises `ConfigInvalid`."""
+
+    idle_minutes: int | None = None
+    daily_at: str | None = None  # HH:MM, in the time zone
+    time_zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        if self.idle_minutes is not None and self.idle_minutes < 1:
+            raise ConfigInvalid(f"idle_minutes = {self.idle_minutes}: it must be 1 or more", key="idle_minutes")
+        if self.daily_at is not None and not _TIME_OF_DAY.fullmatch(self.daily_at):
+            raise ConfigInvalid(
+                f"daily_at = {self.daily_at[:80]!r}: it must be a time of day from 00:00 to 23:59, as in 04:00",
+                key="daily_at",
+            )
+
+    @property
+    def idle_ms(self) -> int | None:
+        return None if self.idle_minutes is None else self.idle_minutes * MINUTE_MS
+
+    @property
+    def daily_ms(self) -> int | None:
+        """How long after local midnight the day's boundary is, on a day without a change of clocks."""
+        found = _TIME_OF_DAY.fullmatch(self.daily_at or "")
+        return (int(found["hour"]) * 60 + int(found["minute"])) * MINUTE_MS if found else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPolicy:
     """Everything that is configured for one agent and matters to the loops."""
@@ -55,3 +90,4 @@ class AgentPolicy:
     memory: Mapping[str, Mapping[str, object]] | None = None  # provider to its settings; None for the embedded ones
     notes: NotesPolicy = field(default_factory=NotesPolicy)
     deliveries: tuple[DeliveryPolicy, ...] = ()
+    expiry: ExpiryPolicy = field(default_factory=ExpiryPolicy)

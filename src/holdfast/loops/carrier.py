@@ -30,6 +30,7 @@ from holdfast.core.policy import RetryPolicy
 from holdfast.loops.asking import is_cancelled_from_outside
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
+from holdfast.ports.notifier import Event, Notifier
 from holdfast.ports.provider import Provider
 from holdfast.ports.store import Store
 from holdfast.ports.tasks import Task, Tasks
@@ -52,6 +53,7 @@ class Carrier:
         provider: Provider,
         *,
         store: Store,
+        notifier: Notifier,
         clock: Clock,
         entropy: Entropy,
         tasks: Tasks,
@@ -63,6 +65,7 @@ class Carrier:
         self.claim_name = ""
         self.calls: dict[int, Task] = {}
         self._store = store
+        self._notifier = notifier
         self._clock = clock
         self._entropy = entropy
         self._tasks = tasks
@@ -202,11 +205,13 @@ class Carrier:
                 continue
             if settlement.state is DeliveryState.DELIVERED:
                 self._delivered_at = self._clock.now()
-            log.info(
-                "delivery.settled",
-                provider=self.key.provider,
-                delivery=parcels[settlement.n].id,
-                state=settlement.state.value,
-                attempt=parcels[settlement.n].attempt,
-                retry_in_ms=settlement.delay_ms or None,
-            )
+            parcel = parcels[settlement.n]
+            fields: dict[str, object] = {
+                "provider": self.key.provider,
+                "delivery": parcel.id,
+                "state": settlement.state.value,
+                "attempt": parcel.attempt,
+                "retry_in_ms": settlement.delay_ms or None,
+            }
+            log.info("delivery.settled", **fields)
+            self._notifier.publish(Event(name="delivery.settled", session=parcel.session, fields=fields))

@@ -116,6 +116,7 @@ class Courier(Loop):
                 key,
                 provider,
                 store=self._store,
+                notifier=self._notifier,
                 clock=self._clock,
                 entropy=self._entropy,
                 tasks=self._tasks,

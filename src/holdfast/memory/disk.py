@@ -113,7 +113,7 @@ class Disk:
             return False
         kept.unlink(missing_ok=True)
         try:
-            os.link(path, kept, follow_symlinks=False)
+            _link(path, kept)
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -126,7 +126,7 @@ class Disk:
     def _place(self, new: Path, path: Path) -> bool:
         """The first version: a link refuses to take the place of a file that somebody has just made."""
         try:
-            os.link(new, path)
+            _link(new, path)
         except FileExistsError:
             return False
         except OSError as error:
@@ -212,6 +212,13 @@ def _digest_of(content: Content | None) -> str | None:
 
 def previous_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.previous")
+
+
+def _link(existing: Path, name: Path) -> None:
+    if os.link in os.supports_follow_symlinks:
+        os.link(existing, name, follow_symlinks=False)
+    else:
+        os.link(existing, name)
 
 
 def _signature(found: os.stat_result) -> Signature:

@@ -198,8 +198,11 @@ class Projection:
         known = seen.state.version(seen.file.digest)
         if known is not None:
             return known
-        by_text = {entry.text: entry for entry in memory.of(target)}
-        return version_of(memory, [by_text[text] for text in present if text in by_text], seen.file.data)
+        # An entry that the agent has rewritten since is still shown with its former words, as in an older version.
+        former = {shown.digest: shown for version in seen.state.versions for shown in version.shown}
+        former |= {shown.digest: shown for shown in version_of(memory, memory.of(target), b"").shown}
+        shown = tuple(former[found] for found in map(digest, present) if found in former)
+        return Version(head=memory.head, digest=seen.file.digest, shown=shown)
 
     def forget(self, path: Path, *, whole: bool) -> None:
         """Remove everything that is kept beside the file, and with `whole` the file, after words were erased."""

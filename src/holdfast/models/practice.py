@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from holdfast.core.context import ModelMessage
 from holdfast.core.journal import ToolCall, estimate_tokens
 from holdfast.core.turn import Usage
+from holdfast.models.extraction import extract
 from holdfast.models.gist import gist
 from holdfast.models.wording import facts, keywords, sentences
 from holdfast.ports.model import Answer, ModelEvent, ModelRequest, Task, TextDelta, ToolSpec
@@ -24,7 +25,13 @@ class PracticeModel:
     name = "practice"
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        answer = summarise(request.messages) if request.task is Task.SUMMARY else reply(request)
+        match request.task:
+            case Task.SUMMARY:
+                answer = summarise(request.messages)
+            case Task.EXTRACT:
+                answer = _answer(request.messages, extract(request.messages))
+            case _:
+                answer = reply(request)
         for word in re.findall(r"\S+\s*", answer.text):
             yield TextDelta(word)
         yield answer

@@ -13,6 +13,7 @@ from holdfast.core.turn import Usage
 class Task(Enum):
     REPLY = "reply"
     SUMMARY = "summary"
+    EXTRACT = "extract"  # what memory should keep of a conversation that has ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Protocol
 from holdfast.core.audit import SessionFacts
 from holdfast.core.compress import Operation, Summary
 from holdfast.core.context import Context
+from holdfast.core.finish import Finalisation
 from holdfast.core.forget import Forgetting
 from holdfast.core.ids import AgentName, ForgetId, Instant, MailboxId, MessageId, Principal, SessionId
 from holdfast.core.inbound import MessageState
@@ -143,6 +144,14 @@ class Reader(Protocol):
 
     async def forgetting(self, id: ForgetId) -> Forgetting:
         """Where a request to forget stands, with each receipt. Raises `ForgetNotFound`."""
+        ...
+
+    async def finalisations(self, *, session: SessionId | None = None, limit: int = 100) -> Sequence[Finalisation]:
+        """Ends of epochs, newest first, with what was extracted and what did not fit."""
+        ...
+
+    async def open_forgettings(self) -> Sequence[ForgetId]:
+        """Requests to forget that are not over, oldest first; those that only wait for a provider are among them."""
         ...
 
     async def next_ready(self) -> Instant | None:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from holdfast.core.compress import Operation
 from holdfast.core.context import Context, ModelMessage
+from holdfast.core.forget import Forgetting
 from holdfast.core.ids import DeliveryId, Instant, MessageId, SessionId
 from holdfast.core.inbound import AcceptOutcome
 from holdfast.core.recall import Found
@@ -99,6 +100,16 @@ class Service(Protocol):
 
     async def replay(self, delivery: DeliveryId) -> str:
         """Raises `DeliveryNotFound`, and `InvalidInput` for one that is not parked."""
+        ...
+
+    async def forget(
+        self, *, session: str | None = None, person: str | None = None, agent: str | None = None, id: str | None = None
+    ) -> Forgetting:
+        """Raises `SessionNotFound`, `InvalidInput`, and `IdempotencyConflict` for an `id` used for something else."""
+        ...
+
+    async def forget_status(self, id: str) -> Forgetting:
+        """Raises `ForgetNotFound`."""
         ...
 
     def events(self) -> Feed: ...

@@ -11,8 +11,10 @@ from typing import Protocol
 
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
+from holdfast.core.extraction import Excerpt, Notes, Proposal
+from holdfast.core.finish import Ending, Expired, Finalisation, FinishEvent, NotEnded
 from holdfast.core.forget import ForgetRequest, Forgetting
-from holdfast.core.ids import DeliveryId, Instant, MessageId, NodeId, OperationId, SessionId
+from holdfast.core.ids import AgentName, DeliveryId, Instant, MessageId, NodeId, OperationId, SessionId
 from holdfast.core.inbound import AcceptOutcome, Arrival, Limits
 from holdfast.core.lane import LaneClaim, LaneKey, Settlement
 from holdfast.core.mailbox import Claim, Mail
@@ -197,6 +199,52 @@ class Store(Protocol):
 
         Raises `StoreUnavailable` while that cannot be done; it may be repeated at any time.
         """
+        ...
+
+    # --- ends of epochs
+    async def open_agents(self) -> tuple[Instant, tuple[AgentName, ...]]:
+        """The store's time, and the agents that have open sessions."""
+        ...
+
+    async def expired_sessions(self, agent: AgentName, *, before: Instant, limit: int) -> Sequence[Expired]:
+        """Open sessions that nobody uses and that were last active at or before an instant, oldest first."""
+        ...
+
+    async def begin_finalisation(self, ending: Ending) -> Finalisation | NotEnded:
+        """Freeze the range of an expired epoch and make its tail due. `NotEnded` while anybody may still use it."""
+        ...
+
+    async def claim_finalisation(self, node: NodeId, *, name: str = "") -> Finalisation | None:
+        """Take the ended epoch that is due longest; its fence and its attempts grow by one.
+
+        Asked again under the same name, the store gives the same one as it stands.
+        """
+        ...
+
+    async def read_excerpt(self, held: Finalisation) -> Excerpt:
+        """What was said in the frozen range and not taken back since."""
+        ...
+
+    async def record_finalisation(
+        self,
+        held: Finalisation,
+        event: FinishEvent,
+        *,
+        answer: bytes | None = None,
+        model: str | None = None,
+        reason: str = "",
+        retry_in_ms: int = 0,
+    ) -> Finalisation:
+        """Make one step durable, with its result. Ending it closes the session, unless mail came first: then the
+        session goes on in its next epoch. Raises `ClaimLost`."""
+        ...
+
+    async def apply_finalisation(self, held: Finalisation, proposals: Sequence[Proposal], notes: Notes) -> Finalisation:
+        """Write what fits to memory and record the step, together; the rest stays in the result as unfit."""
+        ...
+
+    async def retry_finalisation(self, session: SessionId, epoch: int) -> Finalisation:
+        """Take a failed one up again, from its stored answer if there is one. Others are left as they are."""
         ...
 
     # --- upkeep

@@ -10,6 +10,8 @@ from typing import Self
 from holdfast.core.audit import SessionFacts
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
+from holdfast.core.extraction import Excerpt, Notes, Proposal
+from holdfast.core.finish import Ending, Expired, Finalisation, FinishEvent, NotEnded
 from holdfast.core.forget import ForgetRequest, Forgetting
 from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, NodeId, OperationId, SessionId
 from holdfast.core.inbound import AcceptOutcome, Arrival, Limits
@@ -26,6 +28,7 @@ from holdfast.stores.verbs import (
     commands,
     contexts,
     cursors,
+    finish,
     forget,
     mail,
     memory,
@@ -212,6 +215,48 @@ class SqlStore:
 
     async def forgetting(self, id: ForgetId) -> Forgetting:
         return await self._db.read("forgetting", lambda: forget.forgetting(id))
+
+    # --- ends of epochs
+
+    async def open_agents(self) -> tuple[Instant, tuple[AgentName, ...]]:
+        return await self._db.read("open_agents", finish.open_agents)
+
+    async def expired_sessions(self, agent: AgentName, *, before: Instant, limit: int) -> Sequence[Expired]:
+        return await self._db.read("expired_sessions", lambda: finish.expired_sessions(agent, before, limit))
+
+    async def begin_finalisation(self, ending: Ending) -> Finalisation | NotEnded:
+        return await self._db.write("begin_finalisation", lambda: finish.begin_finalisation(ending))
+
+    async def claim_finalisation(self, node: NodeId, *, name: str = "") -> Finalisation | None:
+        return await self._db.write("claim_finalisation", lambda: finish.claim_finalisation(node, name))
+
+    async def read_excerpt(self, held: Finalisation) -> Excerpt:
+        return await self._db.read("read_excerpt", lambda: finish.read_excerpt(held))
+
+    async def record_finalisation(
+        self,
+        held: Finalisation,
+        event: FinishEvent,
+        *,
+        answer: bytes | None = None,
+        model: str | None = None,
+        reason: str = "",
+        retry_in_ms: int = 0,
+    ) -> Finalisation:
+        recorded = finish.Recorded(event, answer, model, reason, retry_in_ms)
+        return await self._db.write("record_finalisation", lambda: finish.record_finalisation(held, recorded))
+
+    async def apply_finalisation(self, held: Finalisation, proposals: Sequence[Proposal], notes: Notes) -> Finalisation:
+        return await self._db.write("apply_finalisation", lambda: finish.apply_finalisation(held, proposals, notes))
+
+    async def retry_finalisation(self, session: SessionId, epoch: int) -> Finalisation:
+        return await self._db.write("retry_finalisation", lambda: finish.retry_finalisation(session, epoch))
+
+    async def finalisations(self, *, session: SessionId | None = None, limit: int = 100) -> Sequence[Finalisation]:
+        return await self._db.read("finalisations", lambda: finish.finalisations(session, limit))
+
+    async def open_forgettings(self) -> Sequence[ForgetId]:
+        return await self._db.read("open_forgettings", forget.open_forgettings)
 
     # --- upkeep
 

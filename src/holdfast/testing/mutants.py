@@ -1,18 +1,11 @@
-"""Guarantees, broken on purpose, to see that the checkers see it.
-
-Rule 1: a mutant is a patch of the product at run time, put on for one history and taken off again. There is no
-        branch for it anywhere in the product.
-Rule 2: each names the invariants that it breaks; it counts as killed when one of those is reported, not when
-        anything is.
-Rule 3: each has a budget of histories within which it must die. One that lives longer is a hole in the checkers.
-"""
+"""Guarantees of the durable core, broken on purpose, to see that the checkers see it. Those of delivery and recall are
+in `mutants_delivery`."""
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
@@ -27,48 +20,13 @@ from holdfast.ports.store import Committed
 from holdfast.stores.script import Row, Script, one, run
 from holdfast.stores.store import SqlStore
 from holdfast.stores.verbs import accept, contexts, cursors, fence, mail, nodes, reply, summaries, turns
+from holdfast.testing import mutants_delivery
 from holdfast.testing.entropy import SeededEntropy
+from holdfast.testing.mutant import MUTANTS, Mutant, Patch, mutant
 
-Patch: TypeAlias = tuple[Any, str, Any]  # of what, which name, the replacement
+__all__ = ["MUTANTS", "Mutant", "mutants_delivery"]
+
 ACK_TO_COMMIT_S = 0.4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mutant:
-    name: str
-    breaks: frozenset[str]
-    what: str
-    budget: int
-    patches: Callable[[], Sequence[Patch]]
-    twice: bool = False  # seen only by living through the same history twice
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            for target, name, broken in self.patches():
-                original = getattr(target, name)
-                setattr(target, name, broken)
-                stack.callback(setattr, target, name, original)
-            yield
-
-
-MUTANTS: dict[str, Mutant] = {}
-
-
-def mutant(
-    *breaks: str, budget: int, twice: bool = False
-) -> Callable[[Callable[[], Sequence[Patch]]], Callable[[], Sequence[Patch]]]:
-    """Put a function that makes patches into the table, under its own name."""
-
-    def add(patches: Callable[[], Sequence[Patch]]) -> Callable[[], Sequence[Patch]]:
-        name = patches.__name__
-        what = " ".join((patches.__doc__ or "").split())
-        MUTANTS[name] = Mutant(
-            name=name, breaks=frozenset(breaks), what=what, budget=budget, patches=patches, twice=twice
-        )
-        return patches
-
-    return add
 
 
 # --- accepting -----------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from holdfast.stores.script import Row, Script, one, run
 from holdfast.stores.verbs.cursors import schedule_tail
 from holdfast.stores.verbs.delete import blank_session
 from holdfast.stores.verbs.fence import Held, hold, lighten
+from holdfast.stores.verbs.finish import close_epoch, reopen
 from holdfast.stores.verbs.reply import insert_reply
 from holdfast.stores.verbs.sessions import go_live, new_session, undo_turns
 
@@ -26,23 +27,18 @@ DONE = "update inbound set state = 'command', session = :session where message =
 LIVE = """
 select id, title, last_seq, committed_seq, turns, summaries, token_ratio, open_turn
   from session where id = :session /*lock*/"""
-CLOSE = "update session set state = 'closed', closed_at = :now, reason = :reason where id = :session"
 VISIBLE = """
 agent = :agent and state <> 'deleted' and purpose = 'conversation'
    and (mailbox = :mailbox or principal = :principal)"""
-FIND_ID = f"select id, title, state from session where id = :wanted and {VISIBLE}"
+FIND_ID = f"select id, title from session where id = :wanted and {VISIBLE}"
 FIND_TITLE = f"""
-select id, title, state from session
+select id, title from session
  where title_key = :wanted and {VISIBLE} order by active_at desc, id desc limit 1"""
 WHERE_LIVE = "select id from mailbox where session_id = :session"
 LEAVE_OTHER = """
 update mailbox set session_id = null, fence = fence + 1
  where id = :mailbox and session_id = :session and owner is null and depth = 0 returning id"""
-REOPEN = """
-update session
-   set epoch = epoch + case when state = 'closed' then 1 else 0 end,
-       state = 'open', closed_at = null, reason = null, mailbox = :mailbox, active_at = :now
- where id = :session returning epoch"""
+MOVE_HERE = "update session set mailbox = :mailbox, active_at = :now where id = :session"
 BRANCH = """
 insert into session (id, agent, mailbox, principal, purpose, parent_id, fork_seq, fork_n, fork_turn, title,
                      title_key, state, last_seq, committed_seq, turns, summaries, token_ratio, opened_at,
@@ -110,6 +106,7 @@ def _live(held: Held) -> Script[Live | None]:
         return None
     if row[-1] is not None:
         raise InvariantBroken(f"a command while turn {row[-1]} of {row[0]} is open", session=row[0])
+    yield from reopen(row[0])  # a command is mail too: a session that is expiring goes on
     return Live(*row[:-1])
 
 
@@ -121,7 +118,7 @@ def _new(claim: Claim, run_: CommandRun, live: Live | None) -> Script[CommandDon
         return CommandDone(live.id, say.new_text(live.id, had_one=False))
     if live is not None:
         yield from schedule_tail(live.id, run_.policies)
-        yield from run(CLOSE, session=live.id, reason="new")
+        yield from close_epoch(live.id, "new")
     yield from new_session(claim, run_.new_session, run_.principal)
     return CommandDone(run_.new_session, say.new_text(run_.new_session, had_one=True), switched=True)
 
@@ -151,17 +148,17 @@ def _resume(claim: Claim, run_: CommandRun, live: Live | None) -> Script[Command
     target = yield from _find(claim, run_)
     if target is None:
         return CommandDone(here, say.not_found_text(wanted))
-    found, title, state = SessionId(target[0]), target[1], target[2]
+    found, title = SessionId(target[0]), target[1]
     if found == here:
         return CommandDone(found, say.resumed_text(found, title, epoch=1))
     if not (yield from _is_freed(found, run_)):
         return CommandDone(here, say.live_elsewhere_text(wanted))
     if here is not None:
         yield from schedule_tail(here, run_.policies)
-    reopened = yield from one(REOPEN, session=found, mailbox=claim.mailbox)
+    epoch = yield from reopen(found)
+    yield from run(MOVE_HERE, session=found, mailbox=claim.mailbox)
     yield from go_live(claim, found)
-    epoch = reopened[0] if reopened and state == "closed" else 1
-    return CommandDone(found, say.resumed_text(found, title, epoch=epoch), switched=True)
+    return CommandDone(found, say.resumed_text(found, title, epoch=epoch or 1), switched=True)
 
 
 def _is_freed(session: SessionId, run_: CommandRun) -> Script[bool]:

@@ -24,6 +24,7 @@ BLANK_TITLES = "update turn set title = null where session = :session and title 
 CANCEL = """
 update delivery set state = 'dropped', reason = 'deleted', settled_at = :now
  where stream = :session and state = 'scheduled'"""
+FORGET_FINALISATIONS = "delete from finalisation where session = :session"
 DELETED = """
 update session
    set state = 'deleted', closed_at = :now, reason = 'deleted', title = null, title_key = null
@@ -33,5 +34,5 @@ update session
 def blank_session(session: SessionId) -> Script[None]:
     for blanking in (BLANK_ENTRIES, BLANK_INBOUND, BLANK_REPLIES, BLANK_SUMMARIES, BLANK_BRANCHES):
         yield from run(blanking, session=session, blank=b"")
-    for ending in (VOID_BRANCHES, BLANK_TITLES, CANCEL, DELETED):
+    for ending in (VOID_BRANCHES, BLANK_TITLES, CANCEL, FORGET_FINALISATIONS, DELETED):
         yield from run(ending, session=session)

@@ -48,6 +48,8 @@ ECHOES = """
 update entry set body = :blank, tokens = 0
  where kind in ('observed', 'recall') and kind = 'recall' and length(body) > 0 and at >= :since
    and session in (select id from session where agent = :agent) returning seq"""
+OPEN = "select id from forget where scrubbed_at is null or swept_at is null order by requested_at limit :limit"
+OPEN_MAX = 1_000
 UNSCRUBBED = "select id from forget where scrubbed_at is null order by requested_at"
 SCRUBBED = "update forget set scrubbed_at = :now, scrub_receipt = :receipt where id = :id and scrubbed_at is null"
 SETTLED = """
@@ -149,6 +151,10 @@ def _blank_echoes(agent: AgentName, *, since: int = 0) -> Script[int]:
 
 
 # --- what follows ------------------------------------------------------------------------------------
+
+
+def open_forgettings() -> Script[tuple[ForgetId, ...]]:
+    return tuple(ForgetId(id_) for (id_,) in (yield from rows(OPEN, limit=OPEN_MAX)))
 
 
 def unscrubbed() -> Script[tuple[ForgetId, ...]]:

@@ -26,7 +26,7 @@ update lane set owner = :node, claim = :name, fence = fence + 1
  where agent = :agent and provider = :provider and place = :place"""
 HEAD = """
 select n, state, payload_hash, renderer, due_at <= cast(:now as int8),
-       cast(:now as int8) - coalesce(uncertain_at, cast(:now as int8)), cast(:now as int8) - coalesce(failing_at, cast(:now as int8)),
+       cast(:now as int8) - coalesce(failing_at, cast(:now as int8)),
        cast(:now as int8) - coalesce(uncertain_at, cast(:now as int8)), suspect, late,
        id, stream, from_seq, through_seq, from_turn, through_turn, op, principal, attempt, sent_at
   from delivery
@@ -98,12 +98,12 @@ def _may_join(last: Package, row: Row, *, repeated: bool) -> bool:
     """Whether a delivery may travel in the same call as the one before it."""
     wanted = "sending" if repeated else "scheduled"
     plain = {Op.RETAIN.value, Op.REMEMBER.value}
-    return not last.ask and bool(row[4]) and row[1] == wanted and row[16] in plain and last.parcel.op.value in plain
+    return not last.ask and bool(row[4]) and row[1] == wanted and row[15] in plain and last.parcel.op.value in plain
 
 
 def _package(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool) -> Script[Package]:
     n, state, known_hash, known_renderer = row[:4]
-    item = Item(*row[10:])
+    item = Item(*row[9:])
     fresh = state == "scheduled" or (state == "sending" and repeated)
     if fresh and not repeated:
         item = item._replace(attempt=item.attempt + 1)
@@ -121,11 +121,10 @@ def _package(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool) -> Scr
         n=n,
         parcel=parcel,
         ask=ask,
-        quiet_for_ms=row[5],
-        failing_for_ms=row[6],
-        uncertain_for_ms=row[7],
-        suspect=row[8],
-        late=bool(row[9]),
+        failing_for_ms=row[5],
+        uncertain_for_ms=row[6],
+        suspect=row[7],
+        late=bool(row[8]),
     )
 
 

@@ -11,6 +11,7 @@ insert into node (id, host, started_at, heartbeat_at) values (:node, :host, :now
 on conflict (id) do update set heartbeat_at = excluded.heartbeat_at"""
 VOID_ALL = "update mailbox set owner = null, fence = fence + 1 where owner is not null and owner <> :node"
 VOID_ALL_LANES = "update lane set owner = null, fence = fence + 1 where owner is not null and owner <> :node"
+VOID_ALL_FINISHES = "update finalisation set owner = null, fence = fence + 1 where owner is not null and owner <> :node"
 END_OTHERS = """
 update operation set ended_at = :now, outcome = 'abandoned' where ended_at is null and owner <> :node"""
 FORGET_OTHERS = "delete from node where id <> :node"
@@ -25,6 +26,10 @@ VOID_ORPHAN_LANES = """
 update lane set owner = null, fence = fence + 1
  where owner is not null and not exists (select 1 from node where node.id = lane.owner)"""
 VOID_LANES = "update lane set owner = null, fence = fence + 1 where owner = :node"
+VOID_ORPHAN_FINISHES = """
+update finalisation set owner = null, fence = fence + 1
+ where owner is not null and not exists (select 1 from node where node.id = finalisation.owner)"""
+VOID_FINISHES = "update finalisation set owner = null, fence = fence + 1 where owner = :node"
 END_ORPHANS = """
 update operation set ended_at = :now, outcome = 'abandoned'
  where ended_at is null and not exists (select 1 from node where node.id = operation.owner) returning id"""
@@ -57,6 +62,7 @@ def register_node(node: NodeId, host: str, sole: bool) -> Script[None]:
     if sole:
         yield from run(VOID_ALL, node=node)
         yield from run(VOID_ALL_LANES, node=node)
+        yield from run(VOID_ALL_FINISHES, node=node)
         yield from run(END_OTHERS, node=node)
         yield from run(FORGET_OTHERS, node=node)
 
@@ -69,6 +75,7 @@ def renew_node(node: NodeId) -> Script[None]:
 def retire_node(node: NodeId) -> Script[None]:
     yield from rows(VOID, node=node)
     yield from run(VOID_LANES, node=node)
+    yield from run(VOID_FINISHES, node=node)
     yield from rows(END, node=node)
     yield from run(FORGET, node=node)
 
@@ -78,6 +85,7 @@ def reap_nodes(lease_ms: int) -> Script[Reaped]:
     yield from many(FORGET, [{"node": node} for (node,) in dead])
     claims = yield from rows(VOID_ORPHANS)
     yield from run(VOID_ORPHAN_LANES)
+    yield from run(VOID_ORPHAN_FINISHES)
     operations = yield from rows(END_ORPHANS)
     return Reaped(nodes=len(dead), claims=len(claims), operations=len(operations))
 

@@ -9,6 +9,7 @@ from holdfast.core.session import Purpose
 from holdfast.core.turn import Recorded, TurnRecord
 from holdfast.stores.script import Row, Script, one, run
 from holdfast.stores.verbs.cursors import places_of, schedule
+from holdfast.stores.verbs.finish import reopen
 from holdfast.stores.verbs.journal import append
 
 SESSION = """
@@ -49,6 +50,7 @@ def record_turn(record: TurnRecord) -> Script[Recorded]:
         raise SessionMoved(
             f"{record.session} is at entry {last_seq}, not {record.expected_seq}", session=record.session
         )
+    yield from reopen(record.session)  # whoever writes to a session that has ended goes on in its next epoch
     n = turns + 1
     end = yield from append(record.session, n, last_seq, record.entries)
     places = places_of(policies, _naming(record, title, parent))

@@ -1,0 +1,52 @@
+"""The forgetter: sees requests to forget through to their last receipt, whoever took them and whatever happened since.
+
+The courier carries the erasures. What is left here are the store's own files, and the copies that recall made while a
+provider still had the words; what was asked ahead for the next turns is thrown away for the same reason.
+"""
+
+from holdfast import log
+from holdfast.loops.loop import Loop
+from holdfast.loops.recaller import Recaller
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.notifier import Notifier, Topic
+from holdfast.ports.reader import Reader
+from holdfast.ports.store import Store
+from holdfast.ports.tasks import Tasks
+
+POLL_MS = 5_000  # another process may have taken a request, or carried the last erasure
+QUIET_MS = 10_000  # a recall that was under way when the last provider erased has been journaled by then, or never is
+
+
+class Forgetter(Loop):
+    name = "forgetter"
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        reader: Reader,
+        recaller: Recaller,
+        notifier: Notifier,
+        tasks: Tasks,
+        entropy: Entropy,
+        quiet_ms: int = QUIET_MS,
+    ) -> None:
+        super().__init__(tasks, entropy)
+        self._store = store
+        self._reader = reader
+        self._recaller = recaller
+        self._notifier = notifier
+        self._quiet_ms = quiet_ms
+
+    async def step(self) -> bool:
+        if not await self._reader.open_forgettings():
+            return False
+        self._recaller.close()  # nothing that was asked ahead is shown; the next turn asks again
+        await self._store.sweep_forgotten(quiet_ms=self._quiet_ms)
+        scrubbed = await self._store.scrub_forgotten()
+        if scrubbed:
+            log.info("forget.scrubbed", requests=scrubbed)
+        return False
+
+    async def rest(self) -> None:
+        await self._notifier.wait(Topic.FORGET, timeout_ms=POLL_MS)

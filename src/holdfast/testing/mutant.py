@@ -1,0 +1,53 @@
+"""What a mutant is: a guarantee, broken on purpose.
+
+Rule 1: a mutant is a patch of the product at run time, put on for one history and taken off again. There is no
+        branch for it anywhere in the product.
+Rule 2: each names the invariants that it breaks; it counts as killed when one of those is reported, not when
+        anything is.
+Rule 3: each has a budget of histories within which it must die. One that lives longer is a hole in the checkers.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Patch: TypeAlias = tuple[Any, str, Any]  # of what, which name, the replacement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    name: str
+    breaks: frozenset[str]
+    what: str
+    budget: int
+    patches: Callable[[], Sequence[Patch]]
+    twice: bool = False  # seen only by living through the same history twice
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for target, name, broken in self.patches():
+                original = getattr(target, name)
+                setattr(target, name, broken)
+                stack.callback(setattr, target, name, original)
+            yield
+
+
+MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(
+    *breaks: str, budget: int, twice: bool = False
+) -> Callable[[Callable[[], Sequence[Patch]]], Callable[[], Sequence[Patch]]]:
+    """Put a function that makes patches into the table, under its own name."""
+
+    def add(patches: Callable[[], Sequence[Patch]]) -> Callable[[], Sequence[Patch]]:
+        name = patches.__name__
+        what = " ".join((patches.__doc__ or "").split())
+        MUTANTS[name] = Mutant(
+            name=name, breaks=frozenset(breaks), what=what, budget=budget, patches=patches, twice=twice
+        )
+        return patches
+
+    return add

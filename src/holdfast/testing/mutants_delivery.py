@@ -1,0 +1,201 @@
+"""Guarantees of delivery and recall, broken on purpose: most of them are incidents that people had."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from holdfast.core.delivery import DeliveryPolicy, DeliveryState, Op, Parcel
+from holdfast.core.ids import DeliveryId, NodeId, Principal, SessionId
+from holdfast.core.lane import LaneClaim, LaneKey, Package, Settlement
+from holdfast.core.naming import NamingInputs
+from holdfast.core.recall import Found, RecallPolicy, RecallQuery
+from holdfast.core.turn import TurnRecord
+from holdfast.loops import carrier
+from holdfast.loops.carrier import Carrier
+from holdfast.loops.recaller import Recaller
+from holdfast.stores.script import Row, Script, one, rows, run
+from holdfast.stores.verbs import commands, cursors, lanes, parcels, record, settle
+from holdfast.testing.mutant import Patch, mutant
+
+UNIT = ("id", "agent", "provider", "place", "stream", "from_seq", "through_seq", "from_turn", "through_turn", "principal")
+
+# --- scheduling ----------------------------------------------------------------------------------------------------
+
+
+@mutant("I7", "I11", budget=10)
+def flush_whole_buffer_on_switch() -> Sequence[Patch]:
+    """Leaving a session sends all of it once more, as in the incident."""
+    honest = commands.schedule_tail
+
+    def broken(session: SessionId, policies: Sequence[DeliveryPolicy] = ()) -> Script[None]:
+        yield from honest(session, policies)
+        known = yield from rows(
+            f"select {', '.join(UNIT)}, op from delivery where stream = :session order by n",  # noqa: S608
+            session=session,
+        )
+        sent = [dict(zip(UNIT, row, strict=False)) for row in known if row[-1] == "retain"]
+        more = f"flush{len(known)}"
+        yield from cursors.add_deliveries(
+            [{**unit, "id": f"{unit['id']}:{more}", "op": f"retain:{more}"} for unit in sent]
+        )
+
+    return [(commands, "schedule_tail", broken)]
+
+
+@mutant("I7", "I11", budget=10)
+def orphan_from_temp_run() -> Sequence[Patch]:
+    """A run that is no conversation gets cursors, and with them a session at the provider."""
+    honest = record._session  # noqa: SLF001
+
+    def broken(record_: TurnRecord) -> Script[Row]:
+        row = yield from honest(record_)
+        return (*row[:4], "conversation", *row[5:])
+
+    return [(record, "_session", broken)]
+
+
+@mutant("I7", budget=40)
+def retract_lost() -> Sequence[Patch]:
+    """What is undone after it was sent is not taken back."""
+    honest = cursors.add_deliveries
+
+    def broken(batch: Sequence[dict[str, Any]]) -> Script[None]:
+        yield from honest([unit for unit in batch if not unit["op"].startswith("retract")])
+
+    return [(cursors, "add_deliveries", broken)]
+
+
+# --- lanes ---------------------------------------------------------------------------------------------------------
+
+
+@mutant("I7", budget=10)
+def mark_on_enqueue() -> Sequence[Patch]:
+    """A delivery counts as delivered when it is handed to a courier."""
+    honest = lanes.claim_lanes
+
+    def broken(node: NodeId, key: LaneKey, name: str, **more: Any) -> Script[tuple[LaneClaim, ...]]:  # noqa: ANN401
+        claims: tuple[LaneClaim, ...] = yield from honest(node, key, name, **more)
+        for claim in claims:
+            for package in claim.packages:
+                yield from run("update delivery set state = 'delivered' where n = :n", n=package.n)
+        return claims
+
+    return [(lanes, "claim_lanes", broken)]
+
+
+@mutant("I7", budget=20)
+def resend_without_asking() -> Sequence[Patch]:
+    """What may have landed is sent again at once."""
+    honest = lanes._package  # noqa: SLF001
+
+    def broken(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool) -> Script[Package]:
+        package = yield from honest(lane, row, renderer, repeated=repeated)
+        return replace(package, ask=False)
+
+    return [(lanes, "_package", broken)]
+
+
+@mutant("I14", budget=60)
+def no_lane_fence() -> Sequence[Patch]:
+    """A courier that slept through its lease may still settle."""
+
+    def broken(_claim: LaneClaim) -> Script[bool]:
+        yield from ()
+        return False
+
+    return [(settle, "_is_settled", broken)]
+
+
+@mutant("I7", budget=20)
+def unit_order() -> Sequence[Patch]:
+    """A lane is read newest first."""
+    return [(lanes, "HEAD", lanes.HEAD.replace("order by n", "order by n desc"))]
+
+
+# --- carrying ------------------------------------------------------------------------------------------------------
+
+
+@mutant("I7", budget=5)
+def new_key_per_attempt() -> Sequence[Patch]:
+    """Each attempt has an id of its own, so no provider can know the second for the first."""
+    honest = parcels.parcel_of
+
+    def broken(key: LaneKey, place: str, item: parcels.Item) -> Script[Parcel]:
+        parcel = yield from honest(key, place, item)
+        return replace(parcel, id=DeliveryId(f"{parcel.id}#{item.attempt}"))
+
+    return [(lanes, "parcel_of", broken)]
+
+
+@mutant("I7", budget=20)
+def deliver_under_current_session() -> Sequence[Patch]:
+    """A unit goes out under the session that the chat is in now, as in the incident."""
+
+    def moved(naming: NamingInputs) -> Script[NamingInputs]:
+        now = yield from one("select session_id from mailbox where address = :address", address=naming.address)
+        return replace(naming, session=SessionId(now[0])) if now and now[0] else naming
+
+    return _with_naming(moved)
+
+
+@mutant("I5", budget=20)
+def speaker_of_the_session() -> Sequence[Patch]:
+    """Everything that is said in a session goes out under the name of whoever opened it."""
+
+    def moved(naming: NamingInputs) -> Script[NamingInputs]:
+        opener = yield from one("select principal from session where id = :session", session=naming.session)
+        return replace(naming, principal=Principal(opener[0])) if opener else naming
+
+    return _with_naming(moved)
+
+
+def _with_naming(moved: Any) -> Sequence[Patch]:  # noqa: ANN401
+    honest = parcels._naming  # noqa: SLF001
+
+    def broken(key: LaneKey, item: parcels.Item) -> Script[NamingInputs]:
+        naming = yield from honest(key, item)
+        changed: NamingInputs = yield from moved(naming)
+        return changed
+
+    return [(parcels, "_naming", broken)]
+
+
+@mutant("I7", budget=40)
+def quiet_ignored() -> Sequence[Patch]:
+    """What is not there yet is sent again although it may still arrive."""
+    honest = carrier.after_asking
+
+    def broken(*what: Any, quiet_ms: int, **more: Any) -> Settlement:  # noqa: ANN401
+        return honest(*what, quiet_ms=min(quiet_ms, 0), **more)
+
+    return [(carrier, "after_asking", broken)]
+
+
+@mutant("I7", budget=20)
+def retract_believed() -> Sequence[Patch]:
+    """A retraction counts as made without being sent."""
+    honest = Carrier._idle  # noqa: SLF001
+
+    def broken(self: Carrier, package: Package) -> Settlement | None:
+        if package.parcel.op is Op.RETRACT:
+            return Settlement(n=package.n, state=DeliveryState.DELIVERED)
+        return honest(self, package)
+
+    return [(Carrier, "_idle", broken)]
+
+
+# --- recall --------------------------------------------------------------------------------------------------------
+
+
+@mutant("I6", budget=20)
+def global_prefetch_slot() -> Sequence[Patch]:
+    """What was asked ahead is shown to whoever comes next, as in the incident."""
+    honest = Recaller.recall
+
+    async def broken(self: Recaller, query: RecallQuery, policy: RecallPolicy) -> Found:
+        kept = self._prefetched  # noqa: SLF001
+        if kept:
+            kept[query.key] = kept.popitem()[1]
+        return await honest(self, query, policy)
+
+    return [(Recaller, "recall", broken)]

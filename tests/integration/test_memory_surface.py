@@ -1,0 +1,243 @@
+"""The promise: what is on its way to memory, what became of it and what memory holds can be asked over HTTP, on the
+command line and in a program, with the same answers."""
+
+import asyncio
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import holdfast
+from holdfast.cli.commands import app
+from holdfast.core.delivery import Delivered, Landing, Outcome, Parcel, Refused
+from holdfast.core.errors import ConfigInvalid
+from holdfast.core.naming import PerSession
+from holdfast.core.policy import AgentPolicy
+from holdfast.ports.provider import Capabilities, Configured
+from holdfast.runtime import Runtime
+from tests.integration.fakes import soon
+from tests.live import serve
+
+
+class Picky:
+    """A provider that refuses what it is told to, and remembers nothing."""
+
+    capabilities = Capabilities(renderer="picky/1", recalls=False, memory=False)
+
+    def __init__(self) -> None:
+        self.refuses = True
+        self.taken: list[str] = []
+
+    async def deliver(self, parcels: list[Parcel]) -> list[Outcome]:
+        if self.refuses:
+            return [Refused("it is too long") for _ in parcels]
+        self.taken += [parcel.id for parcel in parcels]
+        return [Delivered(f"receipt of {parcel.id}") for parcel in parcels]
+
+    async def landed(self, parcel: Parcel) -> Landing:
+        return Landing.LANDED if parcel.id in self.taken else Landing.ABSENT
+
+    async def recall(self, query):
+        return ()
+
+    async def healthy(self) -> str | None:
+        return None
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture
+def picky(monkeypatch):
+    provider = Picky()
+    monkeypatch.setattr(
+        "holdfast.provision._factory", lambda _name, _key: lambda _setup: Configured(provider, PerSession())
+    )
+    return provider
+
+
+PICKY = AgentPolicy(memory={"picky": {}})
+
+
+async def settled(runtime: Runtime, state: str) -> None:
+    """Wait until every delivery is in the state."""
+    feed = runtime.events()
+
+    async def watch() -> None:
+        while any(one.state != state for one in await runtime.deliveries()) or not await runtime.deliveries():
+            await feed.next_within(1_000)
+
+    try:
+        await soon(watch())
+    finally:
+        feed.close()
+
+
+# --- over HTTP -------------------------------------------------------------------------------------
+
+
+async def test_a_delivery_is_followed_from_its_message_to_its_receipt(tmp_path):
+    async with serve(tmp_path) as live:
+        accepted = (await live.say("My cat is called Byron.", chat="a")).json()
+        await live.runtime.reply_to(accepted["message"])
+        await settled(live.runtime, "delivered")
+        trace = (await live.get(f"/v1/messages/{accepted['message']}")).json()
+        (delivery,) = trace["deliveries"]
+        assert (delivery["provider"], delivery["state"], delivery["attempt"]) == ("local", "delivered", 1)
+        assert delivery["receipt"]
+        listed = (await live.get("/v1/deliveries", provider="local", state="delivered")).json()
+        assert listed == {"deliveries": [delivery], "next": None}
+        assert (await live.get("/v1/deliveries", provider="nobody")).json()["deliveries"] == []
+
+
+async def test_deliveries_come_in_pages(tmp_path):
+    async with serve(tmp_path) as live:
+        await live.talk("one", "two", "three")
+        first = (await live.get("/v1/deliveries", limit=2)).json()
+        rest = (await live.get("/v1/deliveries", limit=2, after=first["next"])).json()
+        assert [one["from_turn"] for one in first["deliveries"] + rest["deliveries"]] == [3, 2, 1]
+        assert rest["next"] is None
+
+
+@pytest.mark.parametrize("query", [{"state": "lost"}, {"after": "x"}, {"limit": "0x1"}, {"colour": "red"}])
+async def test_a_question_about_deliveries_that_cannot_be_meant_is_refused(tmp_path, query):
+    async with serve(tmp_path) as live:
+        response = await live.get("/v1/deliveries", **query)
+        assert response.status_code == 400
+        assert response.json()["error"]["hint"]
+
+
+async def test_a_parked_delivery_shows_its_reason_and_is_replayed_late(tmp_path, picky):
+    async with serve(tmp_path, policy=PICKY) as live:
+        await live.talk("a very long story")
+        await settled(live.runtime, "parked")
+        (parked,) = (await live.get("/v1/deliveries", state="parked")).json()["deliveries"]
+        assert parked["reason"] == "it is too long"
+        assert parked["due_at"] is None
+        picky.refuses = False
+        response = await live.post(f"/v1/deliveries/{parked['id']}/replay")
+        assert (response.status_code, response.json()) == (202, {"delivery": parked["id"], "state": "scheduled"})
+        await settled(live.runtime, "delivered")
+        (late,) = (await live.get("/v1/deliveries")).json()["deliveries"]
+        assert (late["late"], late["receipt"]) == (True, f"receipt of {parked['id']}")
+        again = await live.post(f"/v1/deliveries/{parked['id']}/replay")
+        assert (again.status_code, again.json()["error"]["code"]) == (400, "invalid_input")
+
+
+async def test_an_unknown_delivery_cannot_be_replayed(tmp_path):
+    async with serve(tmp_path) as live:
+        response = await live.post("/v1/deliveries/local:nothing:1/replay")
+        assert (response.status_code, response.json()["error"]["code"]) == (404, "delivery_not_found")
+
+
+async def test_memory_is_asked_over_http(tmp_path):
+    async with serve(tmp_path) as live:
+        await live.talk("My cat is called Byron.", chat="a")
+        await settled(live.runtime, "delivered")
+        found = (await live.get("/v1/recall", q="what is the cat called?", chat="b")).json()
+        assert found["memories"][0]["text"] == "My cat is called Byron."
+        assert found["skipped"] == []
+        stranger = (await live.get("/v1/recall", q="what is the cat called?", chat="b", sender="eve")).json()
+        assert stranger["memories"] == [], "what others said in private is nobody else's"
+        other = await live.get("/v1/recall", q="cat", agent="other")
+        assert other.json()["memories"] == [], "an agent never sees another agent's memory"
+        assert (await live.get("/v1/recall")).status_code == 400
+        assert (await live.get("/v1/recall", q="cat", agent="no such name!")).status_code == 400
+
+
+# --- in a program ----------------------------------------------------------------------------------
+
+
+async def test_what_was_said_in_one_session_is_recalled_in_the_next(tmp_path):
+    async with holdfast.open(tmp_path) as runtime:
+        await runtime.ask("home", "My cat is called Byron.")
+        await settled(runtime, "delivered")
+        await runtime.ask("home", "/new")
+        assert "Byron" in await runtime.ask("home", "What is my cat called?")
+        session = (await runtime.sessions())[0].id
+        kinds = [view.entry.kind for view in await runtime.history(session)]
+        assert kinds == ["user", "recall", "assistant"]
+        prompt = await runtime.prompt(session)
+        assert not any("recalled-memory" in one.content for one in prompt.messages), "it belonged to its turn only"
+
+
+async def test_what_was_recalled_is_never_delivered(tmp_path):
+    async with holdfast.open(tmp_path) as runtime:
+        await runtime.ask("home", "My cat is called Byron.")
+        await settled(runtime, "delivered")
+        await runtime.ask("home", "/new")
+        await runtime.ask("home", "What is my cat called?")
+        await settled(runtime, "delivered")
+        found = await runtime.recall("recalled memory data instructions")
+        assert not any("recalled-memory" in one.text for one in found.memories)
+
+
+async def test_an_agents_notes_are_kept_shown_and_written_to_its_file(tmp_path):
+    async with holdfast.open(tmp_path) as runtime:
+        answer = await runtime.ask("home", 'use memory {"action": "add", "content": "Deploys happen on Fridays."}')
+        assert "added" in answer
+        assert [one.text for one in (await runtime.memory()).entries] == ["Deploys happen on Fridays."]
+        await settled(runtime, "delivered")
+        await runtime.ask("home", "/new")
+        await runtime.ask("home", "hello")
+        session = (await runtime.sessions())[0].id
+        assert "Deploys happen on Fridays." in (await runtime.prompt(session)).messages[0].content
+    assert (tmp_path / "agents" / "main" / "MEMORY.md").read_text() == "Deploys happen on Fridays.\n"
+
+
+async def test_settings_that_cannot_be_right_are_refused_when_it_is_opened(tmp_path):
+    for memory, what in (
+        ({"locl": {}}, "no provider 'locl'"),
+        ({"local": {"limt": 3}}, "limt"),
+        ({"hindsight": {}}, "url"),
+        ({"hindsight": {"url": "http://169.254.169.254/"}}, "169.254"),
+        ({"honcho": {"url": "ftp://x"}}, "ftp"),
+    ):
+        with pytest.raises(ConfigInvalid, match=what) as caught:
+            async with holdfast.open(tmp_path, policy=AgentPolicy(memory=memory)):
+                pass
+        assert "agents.main.memory." in str(caught.value)
+
+
+async def test_a_configuration_refused_leaves_the_folder_free(tmp_path):
+    with pytest.raises(ConfigInvalid):
+        async with holdfast.open(tmp_path, policy=AgentPolicy(memory={"locl": {}})):
+            pass
+    async with holdfast.open(tmp_path) as runtime:
+        assert await runtime.ask("home", "hello")
+
+
+# --- on the command line ---------------------------------------------------------------------------
+
+
+async def run(*words):
+    """A command runs an event loop of its own, which no thread may have two of."""
+    return await asyncio.to_thread(CliRunner().invoke, app, [*map(str, words)], prog_name="holdfast")
+
+
+async def test_the_command_line_says_the_same(tmp_path, picky):
+    async with holdfast.open(tmp_path, policy=PICKY) as runtime:
+        await runtime.ask("home", "a very long story")
+        await settled(runtime, "parked")
+    (tmp_path / "holdfast.toml").write_text("[agents.main.memory.picky]\n")
+    done = await run("deliveries", "--data", tmp_path, "--state", "parked", "--json")
+    (parked,) = json.loads(done.stdout)["deliveries"]
+    assert parked["reason"] == "it is too long"
+    table = await run("deliveries", "--data", tmp_path)
+    assert "parked" in table.stdout
+    assert "it is too long" in table.stdout
+    replayed = await run("replay", parked["id"], "--data", tmp_path, "--json")
+    assert json.loads(replayed.stdout) == {"delivery": parked["id"], "state": "scheduled"}
+    wrong = await run("deliveries", "--data", tmp_path, "--state", "lost")
+    assert wrong.exit_code == 1
+    assert "error[invalid_input]" in wrong.stderr
+
+
+async def test_memory_is_asked_on_the_command_line(tmp_path):
+    async with holdfast.open(tmp_path) as runtime:
+        await runtime.ask("home", "My cat is called Byron.")
+        await settled(runtime, "delivered")
+    done = await run("recall", "what is the cat called?", "--data", tmp_path, "--json")
+    assert json.loads(done.stdout)["memories"][0]["text"] == "My cat is called Byron."
+    assert "Byron" in (await run("recall", "the cat", "--data", tmp_path)).stdout
+    assert (await run("recall", "cat", "--data", tmp_path, "--agent", "no such!")).exit_code == 1
