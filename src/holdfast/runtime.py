@@ -295,7 +295,8 @@ class Runtime:
             person=Principal(person) if person is not None else None,
         )
         found = await self.store.forget(request)
-        self._recaller.close()  # what was asked ahead may hold the words
+        self._recaller.close()  # what was asked ahead, and what sessions were briefed with, may hold the words
+        self._briefing.clear()
         log.info("forget.requested", forget=found.id, kind=found.kind.value, parts=len(found.parts), **found.blanked)
         for topic in (Topic.DELIVERY, Topic.FORGET, Topic.MAIL):
             self._notifier.wake(topic)

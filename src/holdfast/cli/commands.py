@@ -8,6 +8,7 @@ from holdfast.cli.compress import compress
 from holdfast.cli.context import context
 from holdfast.cli.deliveries import deliveries
 from holdfast.cli.eval import eval_app
+from holdfast.cli.forget import forget, forget_status
 from holdfast.cli.health import health
 from holdfast.cli.recall import recall
 from holdfast.cli.replay import replay
@@ -31,6 +32,8 @@ COMMANDS = (
     recall,
     deliveries,
     replay,
+    forget,
+    forget_status,
     audit,
     health,
     sim,

@@ -87,7 +87,7 @@ def _show(found: "Forgetting", *, as_json: bool) -> int:
     """Exit 1 where somebody has to act on a part that is parked."""
     from holdfast.cli.output import print_heading, print_json, print_table, when
     from holdfast.cli.running import OK, WRONG
-    from holdfast.ports.surface_forget import forget_view
+    from holdfast.ports.forget_surface import forget_view
 
     view = forget_view(found)
     parked = any(part.state == "parked" for part in view.parts)
@@ -98,9 +98,14 @@ def _show(found: "Forgetting", *, as_json: bool) -> int:
     counts = ", ".join(f"{count} {what}" for what, count in sorted(view.blanked.items()) if count)
     print(f"blanked: {counts or 'nothing, because nothing was found'}")
     rows = [
-        (part.provider or part.what, part.place, part.state, part.attempt or "", when(part.next_try_at or part.at))
-        + (part.receipt or part.reason,)
+        (
+            part.provider or part.what,
+            part.place,
+            part.state,
+            when(part.next_try_at or part.at),
+            part.receipt or part.reason,
+        )
         for part in view.parts
     ]
-    print_table(("where", "place", "state", "attempt", "at, or next try", "receipt or reason"), rows)
+    print_table(("where", "place", "state", "at, or next try", "receipt or reason"), rows)
     return WRONG if parked else OK

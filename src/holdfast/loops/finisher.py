@@ -25,7 +25,7 @@ from holdfast.loops.agents import Agents
 from holdfast.loops.asking import hear
 from holdfast.loops.loop import Loop
 from holdfast.loops.member import Member
-from holdfast.loops.zones import zone_offset
+from holdfast.loops.zones import UTC, zone_offset
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.model import ModelRequest, Task
@@ -78,7 +78,8 @@ class Finisher(Loop):
         if self._clock.now() < self._look_at:
             return False
         ended = await self._end_expired()
-        self._look_at = Instant(self._clock.now() + LOOK_EVERY_MS)
+        if not ended:  # otherwise there may be more of them
+            self._look_at = Instant(self._clock.now() + LOOK_EVERY_MS)
         return ended
 
     async def rest(self) -> None:
@@ -113,7 +114,7 @@ class Finisher(Loop):
             policy = self._agents.policy(agent).expiry
         except AgentNotFound:
             policy = ExpiryPolicy()
-        return policy, now, self._offset_of(policy.time_zone)
+        return policy, now, self._offset_of(policy.time_zone if policy.daily_at else UTC)
 
     async def _end(self, ending: Ending) -> bool:
         begun = await self._store.begin_finalisation(ending)

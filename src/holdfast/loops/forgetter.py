@@ -1,10 +1,12 @@
 """The forgetter: sees requests to forget through to their last receipt, whoever took them and whatever happened since.
 
-The courier carries the erasures. What is left here are the store's own files, and the copies that recall made while a
-provider still had the words; what was asked ahead for the next turns is thrown away for the same reason.
+The courier carries the erasures. What is left here are the store's own files, the copies that recall made while a
+provider still had the words, and copies in the RAM of this process: another one may have taken the request.
 """
 
 from holdfast import log
+from holdfast.core.ids import ForgetId
+from holdfast.loops.keeper import Briefing
 from holdfast.loops.loop import Loop
 from holdfast.loops.recaller import Recaller
 from holdfast.ports.entropy import Entropy
@@ -26,6 +28,7 @@ class Forgetter(Loop):
         store: Store,
         reader: Reader,
         recaller: Recaller,
+        briefing: Briefing,
         notifier: Notifier,
         tasks: Tasks,
         entropy: Entropy,
@@ -35,10 +38,16 @@ class Forgetter(Loop):
         self._store = store
         self._reader = reader
         self._recaller = recaller
+        self._briefing = briefing
         self._notifier = notifier
         self._quiet_ms = quiet_ms
+        self._newest: ForgetId | None = None
 
     async def step(self) -> bool:
+        newest = await self._reader.newest_forgetting()
+        if newest != self._newest:
+            self._newest = newest
+            self._briefing.clear()
         if not await self._reader.open_forgettings():
             return False
         self._recaller.close()  # nothing that was asked ahead is shown; the next turn asks again

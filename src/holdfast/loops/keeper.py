@@ -81,6 +81,10 @@ class Briefing:
             self._kept.popitem(last=False)
         return "\n\n".join(part for part in (text, self._kept[key]) if part)
 
+    def clear(self) -> None:
+        """Something was forgotten: every session is briefed anew."""
+        self._kept.clear()
+
     async def _block(self, notes: NotesPolicy, agent: AgentName, who: Principal) -> str:
         subjects = {target: subject_of(target, who, per_user=notes.per_user) for target in Target}
         memories = {subject: await self._keeper.memory(agent, subject) for subject in set(subjects.values())}

@@ -150,6 +150,10 @@ class Reader(Protocol):
         """Ends of epochs, newest first, with what was extracted and what did not fit."""
         ...
 
+    async def newest_forgetting(self) -> ForgetId | None:
+        """The request that came last, over or not: when it changes, copies in RAM may hold what is to be forgotten."""
+        ...
+
     async def open_forgettings(self) -> Sequence[ForgetId]:
         """Requests to forget that are not over, oldest first; those that only wait for a provider are among them."""
         ...

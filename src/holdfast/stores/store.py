@@ -255,6 +255,9 @@ class SqlStore:
     async def finalisations(self, *, session: SessionId | None = None, limit: int = 100) -> Sequence[Finalisation]:
         return await self._db.read("finalisations", lambda: finish.finalisations(session, limit))
 
+    async def newest_forgetting(self) -> ForgetId | None:
+        return await self._db.read("newest_forgetting", forget.newest_forgetting)
+
     async def open_forgettings(self) -> Sequence[ForgetId]:
         return await self._db.read("open_forgettings", forget.open_forgettings)
 

@@ -14,6 +14,7 @@ from holdfast.testing.faults import (
     Fault,
     FaultPlan,
     ModelFault,
+    PauseAtVerb,
     PlatformFault,
     ProviderFault,
     VerbFails,
@@ -28,9 +29,9 @@ class Armed:
         self.fired: list[Fault] = []
         self.healed = False
         self.seen: Counter[CrashPoint | str] = Counter()  # how often each point was passed: what a plan can reach
-        self._verbs: dict[tuple[CrashPoint, int], CrashAtVerb | VerbFails] = {
+        self._verbs: dict[tuple[CrashPoint, int], CrashAtVerb | VerbFails | PauseAtVerb] = {
             (fault.point, fault.occurrence): fault
-            for faults in (plan.of(VerbFails), plan.of(CrashAtVerb))
+            for faults in (plan.of(PauseAtVerb), plan.of(VerbFails), plan.of(CrashAtVerb))
             for fault in faults
         }
         self._statements = {fault.occurrence: fault for fault in plan.of(CrashAtStatement)}
@@ -42,7 +43,7 @@ class Armed:
         """From here on nothing fails any more, and the runtime has to come to rest."""
         self.healed = True
 
-    def at_verb(self, verb: str, side: Side) -> CrashAtVerb | VerbFails | None:
+    def at_verb(self, verb: str, side: Side) -> CrashAtVerb | VerbFails | PauseAtVerb | None:
         point = _point(verb, side)
         self.seen[point] += 1
         fault = self._verbs.get((point, self.seen[point]))

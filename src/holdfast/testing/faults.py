@@ -20,6 +20,7 @@ FAULTS_PER_KIND_MAX = 4
 DOWN_MS_MAX = 3_000  # how long a crashed node stays down
 DELAY_MS_MAX = 5_000  # of a late answer, a redelivery, an overtaken message
 PROVIDER_DELAY_MS_MAX = 3_000
+NAPS_MAX = 2
 PROVIDER_FAULTS = 0.2  # of all calls to providers
 
 
@@ -68,6 +69,15 @@ class Pause:
 
     step: int
     node: int
+    length_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PauseAtVerb:
+    """SIGSTOP of the node that makes the `occurrence`-th call of a verb, before or after it, for `length_ms`."""
+
+    point: CrashPoint
+    occurrence: int
     length_ms: int
 
 
@@ -136,7 +146,7 @@ class Message:
 
 
 Fault: TypeAlias = (
-    Kill | Pause | Stop | CrashAtVerb | VerbFails | CrashAtStatement | ModelFault | ProviderFault | PlatformFault
+    Kill | Pause | PauseAtVerb | Stop | CrashAtVerb | VerbFails | CrashAtStatement | ModelFault | ProviderFault | PlatformFault
 )
 Part: TypeAlias = Fault | Message
 F = TypeVar("F", bound=Fault)
@@ -150,6 +160,7 @@ class Scope:
     steps: int = 2_000
     messages: int = 20
     points: tuple[CrashPoint, ...] = ()
+    naps: tuple[CrashPoint, ...] = ()  # where it matters most that a node sleeps
     statements: int = 0
     model_calls: int = 0
     provider_calls: int = 0
@@ -185,7 +196,7 @@ class FaultPlan:
 def draw(seed: int | str, scope: Scope) -> FaultPlan:
     """The plan of a seed. Plans run from no fault at all to a few of every kind."""
     rng, far = random.Random(f"{seed}/faults"), random.Random(f"{seed}/providers")
-    faults = [*_outages(rng, scope), *_crashes(rng, scope), *_failures(rng, scope), *_provider_faults(far, scope)]
+    faults = [*_outages(rng, scope), *_crashes(rng, scope), *_failures(rng, scope), *_far_faults(far, scope)]
     return FaultPlan(tuple(dict.fromkeys(faults)), tuple(Message(n) for n in range(scope.messages)))
 
 
@@ -238,10 +249,14 @@ def _failures(rng: random.Random, scope: Scope) -> list[Fault]:
     return faults
 
 
-def _provider_faults(rng: random.Random, scope: Scope) -> list[Fault]:
-    """Of every history, whatever else it has."""
+def _far_faults(rng: random.Random, scope: Scope) -> list[Fault]:
+    """Of every fifth call to a provider, in every history; and nodes that sleep while they hold something."""
     failures = list(ProviderFailure)
-    return [
+    naps = [
+        PauseAtVerb(rng.choice(scope.naps), 1 + rng.randrange(scope.messages), _pause_ms(rng, scope.lease_ms))
+        for _ in range(rng.randrange(NAPS_MAX + 1) if scope.naps and scope.messages else 0)
+    ]
+    return naps + [
         ProviderFault(call, failures[int(rng.random() * len(failures))], int(rng.random() * PROVIDER_DELAY_MS_MAX))
         for call in range(1, scope.provider_calls + 1)
         if rng.random() < PROVIDER_FAULTS

@@ -37,9 +37,9 @@ from holdfast.stores.store import SqlStore
 from holdfast.stores.verbs.cursors import OVERDUE
 from holdfast.testing.armed import Armed
 from holdfast.testing.clock import SimClock
-from holdfast.testing.crash import Side, crashing, die, points
+from holdfast.testing.crash import CrashPoint, Side, crashing, die, points
 from holdfast.testing.entropy import SeededEntropy
-from holdfast.testing.faults import FaultPlan, Kill, Pause, Scope, Stop, VerbFails
+from holdfast.testing.faults import FaultPlan, Kill, Pause, PauseAtVerb, Scope, Stop, VerbFails
 from holdfast.testing.models import FakeModel, FakeTools, Memory
 from holdfast.testing.node import NODE, SimNode
 from holdfast.testing.platform import Platform
@@ -66,6 +66,8 @@ BOOT_AGAIN_MS = 500
 MIXED_VERSIONS_EVERY = 4  # in every so-manieth history the nodes are of different versions
 DATABASE = "history.db"
 VFS = apsw.vfs_names()[0]  # the default one, named: the folder is ours, so its checks are left out
+# A courier that sleeps with a lane in its hand: before it calls, after it called, before it tells what came of it.
+NAPS = (CrashPoint("claim_lanes", "after"), CrashPoint("deliver", "after"), CrashPoint("settle_lanes", "before"))
 # Statements of polling loops. There are thousands, so crashes at them would crowd out all others.
 DULL_TOLD_MAX = 2  # of each such statement, in a story of one's own
 DULL = frozenset(
@@ -79,6 +81,7 @@ def scope(nodes: int = NODES) -> Scope:
         steps=STEPS,
         messages=MESSAGES,
         points=tuple(points(Store, Tools, Provider)),
+        naps=NAPS,
         statements=STATEMENTS,
         model_calls=MODEL_CALLS,
         provider_calls=PROVIDER_CALLS,
@@ -329,8 +332,18 @@ class World:
             self.tally.crashes["failed verb"] += 1
             self._note("fails", f"{side} {verb}")
             raise StoreUnavailable(f"told to fail {side} {verb}")
-        if fault is not None:
+        if isinstance(fault, PauseAtVerb):
+            self._nap(f"{side} {verb}", fault.length_ms)
+        elif fault is not None:
             self._die(f"{side} {verb}", "verb", fault.down_ms)
+
+    def _nap(self, what: str, length_ms: int) -> None:
+        node = NODE.get()
+        if node is not None and not node.paused:
+            self.tally.pauses += 1
+            self._note("sleeps", what, node.name)
+            node.pause()
+            self.loop.call_later(length_ms / 1000, node.thaw, context=self._outside)
 
     def _before_statement(self, verb: str, sql: str) -> None:
         if verb != "batch":

@@ -44,6 +44,7 @@ class Service:
     hold: Gate | None = None  # where whoever delivers stands
     keeps_first: bool = True  # whether the words are kept before somebody stands there, or after
     recall_script: list[Gate | None] = field(default_factory=list)  # where each lookup stands, in order
+    stubborn: bool = False  # whether a lookup goes on when nobody waits for it any more
     _inside: Counter[str] = field(default_factory=Counter)
 
     def words(self, place: str | None = None) -> list[str]:
@@ -122,7 +123,7 @@ class ServiceProvider:
             try:
                 await gate.stand()
             except asyncio.CancelledError:
-                if service.hold is not gate:
+                if not service.stubborn:
                     raise
         if service.away:
             raise ProviderFailed(service.away, provider=self._name)

@@ -18,7 +18,7 @@ from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import DeliveryId, MessageId, SessionId
 from holdfast.core.inbound import Accepted
 from holdfast.core.key import check_part
-from holdfast.ports import memory_surface, surface
+from holdfast.ports import forget_surface, memory_surface, surface
 from holdfast.ports.service import Service
 
 ENTRIES_DEFAULT, ENTRIES_MAX = 200, 1_000
@@ -166,6 +166,18 @@ async def get_recall(request: Request, settings: Settings) -> Response:
     return answer(memory_surface.memories_view(found))
 
 
+async def post_forget(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    wish = decode(await read_body(request, settings.body_bytes_max), forget_surface.ForgetWish)
+    found = await settings.service.forget(session=wish.session, person=wish.person, agent=wish.agent, id=wish.id)
+    return answer(forget_surface.forget_view(found), 202)
+
+
+async def get_forget(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    return answer(forget_surface.forget_view(await settings.service.forget_status(request.path_params["forget"])))
+
+
 def _session(request: Request) -> SessionId:
     return SessionId(check_part("session", request.path_params["session"]))
 
@@ -300,6 +312,23 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="What the agent's memory has on a question",
         query=RECALL_QUERY,
         answers={200: memory_surface.Memories},
+        errors=(400, 404),
+    ),
+    Endpoint(
+        method="POST",
+        path="/v1/forget",
+        handler=post_forget,
+        summary="Forget a person or a session, here and at every memory provider; pending until each has erased it",
+        body=forget_surface.ForgetWish,
+        answers={202: forget_surface.ForgetReport},
+        errors=(400, 404, 408, 409, 413, 503),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/forget/{forget}",
+        handler=get_forget,
+        summary="How far a forgetting is, with each receipt",
+        answers={200: forget_surface.ForgetReport},
         errors=(400, 404),
     ),
 )

@@ -13,6 +13,7 @@ create table forget (
   scrub_receipt text,
   swept_at int8
 ) /*strict*/;
+create index forget_requested on forget (requested_at, id);
 create index forget_unscrubbed on forget (requested_at) where scrubbed_at is null;
 create index forget_unswept on forget (requested_at) where swept_at is null;
 

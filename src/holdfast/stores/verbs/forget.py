@@ -48,6 +48,7 @@ ECHOES = """
 update entry set body = :blank, tokens = 0
  where kind in ('observed', 'recall') and kind = 'recall' and length(body) > 0 and at >= :since
    and session in (select id from session where agent = :agent) returning seq"""
+NEWEST = "select id from forget order by requested_at desc, id desc limit 1"
 OPEN = "select id from forget where scrubbed_at is null or swept_at is null order by requested_at limit :limit"
 OPEN_MAX = 1_000
 UNSCRUBBED = "select id from forget where scrubbed_at is null order by requested_at"
@@ -151,6 +152,11 @@ def _blank_echoes(agent: AgentName, *, since: int = 0) -> Script[int]:
 
 
 # --- what follows ------------------------------------------------------------------------------------
+
+
+def newest_forgetting() -> Script[ForgetId | None]:
+    row = yield from one(NEWEST)
+    return None if row is None else ForgetId(row[0])
 
 
 def open_forgettings() -> Script[tuple[ForgetId, ...]]:

@@ -13,6 +13,7 @@ from holdfast.core.ids import AgentName, Principal, SessionId
 from holdfast.core.memory import stream_of
 from holdfast.stores.script import Row, Script, many, rows, run
 from holdfast.stores.verbs.delete import BRANCHES
+from holdfast.stores.verbs.finish import forget_answers
 from holdfast.stores.verbs.halt import drop_mail, halt_turn
 from holdfast.stores.verbs.journal import entry_of
 
@@ -47,6 +48,10 @@ BLANK_SUMMARIES = f"""{SEEING}
 update summary set body = :blank
  where session in (select id from seeing) and covers_through >= :first and length(body) > 0 returning n"""
 VOID_CONTEXTS = f"{SEEING} update session set undo_count = undo_count + 1 where id in (select id from seeing)"
+# A model may be reading the words just now: whatever it makes of them is refused, and asked for anew.
+VOID_EXTRACTION = """
+update finalisation set owner = null, fence = fence + 1
+ where session = :session and step = 'begun' and owner is not null and ended_at is null"""
 BLANK_INBOUND = """
 update inbound set body = :blank
  where principal = :person and length(body) > 0 and mailbox in (select id from mailbox where agent = :agent)
@@ -137,6 +142,8 @@ def _blank_session(session: SessionId, person: Principal, done: Blanked) -> Scri
     first = gone[0]
     voided = yield from rows(BLANK_SUMMARIES, session=session, first=first, blank=b"")
     yield from run(VOID_CONTEXTS, session=session, first=first)
+    yield from run(VOID_EXTRACTION, session=session)
+    yield from forget_answers(session)
     done.counts.update(sessions=1, entries=len(gone), summaries=len(voided))
 
 

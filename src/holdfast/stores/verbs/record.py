@@ -36,6 +36,9 @@ update session
  where id = :session and last_seq = :expected returning id"""
 
 
+RESERVED = ("memory:", "erase:")  # the streams that are no sessions
+
+
 def record_turn(record: TurnRecord) -> Script[Recorded]:
     _check(record)
     last_seq, turns, ratio, _, purpose, _, title, parent = yield from _session(record)
@@ -98,6 +101,8 @@ def _check(record: TurnRecord) -> None:
         ("place", record.place),
     ):
         check_part(what, part)
+    if record.session.startswith(RESERVED):
+        raise InvalidInput(f"a session id may not begin with {' or '.join(RESERVED)}", session=record.session)
     if record.purpose not in {purpose.value for purpose in Purpose}:
         raise InvalidInput(f"there is no purpose {record.purpose!r}", purpose=record.purpose)
     if not record.entries:

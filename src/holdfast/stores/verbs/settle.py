@@ -26,7 +26,10 @@ update delivery
        failing_at = case when :failing = 1 then coalesce(failing_at, cast(:now as int8)) else null end,
        uncertain_at = case when cast(:state as text) = 'uncertain' then coalesce(uncertain_at, cast(:now as int8)) end,
        settled_at = case when :settled = 1 then cast(:now as int8) end,
-       payload_hash = case when :again = 1 then null else payload_hash end
+       payload_hash = case when :again = 1 then null else payload_hash end,
+       fence = :fence,
+       lease_fence = (select lane.fence from lane where lane.agent = delivery.agent
+                         and lane.provider = delivery.provider and lane.place = delivery.place)
  where n = :n and state in ('sending', 'uncertain')"""
 # The unit of a retraction that took back everything it had.
 TAKEN_BACK = """
@@ -55,7 +58,7 @@ def settle_lanes(settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> S
     for claim, settlements in ordered:
         if (yield from _is_settled(claim)):
             continue
-        yield from many(SETTLE, [_params(one_) for one_ in settlements])
+        yield from many(SETTLE, [_params(claim, one_) for one_ in settlements])
         for done in settlements:
             if done.state is DeliveryState.DELIVERED:
                 yield from run(TAKEN_BACK, n=done.n)
@@ -86,9 +89,10 @@ def _is_settled(claim: LaneClaim) -> Script[bool]:
     return row[1] is None
 
 
-def _params(settlement: Settlement) -> dict[str, object]:
+def _params(claim: LaneClaim, settlement: Settlement) -> dict[str, object]:
     return {
         "n": settlement.n,
+        "fence": claim.fence,
         "state": settlement.state.value,
         "delay_ms": settlement.delay_ms,
         "receipt": plain(settlement.receipt),

@@ -1,0 +1,193 @@
+"""The first incident's other half: what was looked up for one conversation is never shown in another.
+
+There, one slot held the newest recall, whoever it was made for. Here a recall is kept under what it was made for (the
+session, its epoch, its last entry, the person) and is worth nothing under anything else. Each lookup of these tests
+finds a canary with its number, so a context shows where its memories came from.
+"""
+
+import re
+
+import pytest
+
+from holdfast.core.policy import AgentPolicy
+from holdfast.core.recall import RecallPolicy
+from holdfast.ports.provider import Configured
+from holdfast.runtime import Runtime
+from tests.integration.fakes import Gate, post
+from tests.integration.memory.provider import Service
+from tests.integration.memory.world import World, say, shelf
+
+SKIPPED = "(Memory is incomplete: shelf did not answer within 1500 ms.)"
+SWITCHES = ["/new", "/reset", "/branch", "/resume home"]
+
+
+def prefetching(service: Service) -> Configured:
+    return shelf(service, recalls=True, prefetches=True)
+
+
+def canaries(world: World, after: int = 0) -> list[list[int]]:
+    """Which lookups each question to the model shows, from the question `after` on."""
+    return [[int(n) for n in re.findall(r"canary-(\d+)-", context)] for context in world.contexts(after)]
+
+
+async def recalled(runtime: Runtime) -> list[str]:
+    """Everything of memory that any session of the chat has in its journal."""
+    sessions = await runtime.sessions(chat="c")
+    views = [view for session in sessions for view in await runtime.history(session.id)]
+    return [view.entry.text for view in views if view.entry.kind == "recall"]
+
+
+def test_what_was_asked_ahead_in_time_is_shown_in_the_turn_it_was_asked_for(world: World):
+    """Otherwise the tests below would be true of a runtime that never shows anything."""
+    service = Service(recall_script=[None, None, Gate()])
+
+    async def scenario() -> None:
+        runtime = await world.open(shelf=prefetching(service))
+        await say(runtime, "one", "two")
+
+    world.run(scenario())
+    assert canaries(world) == [[1], [2]], "the second lookup was made ahead; the third never came back"
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+@pytest.mark.parametrize("stubborn", [False, True], ids=["cancelled", "stubborn"])
+def test_a_lookup_in_flight_at_a_switch_is_never_shown(world: World, switch: str, stubborn: bool):
+    """Even by a provider that goes on when it is told to stop."""
+    gate = Gate()
+    service = Service(recall_script=[None, None, None, None, gate], stubborn=stubborn)
+
+    async def scenario() -> None:
+        runtime = await world.open(shelf=prefetching(service))
+        await say(runtime, "x", "/title home", "/new", "one", "two")
+        # Lookups 1 and 2 were made in the first session, 3 to 6 in the second; 5 stands at the gate, unlike 6.
+        await gate.arrival()
+        await say(runtime, switch, "three")
+        gate.open()
+        await world.pass_time(60)
+        await say(runtime, "four", switch, "five")
+        assert not any("canary-5-" in text for text in await recalled(runtime))
+
+    world.run(scenario())
+    old = set(range(1, 7))
+    shown = canaries(world, after=3)
+    inherited = "/branch" in switch or "resume" in switch
+    assert len(shown) == 3
+    assert all(not old & set(numbers) for numbers in shown), (inherited, shown)
+    assert all(numbers for numbers in shown), "each turn after the switch has memories of its own"
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_a_lookup_that_was_ready_and_unused_at_a_switch_is_dropped(world: World, switch: str):
+    service = Service()
+
+    async def scenario() -> int:
+        runtime = await world.open(shelf=prefetching(service))
+        await say(runtime, "x", "/title home", "/new", "one")
+        await world.pass_time(1)
+        ready = len(service.lookups)
+        await say(runtime, switch, "two", "three", "/new", "four")
+        return ready
+
+    ready = world.run(scenario())
+    assert ready == 4
+    assert all(number > ready for numbers in canaries(world, after=2) for number in numbers)
+
+
+def test_going_away_and_coming_back_does_not_bring_an_old_lookup_with_it(world: World):
+    """After /branch the first session stays open: its id, its epoch and its last entry are what they were."""
+    service = Service()
+
+    async def scenario() -> None:
+        runtime = await world.open(shelf=prefetching(service))
+        await say(runtime, "/new", "one", "/title home")
+        await world.pass_time(1)
+        await say(runtime, "/branch", "/resume home", "two")
+
+    world.run(scenario())
+    assert canaries(world) == [[1], [3]], "the second was made ahead for the first session, and dropped when it was left"
+
+
+def test_an_answer_past_the_budget_is_dropped_and_the_turn_says_so(world: World):
+    gate = Gate()
+    service = Service(recall_script=[gate], stubborn=True)
+
+    async def scenario() -> list[str]:
+        runtime = await world.open(shelf=shelf(service, recalls=True))
+        began = world.loop.time()
+        await say(runtime, "one")
+        assert world.loop.time() - began < 2, "the turn waited for its budget and no longer"
+        gate.open()
+        await world.pass_time(60)
+        await say(runtime, "two", "/new", "three")
+        return await recalled(runtime)
+
+    texts = world.run(scenario())
+    assert canaries(world) == [[], [2], [3]]
+    assert SKIPPED in world.contexts()[0]
+    assert not any("incomplete" in context for context in world.contexts(after=1)), "it is said in that turn only"
+    assert SKIPPED in texts, "and kept, so that people can see what the model was told"
+
+
+def test_a_dead_provider_is_said_to_have_failed_and_the_others_are_heard(world: World):
+    dead, well = Service(away="connection refused"), Service()
+
+    async def scenario() -> None:
+        runtime = await world.open(
+            dead=shelf(dead, recalls=True, name="dead"), well=shelf(well, recalls=True, name="well")
+        )
+        await say(runtime, "one")
+
+    world.run(scenario())
+    (context,) = world.contexts()
+    assert "(Memory is incomplete: dead failed.)" in context
+    assert canaries(world) == [[1]]
+    assert "connection refused" not in context, "a provider's own words are not the model's business"
+
+
+@pytest.mark.parametrize("between", ["/undo", "an observed remark", "another person"])
+def test_what_was_asked_ahead_counts_only_while_nothing_else_was_said(world: World, between: str):
+    gate = Gate()
+    service = Service(recall_script=[None, None, None, gate])
+    who = "ben" if between == "another person" else "ada"
+
+    async def scenario() -> None:
+        runtime = await world.open(shelf=prefetching(service))
+        for text in ("one", "two"):
+            await runtime.reply_to(await post(runtime, "g", text, type="group", sender="ada"))
+        assert service.lookups[-1].text == "two", "the newest lookup is the one made ahead"
+        if between == "/undo":
+            await runtime.reply_to(await post(runtime, "g", "/undo", type="group", sender="ada"))
+        elif between == "an observed remark":
+            await post(runtime, "g", "by the way", type="group", sender="ben", addressed=False)
+            await world.pass_time(1)
+        gate.open()
+        await world.pass_time(1)
+        await runtime.reply_to(await post(runtime, "g", "three", type="group", sender=who))
+
+    world.run(scenario())
+    assert canaries(world)[-1] == [5], "what it was asked with was not what had been foreseen"
+
+
+def test_a_person_in_a_group_is_not_shown_what_was_looked_up_for_another(world: World):
+    service = Service()
+
+    async def scenario() -> None:
+        runtime = await world.open(shelf=prefetching(service))
+        for who in ("ada", "ben", "ada"):
+            await runtime.reply_to(await post(runtime, "g", f"I am {who}", type="group", sender=who))
+
+    world.run(scenario())
+    asked_by = {n: query.key.principal for n, query in enumerate(service.lookups, start=1)}
+    turns = list(zip(("ada", "ben", "ada"), canaries(world), strict=True))
+    assert all(asked_by[n] == who for who, numbers in turns for n in numbers)
+
+
+def test_recall_that_is_turned_off_asks_nobody(world: World):
+    service = Service()
+
+    async def scenario() -> None:
+        runtime = await world.open(AgentPolicy(recall=RecallPolicy(enabled=False)), shelf=prefetching(service))
+        await say(runtime, "one", "two")
+
+    world.run(scenario())
+    assert service.lookups == []
