@@ -10,7 +10,8 @@ from tests.contract.driver import LIMITS, record, retain, returned, tool_step
 STATEMENTS_MAX = 100
 EVERY_TABLE = (
     *("node", "mailbox", "address", "inbound", "tombstone", "session", "turn", "entry"),
-    *("summary", "operation", "cursor", "delivery", "reply"),
+    *("summary", "operation", "cursor", "lane", "delivery", "reply"),
+    *("memory", "memory_batch", "memory_op"),
 )
 
 

@@ -12,9 +12,18 @@ from holdfast.core.extraction_rules import decode_result
 from holdfast.core.finish import Ending, Finalisation, FinishEvent, FinishStep, NotEnded
 from holdfast.core.ids import AgentName, Instant, NodeId
 from holdfast.core.memory import Capacity, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.core.policy import AgentPolicy
 from holdfast.core.session import Purpose, SessionState
+from holdfast.loops.agents import Agent, Agents
+from holdfast.loops.bell import Bell
+from holdfast.loops.finisher import Finisher
+from holdfast.loops.member import Member
+from holdfast.loops.toolbox import ToolBox
+from holdfast.machine import AsyncTasks
 from holdfast.stores.verbs.finish import forget_answers
+from holdfast.testing import SeededEntropy
 from tests.contract.driver import address_of, record, retain
+from tests.integration.fakes import ScriptedModel, says
 
 OTHER = NodeId("node_b")
 FERN = AgentName("fern")
@@ -617,3 +626,33 @@ async def test_a_message_and_a_close_that_meet_never_lose_the_message(driver):
         state, epoch = await states(driver, session)
         assert (state, epoch) == ((SessionState.OPEN, 2) if turn.session == session else (SessionState.CLOSED, 1))
         assert (await driver.store.message(message)).session == turn.session
+
+
+async def test_finishers_that_race_ask_once_and_write_once(driver):
+    sessions = [await driver.chat("my cat is called Byron", chat=f"c{n}") for n in range(4)]
+    for session in sessions:
+        await end(driver, session)
+    model = ScriptedModel(otherwise=says(json.dumps({"changes": [ADD]})))
+    agent = Agent(policy=AgentPolicy(), model=model, summariser=model, tools=ToolBox())
+    finishers = []
+    for name in ("x", "y", "z"):
+        member = Member(driver.store, driver.clock, SeededEntropy(name), host="here")
+        await member.join(sole=False)
+        finishers.append(
+            Finisher(
+                store=driver.store,
+                reader=driver.store,
+                agents=Agents(agent),
+                member=member,
+                notifier=Bell(),
+                clock=driver.clock,
+                entropy=SeededEntropy(name),
+                tasks=AsyncTasks(),
+            )
+        )
+    for _ in range(3):
+        await asyncio.gather(*(finisher.step() for finisher in finishers))
+    assert len(model.asked) == 4
+    assert [end.outcome for end in await driver.store.finalisations()] == ["done"] * 4
+    assert await notes_of(driver) == [ADD["text"]]
+    assert len(await driver.rows("select 1 from memory_op")) == 1

@@ -4,15 +4,17 @@ Run by `make test-hindsight`: it needs the server's own packages and takes about
 """
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from holdfast.core.delivery import Delivered, Landing, Uncertain, Unreachable
+from holdfast.core.hindsight_naming import BankTemplate
 from holdfast.machine import AsyncTasks, SystemClock
 from holdfast.providers.hindsight import make_hindsight
+from holdfast.testing.check_provider import CHECKS, check_provider
 from tests.hindsight_server.server import RealHindsight
 from tests.integration.hindsight.parcels import GROUP, erase, inputs, note, question, retain, retract, setup
 
@@ -175,3 +177,15 @@ async def test_a_server_killed_in_the_middle_keeps_the_turn_once(server, bank):
         await delivered(hindsight, bank, retain("hello after the crash"))
     assert await documents(server, bank) == 1
     assert await count(server, "select count(*) from memory_units where bank_id = $1", bank) == 2
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+async def test_the_suite_for_third_parties_passes_on_the_real_server(server, bank, check):
+    """Each check in banks of its own. The stub model extracts by rule, so words come back in its wording."""
+    async with AsyncExitStack() as stack:
+
+        async def make():
+            return await stack.enter_async_context(connected(server, f"{bank[:40]}-{{agent}}"))
+
+        naming = BankTemplate(f"{bank[:40]}-{{agent}}")
+        assert await check_provider(make, naming=naming, verbatim=False, checks=(check,)) == 1

@@ -10,6 +10,7 @@ from holdfast.cli.deliveries import deliveries
 from holdfast.cli.eval import eval_app
 from holdfast.cli.forget import forget, forget_status
 from holdfast.cli.health import health
+from holdfast.cli.memory import memory
 from holdfast.cli.recall import recall
 from holdfast.cli.replay import replay
 from holdfast.cli.send import send
@@ -49,6 +50,7 @@ app = typer.Typer(
 )
 for command in COMMANDS:
     app.command()(command)
+app.add_typer(memory)
 app.add_typer(eval_app)
 
 

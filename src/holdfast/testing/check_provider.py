@@ -16,7 +16,7 @@ from holdfast.core.errors import ProviderFailed
 from holdfast.core.ids import Instant
 from holdfast.core.naming import Naming, PerSession
 from holdfast.ports.provider import Provider
-from holdfast.testing.provider_guest import ADA, BEN, BENS, GROUP, START, Guest, Place, Settled, at_once
+from holdfast.testing.provider_guest import ABOARD, ADA, BEN, BENS, GROUP, START, Guest, Place, Settled, at_once
 
 Make: TypeAlias = Callable[[], Awaitable[Provider]]
 Check: TypeAlias = Callable[[Guest], Awaitable[None]]
@@ -51,6 +51,8 @@ async def an_empty_call_delivers_nothing(guest: Guest) -> None:
 
 
 async def closing_twice_is_harmless(guest: Guest) -> None:
+    if not guest.able.turns:
+        return
     await guest.keep(guest.said("tamarind"))
     await guest.provider.close()
     await guest.provider.close()
@@ -60,11 +62,15 @@ async def closing_twice_is_harmless(guest: Guest) -> None:
 
 
 async def what_was_not_sent_has_not_landed(guest: Guest) -> None:
+    if not guest.able.turns:
+        return
     await guest.keep(guest.said("quince"))
     assert await guest.provider.landed(guest.said("medlar", turn=2)) is not Landing.LANDED
 
 
 async def what_was_delivered_has_landed(guest: Guest) -> None:
+    if not guest.able.turns:
+        return
     parcel = guest.said("my boat is called marzipan")
     await guest.keep(parcel)
     assert await guest.has_landed(parcel), "it was acknowledged, and then it had not landed"
@@ -72,6 +78,8 @@ async def what_was_delivered_has_landed(guest: Guest) -> None:
 
 
 async def a_parcel_delivered_twice_has_the_effect_of_one(guest: Guest) -> None:
+    if not guest.able.turns:
+        return
     parcel = guest.said("my boat is called marzipan")
     await guest.keep(parcel)
     await guest.keep(replace(parcel, attempt=2, sent_at=Instant(START)))
@@ -80,6 +88,8 @@ async def a_parcel_delivered_twice_has_the_effect_of_one(guest: Guest) -> None:
 
 
 async def every_parcel_of_a_call_gets_its_own_outcome(guest: Guest) -> None:
+    if not guest.able.turns:
+        return
     parcels = [
         guest.said(f"the word is lane{lane}unit{unit}", place=guest.at(f"ses_{lane}"), turn=unit)
         for lane in range(min(4, guest.able.lanes_per_call + 1))
@@ -92,6 +102,8 @@ async def every_parcel_of_a_call_gets_its_own_outcome(guest: Guest) -> None:
 
 
 async def lanes_may_be_carried_side_by_side(guest: Guest) -> None:
+    if not guest.able.turns:
+        return
     lanes = [[guest.said(f"lane{n}", place=guest.at(f"ses_{n}"), turn=turn) for turn in (1, 2)] for n in range(6)]
     await asyncio.gather(*(guest.keep(*lane) for lane in lanes))
     for parcel in (parcel for lane in lanes for parcel in lane):
@@ -99,6 +111,8 @@ async def lanes_may_be_carried_side_by_side(guest: Guest) -> None:
 
 
 async def any_text_is_taken_or_refused_with_a_reason(guest: Guest) -> None:
+    if not guest.able.turns:
+        return
     for n, (what, text) in enumerate(ODD_TEXTS.items()):
         parcel = guest.said(text, place=guest.at(f"ses_{n}"))
         (outcome,) = await guest.carry(parcel)
@@ -124,7 +138,7 @@ async def the_order_of_a_lane_is_kept(guest: Guest) -> None:
 
 
 async def a_turn_that_was_taken_back_is_gone_and_the_others_stay(guest: Guest) -> None:
-    if not guest.able.retracts:
+    if not (guest.able.turns and guest.able.retracts):
         return
     unit = guest.said("my boat is called marzipan", "my cat is called quince", "my dog is called nougat")
     undone = guest.undone(unit, 2)
@@ -162,9 +176,9 @@ async def a_note_delivered_twice_is_one_note(guest: Guest) -> None:
 
 
 async def an_erased_session_is_gone_and_others_stay(guest: Guest) -> None:
-    if not guest.able.erases:
+    if not (guest.able.turns and guest.able.erases):
         return
-    gone = guest.said("my boat is called marzipan", place=guest.at("ses_gone"))
+    gone = guest.said("my boat is called marzipan", place=guest.at("ses_gone", chat=ABOARD))
     other = guest.said("my cat is called quince", place=guest.at("ses_other"))
     await guest.keep(gone, other)
     await guest.keep(guest.forgotten(gone, session="ses_gone"))
@@ -175,7 +189,7 @@ async def an_erased_session_is_gone_and_others_stay(guest: Guest) -> None:
 
 
 async def an_erased_person_is_gone_and_others_stay(guest: Guest) -> None:
-    if not guest.able.erases:
+    if not (guest.able.turns and guest.able.erases):
         return
     gone = guest.said("my boat is called marzipan")
     other = guest.said("my cat is called quince", place=guest.at("ses_ben", BEN, BENS))
@@ -187,7 +201,7 @@ async def an_erased_person_is_gone_and_others_stay(guest: Guest) -> None:
 
 
 async def an_erasure_delivered_twice_spares_what_was_said_since(guest: Guest) -> None:
-    if not guest.able.erases:
+    if not (guest.able.turns and guest.able.erases):
         return
     gone = guest.said("my boat is called marzipan")
     erasure = guest.forgotten(gone, principal=ADA)
@@ -203,6 +217,8 @@ async def an_erasure_delivered_twice_spares_what_was_said_since(guest: Guest) ->
 
 
 async def another_agent_recalls_nothing(guest: Guest) -> None:
+    if not guest.able.turns:
+        return
     await guest.keep(guest.said("my boat is called marzipan"))
     other = replace(guest.at(), agent=f"{guest.agent}-other")
     assert not await _times_or_failed(guest, "marzipan", replace(other, session="ses_asking"))
@@ -210,22 +226,30 @@ async def another_agent_recalls_nothing(guest: Guest) -> None:
 
 
 async def nobody_recalls_what_another_said_in_private(guest: Guest) -> None:
+    if not guest.able.turns:
+        return
     await guest.keep(guest.said("my boat is called marzipan"))
     assert not await guest.times("marzipan", guest.at("ses_ben", BEN, BENS))
     await guest.found_once("marzipan")
 
 
 async def what_was_said_in_private_is_not_recalled_in_a_group(guest: Guest) -> None:
+    if not guest.able.turns:
+        return
     await guest.keep(guest.said("my boat is called marzipan"))
     assert not await guest.times("marzipan", guest.at("ses_group", ADA, GROUP), group=True)
 
 
 async def what_a_group_said_is_not_recalled_by_a_stranger(guest: Guest) -> None:
+    if not guest.able.turns:
+        return
     await guest.keep(guest.said("the boat is called marzipan", place=guest.at("ses_group", ADA, GROUP)))
     assert not await guest.times("marzipan", guest.at("ses_ben", BEN, BENS))
 
 
 async def no_question_breaks_it_and_the_limit_holds(guest: Guest) -> None:
+    if not guest.able.turns:
+        return
     await guest.keep(*(guest.said(f"the boat number {n}", place=guest.at(f"ses_{n}")) for n in range(4)))
     for text in ODD_QUESTIONS if guest.able.recalls else ():
         try:

@@ -134,8 +134,9 @@ def _shows(asked: Asked, expected: tuple[list[ModelMessage], list[Entry]]) -> bo
         if any(entry.turn == newest for entry in left_out):
             return False
         shown = shown[1:]
-    # What was recalled is shown in its own turn, and not any more to a worker that reads it after the turn is over.
-    bodies = [list(render_entries(entries, open_turn=open_turn)) for open_turn in (asked.turn, None)]
+    # What was recalled is shown while its turn is open. A worker that slept finds its own over, or another one open.
+    newest = max((entry.turn for entry in entries), default=0)
+    bodies = (list(render_entries(entries, open_turn=n)) for n in dict.fromkeys((asked.turn, None, newest)))
     return any(shown == body or _lacks_steps_only(shown, body) for body in bodies)
 
 

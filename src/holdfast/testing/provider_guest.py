@@ -15,6 +15,7 @@ Settled: TypeAlias = Callable[[], Awaitable[None]]
 START = 1_700_000_000_000
 ADA, BEN = Principal("ada"), Principal("ben")
 HOME, BENS, GROUP = "check:dm:ada", "check:dm:ben", "check:group:club"
+ABOARD = "check:dm:ada-aboard"  # a chat of its own: a provider may keep the sessions of one chat as one
 
 
 async def at_once() -> None:

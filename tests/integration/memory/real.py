@@ -1,0 +1,34 @@
+"""Runtimes as people open them, on a real loop: for providers that speak over a socket, and for other people's."""
+
+from pathlib import Path
+
+from holdfast.app import make_agents, open_runtime
+from holdfast.core.delivery import OPEN
+from holdfast.core.policy import AgentPolicy
+from holdfast.core.recall import RecallPolicy
+from holdfast.ports.notifier import Topic
+from holdfast.runtime import Runtime
+from tests.honcho_server import HonchoServer
+from tests.integration.fakes import ScriptedModel, soon
+from tests.integration.memory.world import all_deliveries
+
+
+async def open_with_honcho(server: HonchoServer, folder: Path, model: ScriptedModel | None = None) -> Runtime:
+    """Without recall, which these tests are not about and which would ask the server once a turn."""
+    policy = AgentPolicy(memory={"honcho": {"url": server.url}}, recall=RecallPolicy(enabled=False))
+    return await open_runtime(folder, agents=make_agents(model=model or ScriptedModel(), policy=policy))
+
+
+async def next_delivery(runtime: Runtime) -> None:
+    await runtime._notifier.wait(Topic.DELIVERY, timeout_ms=1_000)
+
+
+async def settled(runtime: Runtime) -> None:
+    """Until nothing is on its way any more."""
+    under_way = {state.value for state in OPEN}
+
+    async def settle() -> None:
+        while any(one.state in under_way for one in await all_deliveries(runtime)):
+            await next_delivery(runtime)
+
+    await soon(settle())
