@@ -112,6 +112,9 @@ SETTINGS = {
     "recall.limit": "how many memories a turn is shown",
     "recall.chars_max": "how many characters of memory a turn is shown",
     "recall.private_in_groups": "whether what was said in private may be recalled in group chats",
+    "expiry.idle_minutes": "a session that nobody spoke in for so long is finished; null for never",
+    "expiry.daily_at": "the time of day, such as `04:00`, at which idle sessions of the day before are finished",
+    "expiry.time_zone": "the zone of that time",
     "memory": "the memory providers, one table each: [agents.NAME.memory.PROVIDER]; see below",
 }
 

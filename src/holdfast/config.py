@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -17,7 +18,7 @@ from holdfast.core.compress import Thresholds
 from holdfast.core.errors import ConfigInvalid, InvalidName
 from holdfast.core.inbound import Limits
 from holdfast.core.key import agent_name
-from holdfast.core.policy import AgentPolicy, Arrivals, TurnPolicy
+from holdfast.core.policy import AgentPolicy, Arrivals, ExpiryPolicy, TurnPolicy
 from holdfast.core.recall import RecallPolicy
 
 FILE = "holdfast.toml"
@@ -57,6 +58,12 @@ class Recalling(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     private_in_groups: bool = False
 
 
+class Expiry(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    idle_minutes: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
+    daily_at: Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")] | None = None
+    time_zone: str = ExpiryPolicy().time_zone
+
+
 class AgentTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     model: Literal["practice"] = "practice"
     instructions: str = ""
@@ -65,6 +72,7 @@ class AgentTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     turns: Turns = field(default_factory=Turns)
     limits: Intake = field(default_factory=Intake)
     recall: Recalling = field(default_factory=Recalling)
+    expiry: Expiry = field(default_factory=Expiry)
     memory: dict[str, dict[str, Any]] | None = None  # each provider checks its own table
 
     def policy(self) -> AgentPolicy:
@@ -92,6 +100,11 @@ class AgentTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 limit=self.recall.limit,
                 chars_max=self.recall.chars_max,
                 private_in_groups=self.recall.private_in_groups,
+            ),
+            expiry=ExpiryPolicy(
+                idle_minutes=self.expiry.idle_minutes,
+                daily_at=self.expiry.daily_at,
+                time_zone=self.expiry.time_zone,
             ),
             memory=self.memory,
         )
@@ -158,7 +171,16 @@ def _agent(file: Path, name: str, table: object) -> AgentPolicy:
         raise _wrong(file, f"{key}.compression.soft", shares.soft, f"it must be below hard, which is {shares.hard}")
     if shares.keep >= shares.hard:
         raise _wrong(file, f"{key}.compression.keep", shares.keep, f"it must be below hard, which is {shares.hard}")
+    _check_zone(file, key, read.expiry.time_zone)
     return read.policy()
+
+
+def _check_zone(file: Path, key: str, name: str) -> None:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # unknown; not a name at all; a folder of zones
+        fix = "there is no such time zone; write one as in Europe/Berlin, or UTC"
+        raise _wrong(file, f"{key}.expiry.time_zone", name, fix) from error
 
 
 def _translated(file: Path, key: str, table: dict[str, Any], message: str) -> ConfigInvalid:
@@ -188,6 +210,7 @@ def _known(parts: list[str]) -> str:
         "turns": Turns,
         "limits": Intake,
         "recall": Recalling,
+        "expiry": Expiry,
     }
     shape = shapes.get(parts[0], AgentTable) if len(parts) > 1 else AgentTable
     return f"known are {', '.join(shape.__struct_fields__)}"

@@ -13,11 +13,12 @@ from holdfast.core.errors import (
     SessionNotFound,
     SummaryStale,
 )
+from holdfast.core.finish import Ending, FinishEvent
 from holdfast.core.forget import ForgetRequest
-from holdfast.core.ids import AgentName, ForgetId, Principal, Provider, SessionId
+from holdfast.core.ids import AgentName, ForgetId, Instant, Principal, Provider, SessionId
 from holdfast.core.journal import AssistantSaid, Recalled, UserSaid
 from holdfast.core.lane import LaneKey, Settlement
-from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target, stream_of
+from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
 from holdfast.core.turn import Step, TurnEvent, TurnRecord
 from holdfast.stores.script import rows
 from tests.contract.driver import address_of, retain
@@ -36,6 +37,8 @@ WORDS = {
     "turn": "title",
     "memory_op": "text",
     "memory_op as old": "old_text",
+    "finalisation": "answer",
+    "finalisation as done": "result",
 }
 
 
@@ -330,6 +333,37 @@ async def test_somebody_elses_open_turn_goes_on(driver):
     assert [text for text in await driver.texts(turn.session) if text] == ["hello", "hello bob"]
 
 
+async def ended(driver, session):
+    """The end of a session's epoch, taken by somebody who asks a model about it."""
+    await driver.store.begin_finalisation(
+        Ending(session=session, epoch=1, cause="idle", active_before=Instant(1 << 60))
+    )
+    return await driver.store.claim_finalisation(driver.node)
+
+
+async def test_what_a_model_makes_of_their_words_meanwhile_is_refused_and_asked_for_anew(driver):
+    await driver.talk("hello", who="bob")
+    session = (await driver.talk(f"{CANARY}")).session
+    held = await ended(driver, session)
+    await driver.store.forget(person())
+    with pytest.raises(ClaimLost):
+        await driver.store.record_finalisation(held, FinishEvent.ANSWERED, answer=CANARY.encode(), model="m")
+    again = await driver.store.claim_finalisation(driver.node)
+    assert [entry.text for entry in (await driver.store.read_excerpt(again)).said if entry.text] == [
+        "hello",
+        "re: hello",
+    ]
+    assert await found_in(driver) == []
+
+
+async def test_a_stored_answer_over_their_words_goes(driver):
+    session = (await driver.talk(f"{CANARY}")).session
+    held = await ended(driver, session)
+    await driver.store.record_finalisation(held, FinishEvent.ANSWERED, answer=CANARY.encode(), model="m")
+    await driver.store.forget(person())
+    assert await found_in(driver) == []
+
+
 # --- a session --------------------------------------------------------------------------------------
 
 
@@ -582,7 +616,3 @@ async def test_the_audit_still_passes(driver):
 def test_a_request_that_cannot_be_right_is_refused_before_anything_is_asked(wrong):
     with pytest.raises(InvalidInput):
         ForgetRequest(id=ForgetId("forget_1"), **wrong)
-
-
-def test_the_stream_of_a_persons_notes_is_theirs_alone():
-    assert stream_of(FERN, "ada") != stream_of(FERN, "ada:x")

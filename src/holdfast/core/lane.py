@@ -79,6 +79,7 @@ class CourierPolicy:
     suspects_max: int = 8
     poison_wait_ms: int = 3_600_000  # without better evidence that the provider is well otherwise
     call_wait_ms: int = 120_000
+    send_within_ms: int = 5_000  # of the claim; later the lane may be somebody else's, and no fence reaches a request
 
 
 @dataclass(frozen=True, slots=True)

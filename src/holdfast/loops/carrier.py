@@ -3,7 +3,8 @@
 Rule 1: what may have landed is asked about, never sent again blindly (D20).
 Rule 2: the outcome is made durable before the lanes are given back; while the store is away it is held and offered
         again, and if the process dies meanwhile the delivery is in doubt, which is the truth.
-Rule 3: a provider is somebody else's code: whatever it raises is its failure, and its effect is uncertain.
+Rule 3: nothing is sent long after its lane was taken: the lane may be somebody else's by then.
+Rule 4: a provider is somebody else's code: whatever it raises is its failure, and its effect is uncertain.
 """
 
 import asyncio
@@ -79,13 +80,15 @@ class Carrier:
         allowed = self.circuit.calls_allowed(self._clock.now(), self.provider.capabilities.calls_max)
         return max(0, allowed - len(self.calls))
 
-    async def carry(self, claims: Sequence[LaneClaim]) -> None:
-        """See one call through to its settlement."""
+    async def carry(self, claims: Sequence[LaneClaim], taken_at: Instant) -> None:
+        """See one call through to its settlement. `taken_at` is when the lanes were asked for."""
         asked = [claim for claim in claims if claim.packages[0].ask]
         sent = [claim for claim in claims if not claim.packages[0].ask]
         for claim in asked:
             await self._keep([(claim, [await self._ask(claim.packages[0])])])
-        if sent:
+        if sent and self._clock.now() - taken_at > self._policy.send_within_ms:
+            await self._keep([(claim, [_untried(package) for package in claim.packages]) for claim in sent])
+        elif sent:
             await self._keep(await self._send(sent))
 
     # --- asking
@@ -215,3 +218,8 @@ class Carrier:
             }
             log.info("delivery.settled", **fields)
             self._notifier.publish(Event(name="delivery.settled", session=parcel.session, fields=fields))
+
+
+def _untried(package: Package) -> Settlement:
+    """For a process that slept before it sent: if the lane is still its own, it is given back as it was."""
+    return Settlement(n=package.n, state=DeliveryState.SCHEDULED, untried=True)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 
 from holdfast import log
-from holdfast.core.ids import make_id
+from holdfast.core.ids import Instant, make_id
 from holdfast.core.lane import CourierPolicy, LaneClaim, LaneKey
 from holdfast.loops.carrier import Carrier
 from holdfast.loops.loop import Loop
@@ -51,6 +51,7 @@ class Courier(Loop):
         self._policy = policy or CourierPolicy()
         self._carriers: dict[LaneKey, Carrier] = {}
         self._calls = 0
+        self._next_due: Instant | None = None
         self._ended = asyncio.Event()
         self._looked_at = self._overdue_at = -LOOK_ROUND_MS
 
@@ -73,6 +74,7 @@ class Courier(Loop):
         """Lanes for everybody who has room; True when any was taken."""
         able = [carrier for carrier in self._carriers.values() if carrier.room]
         due = await self._store.next_due([carrier.key for carrier in able])
+        self._next_due = min((at for at in due if at is not None), default=None)
         now, taken = self._clock.now(), False
         for carrier, due_at in zip(able, due, strict=True):
             if (due_at is not None and due_at <= now) or carrier.claim_name:
@@ -83,6 +85,7 @@ class Courier(Loop):
         able = carrier.provider.capabilities
         # The name is kept until an answer is heard: lanes whose claim was lost are given again, not left taken.
         carrier.claim_name = carrier.claim_name or make_id("lane", self._clock.now(), self._entropy.bits(80))
+        asked_at = self._clock.now()
         claims = await self._store.claim_lanes(
             self._member.node,
             carrier.key,
@@ -95,14 +98,16 @@ class Courier(Loop):
         if claims:
             self._calls += 1
             call = self._calls
-            carrier.calls[call] = self._tasks.start(self._run(carrier, call, claims), name=f"carry {carrier.key}")
+            carrier.calls[call] = self._tasks.start(
+                self._run(carrier, call, claims, asked_at), name=f"carry {carrier.key}"
+            )
         return bool(claims)
 
-    async def _run(self, carrier: Carrier, call: int, claims: Sequence[LaneClaim]) -> None:
+    async def _run(self, carrier: Carrier, call: int, claims: Sequence[LaneClaim], taken_at: Instant) -> None:
         """One call, to its end. A top of its own: whatever is raised here concerns these lanes only."""
         with log.pinned(provider=carrier.key.provider, agent=carrier.key.agent):
             try:
-                await carrier.carry(claims)
+                await carrier.carry(claims, taken_at)
             except Exception as error:  # noqa: BLE001
                 log.error("loop.failed", failure=error, loop=self.name, code=type(error).__name__, why=str(error))
             finally:
@@ -125,9 +130,9 @@ class Courier(Loop):
         return self._carriers.get(key)
 
     async def rest(self) -> None:
-        able = [carrier.key for carrier in self._carriers.values() if carrier.room]
-        due = [at for at in await self._store.next_due(able) if at is not None]
-        wait_ms = max(POLL_MS_MIN, min(POLL_MS, min(due) - self._clock.now())) if due else POLL_MS
+        """Until something is due, as the step before has just seen; whoever makes something due rings."""
+        due_at = self._next_due
+        wait_ms = POLL_MS if due_at is None else max(POLL_MS_MIN, min(POLL_MS, due_at - self._clock.now()))
         await self._notifier.wait(Topic.DELIVERY, timeout_ms=wait_ms)
 
     async def drain(self, grace_ms: int) -> None:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.errors import HoldfastError, StoreUnavailable
-from holdfast.core.ids import Principal, SessionId
+from holdfast.core.ids import DeliveryId, Principal, SessionId
 from holdfast.core.inbound import Accepted, AcceptOutcome, Conflict, Duplicate, MailboxFull, TooMany
 from holdfast.core.journal import AssistantSaid, UserSaid
 from holdfast.core.turn import Recorded, TurnRecord
@@ -205,3 +205,23 @@ class Platform:
                 return await node.call(write(), name=f"record {record.key}")
         except (NodeDown, TimeoutError):
             return None
+
+    # --- an operator
+
+    async def replay(self, deliveries: Sequence[str]) -> None:
+        """Ask for each parked delivery to be tried again, until somebody has heard it."""
+        rng = random.Random(f"{self._seed}/operator")
+        for delivery in deliveries:
+            for _ in range(ATTEMPTS_MAX):
+                found = self._pick(rng)
+                if found is not None and await self._heard(*found, delivery):
+                    break
+                await asyncio.sleep(rng.random() * AGAIN_S_MAX)
+
+    async def _heard(self, node: SimNode, runtime: Runtime, delivery: str) -> bool:
+        try:
+            async with asyncio.timeout(WAIT_S):
+                await node.call(runtime.replay(DeliveryId(delivery)), name=f"replay {delivery}")
+        except (NodeDown, TimeoutError, StoreUnavailable):
+            return False
+        return True

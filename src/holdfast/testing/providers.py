@@ -28,6 +28,7 @@ COURIER = CourierPolicy(
     suspects_max=2,
     poison_wait_ms=2_000,
     call_wait_ms=1_200,
+    send_within_ms=1_000,
 )
 ABLE: Mapping[str, Capabilities] = {
     "swift": Capabilities(

@@ -89,6 +89,11 @@ def unfinished(db: apsw.Connection) -> str | None:
     return str(found[0][0]) if found else None
 
 
+def parked(db: apsw.Connection) -> list[str]:
+    """The deliveries that wait for an operator, oldest first."""
+    return [str(id_) for (id_,) in db.execute("select id from delivery where state = 'parked' order by n").fetchall()]
+
+
 def body_of(entry: Row) -> AnyBody:
     return _decoded(entry["kind"], bytes(entry["body"]))
 

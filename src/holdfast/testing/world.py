@@ -44,7 +44,7 @@ from holdfast.testing.models import FakeModel, FakeTools, Memory
 from holdfast.testing.node import NODE, SimNode
 from holdfast.testing.platform import Platform
 from holdfast.testing.providers import ABLE, COURIER, IDEMPOTENT, FakeProvider
-from holdfast.testing.rows import unfinished
+from holdfast.testing.rows import parked, unfinished
 from holdfast.testing.servers import Server
 from holdfast.testing.simloop import SimLoop
 from holdfast.testing.tasks import SimTasks
@@ -63,6 +63,7 @@ REST_S = 120.0  # within this time after healing nothing is left to do
 LOOK_S = 0.5
 IDLE_LOOKS = 2
 BOOT_AGAIN_MS = 500
+REPLAYED_EVERY = 2  # in every so-manieth history an operator replays what was parked
 MIXED_VERSIONS_EVERY = 4  # in every so-manieth history the nodes are of different versions
 DATABASE = "history.db"
 VFS = apsw.vfs_names()[0]  # the default one, named: the folder is ours, so its checks are left out
@@ -183,6 +184,9 @@ class World:
         await self.come_to_rest(ROUGH_S)
         self.heal()
         self.stranded = await self.come_to_rest(REST_S)
+        if self.stranded is None and self.seed % REPLAYED_EVERY == 0:
+            await self.platform.replay(parked(self.observer()))
+            self.stranded = await self.come_to_rest(REST_S)
         self.rested_at = self.loop.time()
 
     async def come_to_rest(self, within_s: float) -> str | None:

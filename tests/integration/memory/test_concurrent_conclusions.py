@@ -6,45 +6,16 @@ the vendor's client, and a socket to a server that keeps two copies of whatever 
 """
 
 import asyncio
-import ssl
 from collections import Counter
-from pathlib import Path
 
-import httpx
-import pytest
-
-from holdfast.app import make_agents, open_runtime
-from holdfast.core.delivery import OPEN
 from holdfast.core.ids import AgentName
 from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
-from holdfast.core.policy import AgentPolicy
-from holdfast.core.recall import RecallPolicy
-from holdfast.ports.notifier import Topic
 from holdfast.runtime import Runtime
-from tests.honcho_server import HonchoServer
 from tests.integration.fakes import ScriptedModel, calls, says, soon
+from tests.integration.memory.real import next_delivery, open_with_honcho, settled
 from tests.integration.memory.world import all_deliveries
 
-CONTEXT = ssl.create_default_context()
 MANY = 50
-
-
-@pytest.fixture(autouse=True)
-def certificates(monkeypatch):
-    """Every client loads the system's certificates, which takes most of a test's time; no test here speaks TLS."""
-    monkeypatch.setattr(httpx._transports.default, "create_ssl_context", lambda *_, **__: CONTEXT)
-
-
-@pytest.fixture
-async def server():
-    async with HonchoServer() as running:
-        yield running
-
-
-async def open_with(server: HonchoServer, folder: Path, model: ScriptedModel | None = None, **settings: object) -> Runtime:
-    table = {"url": server.url, "timeout_s": 20, **settings}
-    policy = AgentPolicy(memory={"honcho": table}, recall=RecallPolicy(enabled=False))
-    return await open_runtime(folder, agents=make_agents(model=model or ScriptedModel(), policy=policy))
 
 
 async def conclude(runtime: Runtime, n: int) -> Applied:
@@ -59,19 +30,12 @@ async def conclude(runtime: Runtime, n: int) -> Applied:
     return outcome
 
 
-async def settled(runtime: Runtime) -> None:
-    """Until nothing is on its way any more."""
-    open_states = {state.value for state in OPEN}
-    while any(one.state in open_states for one in await all_deliveries(runtime)):
-        await runtime._notifier.wait(Topic.DELIVERY, timeout_ms=1_000)
-
-
 async def test_fifty_concurrent_conclusions_all_land_once_beside_turns_of_one_session(server, tmp_path):
-    async with await open_with(server, tmp_path) as runtime:
+    async with await open_with_honcho(server, tmp_path) as runtime:
         asked = [runtime.ask("c", f"turn {n}") for n in range(10)]
         made = [conclude(runtime, n) for n in range(MANY)]
         await soon(asyncio.gather(*made, *asked))
-        await soon(settled(runtime))
+        await settled(runtime)
         states = Counter(one.state for one in await all_deliveries(runtime))
     assert states == {"delivered": MANY + 10}
     kept = Counter(row["content"] for row in server.conclusions())
@@ -90,9 +54,9 @@ async def test_fifty_conclusions_of_the_model_itself_all_land_and_none_fails(ser
         text = f'{{"action": "add", "target": "memory", "content": "fact number {n}"}}'
         script += [calls(f"memory {text}", ids=[f"call_{n}"])]
     model = ScriptedModel(*script, otherwise=says("noted"))
-    async with await open_with(server, tmp_path, model) as runtime:
+    async with await open_with_honcho(server, tmp_path, model) as runtime:
         await soon(asyncio.gather(*(runtime.ask(f"chat-{n}", "remember this") for n in range(MANY))))
-        await soon(settled(runtime))
+        await settled(runtime)
         results = [message.content for request in model.requests for message in request if message.role == "tool"]
     assert Counter(row["content"] for row in server.conclusions()) == {f"fact number {n}": 1 for n in range(MANY)}
     assert len(results) >= MANY
@@ -103,18 +67,18 @@ async def test_fifty_conclusions_of_the_model_itself_all_land_and_none_fails(ser
 
 async def test_a_conclusion_made_while_the_service_is_away_is_kept_and_shown_not_dropped(server, tmp_path):
     server.database_down = True
-    async with await open_with(server, tmp_path) as runtime:
+    async with await open_with_honcho(server, tmp_path) as runtime:
         await soon(conclude(runtime, 1))
         while not any(one.reason for one in await all_deliveries(runtime)):
-            await runtime._notifier.wait(Topic.DELIVERY, timeout_ms=1_000)
+            await soon(next_delivery(runtime))
         (waiting,) = await all_deliveries(runtime)
         assert (waiting.op, waiting.state) == ("remember", "scheduled")
         assert waiting.reason is not None
         assert "500" in waiting.reason
     assert server.conclusions() == []
     server.database_down = False
-    async with await open_with(server, tmp_path) as runtime:
-        await soon(settled(runtime))
+    async with await open_with_honcho(server, tmp_path) as runtime:
+        await settled(runtime)
         (arrived,) = await all_deliveries(runtime)
         assert (arrived.id, arrived.state) == (waiting.id, "delivered"), "after a restart, too"
     assert [row["content"] for row in server.conclusions()] == ["conclusion 1"]

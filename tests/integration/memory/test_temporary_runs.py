@@ -13,12 +13,11 @@ from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Targe
 from holdfast.core.session import Purpose
 from holdfast.core.turn import TurnRecord
 from holdfast.runtime import Runtime
-from tests.honcho_server import HonchoServer
 from tests.integration.memory.provider import Service
-from tests.integration.memory.test_concurrent_conclusions import certificates, open_with, settled
+from tests.integration.memory.real import open_with_honcho, settled
 from tests.integration.memory.world import World, all_deliveries, say, shelf
 
-__all__ = ["certificates"]  # a fixture
+HERE = "agent:main:http:dm:c"
 TEMPORARY = [purpose for purpose in Purpose if purpose is not Purpose.CONVERSATION]
 
 
@@ -30,15 +29,19 @@ async def run_aside(runtime: Runtime, purpose: Purpose, parent: SessionId | None
             session=session,
             agent="main",
             key=f"{purpose.value}:{n}",
-            entries=(UserSaid(text=f"secret of {purpose.value}"), AssistantSaid(text="done", model="m")),
+            entries=(_said(f"secret of {purpose.value}"), AssistantSaid(text="done", model="m")),
             principal=Principal("user"),
-            place="",
+            place=HERE,
             purpose=purpose.value,
             parent=parent,
             policies=runtime._agents.policy("main").deliveries,
         )
         await runtime.record_turn(record)
     return session
+
+
+def _said(text: str) -> UserSaid:
+    return UserSaid(text=text, principal="user")
 
 
 async def note(runtime: Runtime, origin: str, text: str) -> None:
@@ -101,13 +104,12 @@ def test_a_temporary_run_cannot_be_made_a_conversation_by_a_later_turn(world: Wo
             session=session,
             agent="main",
             key="late",
-            entries=(UserSaid(text="hello"), AssistantSaid(text="hi", model="m")),
+            entries=(_said("hello"), AssistantSaid(text="hi", model="m")),
             principal=Principal("user"),
-            place="",
+            place=HERE,
             policies=runtime._agents.policy("main").deliveries,
         )
         await runtime.record_turn(record)
-        assert "not found" not in await runtime.ask("c", f"/resume {session}") or True
         await say(runtime, f"/resume {session}", "in the chat")
         await world.pass_time(60)
 
@@ -133,29 +135,26 @@ def test_a_compression_reaches_no_provider(world: World):
     assert service.words() == ["one", "two", "three"]
 
 
-async def test_temporary_runs_leave_no_empty_session_at_honcho(tmp_path, certificates):
-    async with HonchoServer() as server:
-        async with await open_with(server, tmp_path) as runtime:
-            for purpose in TEMPORARY:
-                session = await run_aside(runtime, purpose, None)
-                await note(runtime, f"{session}:1", f"kept by {purpose.value}")
-            await settled(runtime)
-        assert server.sessions() == []
-        assert server.made_empty == []
-        assert server.messages() == []
-        assert sorted(row["content"] for row in server.conclusions()) == sorted(
-            f"kept by {purpose.value}" for purpose in TEMPORARY
-        )
+async def test_temporary_runs_leave_no_empty_session_at_honcho(server, tmp_path):
+    async with await open_with_honcho(server, tmp_path) as runtime:
+        for purpose in TEMPORARY:
+            session = await run_aside(runtime, purpose, None)
+            await note(runtime, f"{session}:1", f"kept by {purpose.value}")
+        await settled(runtime)
+    assert server.sessions() == []
+    assert server.made_empty == []
+    assert server.messages() == []
+    kept = sorted(row["content"] for row in server.conclusions())
+    assert kept == sorted(f"kept by {purpose.value}" for purpose in TEMPORARY)
 
 
-async def test_a_chat_keeps_one_honcho_session_across_new_and_compression_and_restart(tmp_path, certificates):
-    async with HonchoServer() as server:
-        async with await open_with(server, tmp_path) as runtime:
-            await say(runtime, "one", "/new", "two", "/compress")
-            await settled(runtime)
-        async with await open_with(server, tmp_path) as runtime:
-            await say(runtime, "three")
-            await settled(runtime)
-        (only,) = server.sessions()
-        assert [row["content"] for row in server.messages(only)][::2] == ["one", "two", "three"]
-        assert server.made_empty == []
+async def test_a_chat_keeps_one_honcho_session_across_new_and_compression_and_restart(server, tmp_path):
+    async with await open_with_honcho(server, tmp_path) as runtime:
+        await say(runtime, "one", "/new", "two", "/compress")
+        await settled(runtime)
+    async with await open_with_honcho(server, tmp_path) as runtime:
+        await say(runtime, "three")
+        await settled(runtime)
+    (only,) = server.sessions()
+    assert [row["content"] for row in server.messages(only)][::2] == ["one", "two", "three"]
+    assert server.made_empty == []

@@ -1,0 +1,200 @@
+"""A provider that is away, sick, or fails on one thing delays that thing and nothing else (R8, R9, D21).
+
+What waits is kept, in order, and is shown as it is: what state, how often tried, why not, when again.
+"""
+
+import pytest
+
+from holdfast.core.ids import DeliveryId
+from holdfast.ports.reader import DeliveryView
+from holdfast.runtime import Runtime
+from tests.integration.memory.provider import Service, units
+from tests.integration.memory.world import World, all_deliveries, say, shelf, states
+
+CHATS = 30
+HOUR_S = 3_600
+
+
+async def talk(world: World, runtime: Runtime, minutes: range) -> None:
+    """Every chat says something every ten minutes."""
+    for minute in minutes:
+        for chat in range(minute % 10, CHATS, 10):
+            await say(runtime, f"{chat}/{minute}", chat=f"chat-{chat}")
+        await world.pass_time(60)
+
+
+def in_order(service: Service) -> bool:
+    """Whether each chat's words came in the order in which they were said."""
+    told = [tuple(map(int, text.split("/"))) for text in service.words()]
+    return all(
+        [minute for one, minute in told if one == chat] == sorted(minute for one, minute in told if one == chat)
+        for chat in range(CHATS)
+    )
+
+
+def heads(found: list[DeliveryView]) -> list[DeliveryView]:
+    """The oldest of each lane that has not arrived."""
+    first: dict[str, DeliveryView] = {}
+    for view in found:
+        if view.state != "delivered":
+            first.setdefault(view.place, view)
+    return list(first.values())
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["one process", "killed halfway"])
+def test_after_an_hour_away_everything_arrives_once_and_in_order(world: World, killed: bool):
+    lost, well = Service(away="connection refused"), Service()
+
+    def memory():
+        return {"lost": shelf(lost, name="lost", units_per_lane=4), "well": shelf(well, name="well")}
+
+    async def scenario() -> tuple[list[DeliveryView], int]:
+        runtime = await world.open(**memory())
+        await talk(world, runtime, range(30))
+        if killed:
+            world.kill()
+            runtime = await world.open(**memory())
+        await talk(world, runtime, range(30, 60))
+        during = list(await all_deliveries(runtime, provider="lost"))
+        assert states(await all_deliveries(runtime, provider="well")) == {"delivered": 6 * CHATS}
+        calls = lost.sent()
+        lost.away = ""
+        await world.pass_time(600)
+        assert states(await all_deliveries(runtime)) == {"delivered": 12 * CHATS}
+        return during, calls
+
+    during, calls = world.run(scenario())
+    assert sorted(lost.words()) == sorted(well.words())
+    assert len(set(lost.words())) == len(lost.words()) == 6 * CHATS
+    assert in_order(lost)
+    assert in_order(well)
+    assert lost.crowded == []
+
+    # What could be seen meanwhile was the truth.
+    assert states(during) == {"scheduled": 6 * CHATS}
+    now = max(view.at for view in during)
+    first = heads(during)
+    assert len(first) == CHATS
+    tried = [view for view in first if view.attempt]
+    assert tried
+    assert {view.reason for view in tried} == {"connection refused"}
+    assert any(view.due_at > now for view in tried), "the next try is shown"
+    assert all(view.attempt == 0 for view in during if view not in first and not view.reason), "what waits was not tried"
+    assert max(view.attempt for view in during) >= 3
+    # A dead provider costs a probe now and then, however many chats wait for it.
+    assert calls <= 200
+
+
+def test_the_circuit_makes_an_outage_cost_the_same_however_many_chats_wait(world: World):
+    """Ten minutes: a probe every half minute or so, not an attempt per chat and backoff."""
+
+    async def calls_with(chats: int, name: str) -> int:
+        lost = Service(away="connection refused")
+        runtime = await world.open(**{name: shelf(lost, name=name)})
+        for chat in range(chats):
+            await say(runtime, "hello", chat=f"{name}-{chat}")
+        await world.pass_time(600)
+        await runtime.close()
+        return lost.sent()
+
+    few, many = world.run(calls_with(2, "few")), world.run(calls_with(60, "many"))
+    assert many <= 45, (few, many)
+
+
+def test_each_provider_has_a_cursor_of_its_own_and_a_dead_one_delays_nobody(world: World):
+    swift, batching, dead = Service(), Service(), Service(away="no route to host")
+
+    async def scenario() -> str:
+        runtime = await world.open(
+            swift=shelf(swift, name="swift"),
+            batching=shelf(batching, name="batching", every_turns=3),
+            dead=shelf(dead, name="dead"),
+        )
+        for n in range(1, 5):
+            await say(runtime, f"turn {n}")
+            await world.pass_time(1)
+            assert swift.words() == [f"turn {k}" for k in range(1, n + 1)], "told within a second, each"
+        (session,) = await runtime.sessions(chat="c")
+        trace = await runtime.trace((await runtime.send("c", "turn 5")))
+        await world.pass_time(1)
+        trace = await runtime.trace(trace.message)
+        shown = {one.provider: (one.state, one.reason) for one in trace.deliveries}
+        assert shown["swift"] == ("delivered", None)
+        assert shown["batching"] == ("scheduled", "it goes out together with the next turns")
+        assert shown["dead"][0] == "scheduled"
+        return session.id
+
+    session = world.run(scenario())
+    assert [words for _, words in units(batching)] == [["turn 1", "turn 2", "turn 3"]]
+    cursors = {provider: marks for (provider, stream), marks in world.cursors().items() if stream == session}
+    entries_a_turn = 2
+    assert cursors == {
+        "swift": (5 * entries_a_turn, 5 * entries_a_turn),
+        "batching": (3 * entries_a_turn, 3 * entries_a_turn),
+        "dead": (5 * entries_a_turn, 0),
+    }
+
+
+# --- one bad turn ----------------------------------------------------------------------------------
+
+
+def test_one_bad_turn_is_parked_with_its_reason_and_the_rest_of_its_lane_arrives(world: World):
+    """The provider fails on these words each time and takes others meanwhile: the words are to blame."""
+    service = Service(poison="arsenic")
+
+    async def scenario() -> DeliveryView:
+        runtime = await world.open(shelf=shelf(service))
+        await say(runtime, "one", "some arsenic", "three", "four")
+        for minute in range(30):
+            await say(runtime, f"elsewhere {minute}", chat="other")
+            await world.pass_time(60)
+        (parked,) = await all_deliveries(runtime, state="parked")
+        assert [text for text in service.words() if "elsewhere" not in text] == ["one", "three", "four"]
+        assert parked.reason == (
+            "the provider fails on this one each time, while it takes others: 500 Internal Server Error"
+        )
+        assert not parked.late
+        cursor = {stream: marks for (_, stream), marks in world.cursors().items()}[parked.stream]
+        assert cursor[0] == cursor[1], "the mark passes what is parked"
+
+        service.poison = ""  # the service was repaired
+        await runtime.replay(DeliveryId(parked.id))
+        await world.pass_time(10)
+        return next(one for one in await all_deliveries(runtime) if one.id == parked.id)
+
+    replayed = world.run(scenario())
+    assert (replayed.state, replayed.late) == ("delivered", True)
+    assert [text for text in service.words() if "elsewhere" not in text] == ["one", "three", "four", "some arsenic"]
+
+
+def test_one_bad_turn_in_the_only_chat_is_parked_after_an_hour_because_the_provider_is_well(world: World):
+    service = Service(poison="arsenic")
+
+    async def scenario() -> list[str]:
+        runtime = await world.open(shelf=shelf(service))
+        await say(runtime, "some arsenic", "two")
+        await world.pass_time(HOUR_S * 0.9)
+        assert service.words() == []
+        await world.pass_time(HOUR_S)
+        return [one.state for one in await all_deliveries(runtime)]
+
+    assert world.run(scenario()) == ["parked", "delivered"]
+    assert service.words() == ["two"]
+
+
+def test_a_provider_that_fails_on_everything_is_sick_and_nothing_is_parked(world: World):
+    service = Service(sick="the database is gone")
+
+    async def scenario() -> None:
+        runtime = await world.open(shelf=shelf(service))
+        await say(runtime, "one", "two")
+        await say(runtime, "three", chat="other")
+        await world.pass_time(6 * HOUR_S)
+        assert states(await all_deliveries(runtime)) == {"scheduled": 3}
+        service.sick = ""
+        await world.pass_time(600)
+        assert states(await all_deliveries(runtime)) == {"delivered": 3}
+
+    world.run(scenario())
+    assert sorted(service.words()) == ["one", "three", "two"]
+    assert service.words().index("one") < service.words().index("two")
