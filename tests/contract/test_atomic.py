@@ -1,13 +1,19 @@
 """The promise: a verb is one transaction. Cut off before any statement, it leaves no trace; repeated, it works."""
 
+from dataclasses import replace
+
 import pytest
 
+from holdfast.core.delivery import DeliveryState
 from holdfast.core.errors import StoreUnavailable
+from holdfast.core.ids import AgentName, DeliveryId, Provider
+from holdfast.core.lane import LaneKey, Settlement
 from holdfast.stores.script import rows
 from holdfast.stores.store import SqlStore
 from tests.contract.driver import LIMITS, record, retain, returned, tool_step
 
 STATEMENTS_MAX = 100
+LANES = LaneKey(AgentName("fern"), Provider("mem"))
 EVERY_TABLE = (
     *("node", "mailbox", "address", "inbound", "tombstone", "session", "turn", "entry"),
     *("summary", "operation", "cursor", "lane", "delivery", "reply"),
@@ -117,6 +123,36 @@ async def prunes(driver):
     return lambda store: store.prune(older_than_ms=1, limit=10)
 
 
+async def claims_lanes(driver):
+    driver.policies = (retain(),)
+    await driver.chat("one", "two")
+    return lambda store: store.claim_lanes(driver.node, LANES, name="c", units=2)
+
+
+async def settles_lanes(driver):
+    driver.policies = (retain(),)
+    await driver.chat("one", "two")
+    (claim,) = await driver.store.claim_lanes(driver.node, LANES, units=2)
+    done = [Settlement(n=package.n, state=DeliveryState.DELIVERED) for package in claim.packages]
+    return lambda store: store.settle_lanes([(claim, done)])
+
+
+async def schedules_overdue(driver):
+    driver.policies = (replace(retain(every_turns=5), max_wait_ms=1_000),)
+    await driver.chat("one", "two")
+    driver.clock.advance(1_000)
+    return lambda store: store.schedule_overdue(limit=9)
+
+
+async def replays(driver):
+    driver.policies = (retain(),)
+    session = await driver.chat("one")
+    (claim,) = await driver.store.claim_lanes(driver.node, LANES)
+    parked = Settlement(n=claim.packages[0].n, state=DeliveryState.PARKED)
+    await driver.store.settle_lanes([(claim, [parked])])
+    return lambda store: store.replay_delivery(DeliveryId(f"mem:{session}:1"))
+
+
 def commands(text):
     async def prepare(driver):
         driver.policies = (retain(every_turns=5),)
@@ -135,6 +171,7 @@ def commands(text):
 COMMANDS = [commands(text) for text in ("/new", "/resume {idle}", "/branch b", "/undo", "/title t", "/delete")]
 VERBS = [
     *(accepts, signals, opens, steps, resumes, commits, observes, records, summarises, reaps, prunes),
+    *(claims_lanes, settles_lanes, schedules_overdue, replays),
     *COMMANDS,
 ]
 

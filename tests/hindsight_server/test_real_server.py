@@ -180,12 +180,13 @@ async def test_a_server_killed_in_the_middle_keeps_the_turn_once(server, bank):
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_the_suite_for_third_parties_passes_on_the_real_server(server, bank, check):
+async def test_the_suite_for_third_parties_passes_on_the_real_server(server, check):
     """Each check in banks of its own. The stub model extracts by rule, so words come back in its wording."""
+    template = f"{check.__name__.replace('_', '-')[:60]}-{{agent}}"
     async with AsyncExitStack() as stack:
 
         async def make():
-            return await stack.enter_async_context(connected(server, f"{bank[:40]}-{{agent}}"))
+            return await stack.enter_async_context(connected(server, template))
 
-        naming = BankTemplate(f"{bank[:40]}-{{agent}}")
+        naming = BankTemplate(template)
         assert await check_provider(make, naming=naming, verbatim=False, checks=(check,)) == 1

@@ -3,6 +3,7 @@ command line and in a program, with the same answers."""
 
 import asyncio
 import json
+from collections.abc import Sequence
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +14,7 @@ from holdfast.core.delivery import Delivered, Landing, Outcome, Parcel, Refused
 from holdfast.core.errors import ConfigInvalid
 from holdfast.core.naming import PerSession
 from holdfast.core.policy import AgentPolicy
+from holdfast.core.recall import RecallQuery, Recollection
 from holdfast.ports.provider import Capabilities, Configured
 from holdfast.runtime import Runtime
 from tests.integration.fakes import soon
@@ -28,7 +30,7 @@ class Picky:
         self.refuses = True
         self.taken: list[str] = []
 
-    async def deliver(self, parcels: list[Parcel]) -> list[Outcome]:
+    async def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
         if self.refuses:
             return [Refused("it is too long") for _ in parcels]
         self.taken += [parcel.id for parcel in parcels]
@@ -37,7 +39,7 @@ class Picky:
     async def landed(self, parcel: Parcel) -> Landing:
         return Landing.LANDED if parcel.id in self.taken else Landing.ABSENT
 
-    async def recall(self, query):
+    async def recall(self, query: RecallQuery) -> Sequence[Recollection]:
         return ()
 
     async def healthy(self) -> str | None:

@@ -7,6 +7,7 @@ from holdfast.core.delivery import (
     DeliveryState,
     Landing,
     Op,
+    Outcome,
     Parcel,
     Refused,
     Uncertain,
@@ -107,7 +108,7 @@ def test_what_nobody_can_say_is_parked_after_a_long_wait_while_the_provider_is_w
 
 
 def test_nothing_behind_a_failure_counts_as_tried():
-    outcomes = [Delivered(), Unreachable("x"), Unreachable("x"), Delivered()]
+    outcomes: list[Outcome] = [Delivered(), Unreachable("x"), Unreachable("x"), Delivered()]
     done = settle_all([package(n) for n in (1, 2, 3, 4)], outcomes, POLICY, 0.5, UNKNOWN)
     assert [one.untried for one in done] == [False, False, True, True]
     assert [one.state.value for one in done] == ["delivered", "scheduled", "scheduled", "scheduled"]

@@ -28,6 +28,7 @@ from holdfast.stores.verbs import (
     commands,
     contexts,
     cursors,
+    extract,
     finish,
     forget,
     mail,
@@ -231,7 +232,7 @@ class SqlStore:
         return await self._db.write("claim_finalisation", lambda: finish.claim_finalisation(node, name))
 
     async def read_excerpt(self, held: Finalisation) -> Excerpt:
-        return await self._db.read("read_excerpt", lambda: finish.read_excerpt(held))
+        return await self._db.read("read_excerpt", lambda: extract.read_excerpt(held))
 
     async def record_finalisation(
         self,
@@ -247,7 +248,7 @@ class SqlStore:
         return await self._db.write("record_finalisation", lambda: finish.record_finalisation(held, recorded))
 
     async def apply_finalisation(self, held: Finalisation, proposals: Sequence[Proposal], notes: Notes) -> Finalisation:
-        return await self._db.write("apply_finalisation", lambda: finish.apply_finalisation(held, proposals, notes))
+        return await self._db.write("apply_finalisation", lambda: extract.apply_finalisation(held, proposals, notes))
 
     async def retry_finalisation(self, session: SessionId, epoch: int) -> Finalisation:
         return await self._db.write("retry_finalisation", lambda: finish.retry_finalisation(session, epoch))

@@ -44,7 +44,8 @@ def effects_happen_at_the_providers_once(evidence: Evidence) -> Found:
     for id_, unit in units.items():
         if unit["state"] in LANDED and not times[id_]:
             yield f"{id_} is {unit['state']} and never took effect"
-        if unit["state"] == "dropped" and times[id_]:
+        was_in_doubt = unit["late"] or (unit["reason"] == "undone" and unit["attempt"])
+        if unit["state"] == "dropped" and times[id_] and not was_in_doubt:
             yield f"{id_} is dropped ({unit['reason']}) and took effect"
 
 
@@ -129,7 +130,7 @@ def effects_are_what_was_said(evidence: Evidence) -> Found:
         where = (lane.agent, lane.provider, parcel.place, parcel.session)
         if where != (unit["agent"], unit["provider"], unit["place"], unit["stream"]):
             yield f"{parcel.id} of {unit['stream']} for {unit['place']} took effect at {where}"
-        if parcel.op is Op.RETAIN and [turn.n for turn in parcel.turns] != _numbers(unit):
+        if parcel.op is Op.RETAIN and [turn.n for turn in parcel.turns] != _numbers(unit) and not unit["late"]:
             yield f"{parcel.id} holds the turns {[turn.n for turn in parcel.turns]}, not {_numbers(unit)}"
         for said in parcel.turns:
             turn = turns.get((unit["stream"], said.n))

@@ -7,6 +7,7 @@ from holdfast.core.delivery import Landing, Outcome, Parcel
 from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
 from holdfast.machine import AsyncTasks
 from holdfast.providers.files.provider import FilesProvider
+from holdfast.stores.sqlite import InlineDatabase
 from holdfast.testing.check_provider import CHECKS, check_provider
 from tests.integration.files.cabinet import FERN, Keeper, open_store
 
@@ -33,7 +34,7 @@ class Noting(FilesProvider):
 
 
 async def test_check_provider_passes(tmp_path):
-    opened = []
+    opened: list[InlineDatabase] = []
 
     async def make():
         folder = tmp_path / str(len(opened))

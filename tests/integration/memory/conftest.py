@@ -5,6 +5,7 @@ import ssl
 import httpx
 import pytest
 
+from holdfast.loops import courier, edits, forgetter, member, worker
 from tests.honcho_server import HonchoServer
 from tests.integration.memory.world import World
 
@@ -16,6 +17,18 @@ def world(tmp_path):
     made = World(tmp_path)
     with made.loop:
         yield made
+
+
+@pytest.fixture
+def hours(monkeypatch):
+    """For tests that last hours: whoever only looks round for what another process did does so less often.
+
+    There is no other process, and everything that happens in this one rings a bell.
+    """
+    for module in (edits, worker, courier, forgetter):
+        name = "POLL_MS" if hasattr(module, "POLL_MS") else "LOOK_EVERY_MS"
+        monkeypatch.setattr(module, name, 5_000 if module is courier else 60_000)
+    monkeypatch.setattr(member.Lookout, "LOOK_EVERY_MS", 60_000)
 
 
 @pytest.fixture

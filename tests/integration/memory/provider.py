@@ -42,6 +42,7 @@ class Service:
     sick: str = ""  # what it answers to everything, while it is up and not well
     poison: str = ""  # a word that it fails on each time
     hold: Gate | None = None  # where whoever delivers stands
+    held: list[Parcel] = field(default_factory=list)  # with whom somebody stood there
     keeps_first: bool = True  # whether the words are kept before somebody stands there, or after
     recall_script: list[Gate | None] = field(default_factory=list)  # where each lookup stands, in order
     stubborn: bool = False  # whether a lookup goes on when nobody waits for it any more
@@ -101,6 +102,7 @@ class ServiceProvider:
         if service.keeps_first:
             service.kept.append(parcel)
         if service.hold is not None:
+            service.held.append(parcel)
             await service.hold.stand()
         if not service.keeps_first:
             service.kept.append(parcel)

@@ -11,7 +11,8 @@ from holdfast.runtime import Runtime
 from tests.integration.memory.provider import Service, units
 from tests.integration.memory.world import World, all_deliveries, say, shelf, states
 
-CHATS = 30
+pytestmark = pytest.mark.usefixtures("hours")
+CHATS = 20
 HOUR_S = 3_600
 
 
@@ -79,7 +80,7 @@ def test_after_an_hour_away_everything_arrives_once_and_in_order(world: World, k
     assert tried
     assert {view.reason for view in tried} == {"connection refused"}
     assert any(view.due_at > now for view in tried), "the next try is shown"
-    assert all(view.attempt == 0 for view in during if view not in first and not view.reason), "what waits was not tried"
+    assert {(view.attempt, view.reason) for view in during if view not in first} == {(0, None)}, "what waits waits"
     assert max(view.attempt for view in during) >= 3
     # A dead provider costs a probe now and then, however many chats wait for it.
     assert calls <= 200
@@ -189,7 +190,7 @@ def test_a_provider_that_fails_on_everything_is_sick_and_nothing_is_parked(world
         runtime = await world.open(shelf=shelf(service))
         await say(runtime, "one", "two")
         await say(runtime, "three", chat="other")
-        await world.pass_time(6 * HOUR_S)
+        await world.pass_time(1.5 * HOUR_S)
         assert states(await all_deliveries(runtime)) == {"scheduled": 3}
         service.sick = ""
         await world.pass_time(600)

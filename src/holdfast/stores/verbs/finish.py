@@ -1,4 +1,4 @@
-"""Finishing: epochs end, are extracted from once, and are closed or reopened.
+"""Finishing: epochs end once, step by step, and are closed or reopened. What they leave in memory is in `extract`.
 
 Locks are taken in the order mailbox, session, finalisation, memory, cursor, lane, delivery. The transaction that ends
 an epoch freezes its range and makes its tail due (D18): from there on nothing can be added to the range, and
@@ -9,17 +9,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.core.errors import ClaimLost, InvariantBroken, SessionNotFound
-from holdfast.core.extraction import Excerpt, Notes, Proposal
-from holdfast.core.extraction_rules import Bounds, ExtractionResult, Leftover, encode_result, judge
 from holdfast.core.finish import ENDED, Ending, Expired, Finalisation, FinishEvent, FinishStep, NotEnded, advance
 from holdfast.core.ids import AgentName, Instant, NodeId, Principal, SessionId
-from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target, stream_of
 from holdfast.core.session import Purpose
 from holdfast.stores.script import Row, Script, one, plain, rows, run
 from holdfast.stores.verbs.cursors import schedule_tail
-from holdfast.stores.verbs.journal import chain, entry_of, undos
-from holdfast.stores.verbs.memory import HOLD as HOLD_MEMORY
-from holdfast.stores.verbs.memory import apply_memory, read_memory
 
 # Agents with open sessions, by one step through the index for each: it costs nothing that some have many.
 OPEN_AGENTS = """
@@ -86,13 +80,6 @@ update finalisation
 AGAIN = """
 update finalisation set step = :step, attempts = 0, owner = null, ended_at = null, due_at = :now, fence = fence + 1
  where session = :session and epoch = :epoch"""
-RANGE = """
-select seq, turn, kind, tokens, at, body from entry
- where session = :session and seq >= :from_seq and seq <= :through_seq order by seq desc limit :limit"""
-RATIO = "select token_ratio from session where id = :session"
-NEWEST_NOTE = "select at from memory_op where stream = :stream and seq = :seq"
-GONE_SINCE = """
-select target, old_text from memory_op where stream = :stream and op <> 'add' and at > :since"""
 BLANK = "update finalisation set answer = :blank, result = null where session = :session and answer is not null"
 ASK_ANEW = """
 update finalisation set step = :after, answer = null, owner = null, fence = fence + 1
@@ -101,7 +88,6 @@ LISTED = f"""
 select {FIELDS} from finalisation join session on session.id = finalisation.session
  where (:session = '' or finalisation.session = :session)
  order by finalisation.started_at desc, finalisation.id desc limit :limit"""
-EXCERPT_ENTRIES_MAX = 4_000
 
 
 class Recorded(NamedTuple):
@@ -141,7 +127,7 @@ def begin_finalisation(ending: Ending) -> Script[Finalisation | NotEnded]:
     yield from run(END_EPOCH, session=ending.session, cause=ending.cause)
     yield from run(EXPIRING, session=ending.session)
     yield from schedule_tail(ending.session, ending.policies)
-    return (yield from _read(ending.session, ending.epoch))
+    return (yield from read_end(ending.session, ending.epoch))
 
 
 def _refusal(ending: Ending, live: Row | None, row: Row | None, *, moved: bool) -> NotEnded | None:
@@ -175,9 +161,9 @@ def reopen(session: SessionId) -> Script[int | None]:
         return None
     ended = row[0] - 1
     if (yield from one(LOCK, session=session, epoch=ended)) is not None:  # sessions closed by older releases have none
-        left = yield from _read(session, ended)
+        left = yield from read_end(session, ended)
         if left.step is FinishStep.BEGUN and left.owner is None:
-            yield from _write(left, Recorded(FinishEvent.REOPENED))
+            yield from write_end(left, Recorded(FinishEvent.REOPENED))
     return int(row[0])
 
 
@@ -188,112 +174,53 @@ def claim_finalisation(node: NodeId, name: str) -> Script[Finalisation | None]:
     row = yield from one(CLAIM, node=node, name=name)
     if row is None:
         return None
-    return (yield from _read(SessionId(row[0]), row[1]))
+    return (yield from read_end(SessionId(row[0]), row[1]))
 
 
 def record_finalisation(held: Finalisation, recorded: Recorded) -> Script[Finalisation]:
     closing = advance(held.step, recorded.event) in ENDED
     live = (yield from one(LIVE_IN, session=held.session)) if closing else None
-    current = yield from _hold(held, with_session=closing)
+    current = yield from hold_end(held, with_session=closing)
     if current.step is not held.step:
         return current  # an earlier call of this claim was committed, although nobody heard of it
     if current.owner is None:
-        return _given_back(current, recorded.event)
-    yield from _write(current, recorded)
+        return given_back(current, recorded.event)
+    yield from write_end(current, recorded)
     if closing:
         yield from _leave_session(held, live)
-    return (yield from _read(held.session, held.epoch))
+    return (yield from read_end(held.session, held.epoch))
 
 
-def _given_back(current: Finalisation, event: FinishEvent) -> Finalisation:
+def given_back(current: Finalisation, event: FinishEvent) -> Finalisation:
     """A claim that was put off is over. Putting it off again finds that done; anything else comes too late."""
     if event is not FinishEvent.POSTPONED:
         raise ClaimLost(f"{current.origin} was given back", session=current.session)
     return current
 
 
-def apply_finalisation(held: Finalisation, proposals: Sequence[Proposal], notes: Notes) -> Script[Finalisation]:
-    """Write to memory what fits and say so, together. What misses or does not fit is kept in the result."""
-    current = yield from _hold(held)
-    if current.step is not held.step:
-        return current
-    if current.owner is None:
-        return _given_back(current, FinishEvent.APPLIED)
-    applied: list[int] = []
-    unfit: list[Leftover] = []
-    for subject, targets in notes.subjects(held.principal).items():
-        mine = [proposal for proposal in proposals if proposal.aim in targets]
-        result = yield from _apply_to(held, subject, mine, notes)
-        applied += result.applied
-        unfit += result.unfit
-    result = ExtractionResult(tuple(applied), tuple(unfit))
-    yield from _write(current, Recorded(FinishEvent.APPLIED), result=encode_result(result))
-    return (yield from _read(held.session, held.epoch))
-
-
-def _apply_to(held: Finalisation, subject: str, mine: Sequence[Proposal], notes: Notes) -> Script[ExtractionResult]:
-    """One batch at most. Memory has the last word: what it refuses is left out, and the rest is judged anew."""
-    stream = stream_of(held.agent, subject)
-    yield from run(HOLD_MEMORY, stream=stream)
-    memory = yield from read_memory(held.agent, subject)
-    newest = yield from one(NEWEST_NOTE, stream=stream, seq=memory.head)
-    is_stale = newest is not None and newest[0] > held.said_at
-    gone = (yield from rows(GONE_SINCE, stream=stream, since=held.said_at)) if is_stale else []
-    bounds = Bounds(
-        capacity=notes.capacity,
-        said_at=held.said_at,
-        gone=frozenset((Target(target), bytes(text).decode()) for target, text in gone),
-    )
-    refused: dict[int, str] = {}
-    while True:
-        judged = judge(mine, memory, bounds, refused)
-        if not judged.changes:
-            return ExtractionResult(unfit=judged.unfit)
-        outcome = yield from apply_memory(_batch(held, subject, judged.changes, notes, is_stale=is_stale))
-        if isinstance(outcome, Applied):
-            return ExtractionResult(outcome.seqs, judged.unfit)
-        refused[judged.of[outcome.position]] = outcome.code
-
-
-def _batch(
-    held: Finalisation, subject: str, changes: tuple[Change, ...], notes: Notes, *, is_stale: bool
-) -> MemoryBatch:
-    return MemoryBatch(
-        agent=held.agent,
-        subject=subject,
-        origin=held.origin,
-        changes=changes,
-        by="extraction",
-        principal=held.principal,
-        capacity=notes.capacity,
-        policies=notes.policies,
-        add_only=is_stale and all(change.verb is MemoryVerb.ADD for change in changes),
-    )
-
-
 def retry_finalisation(session: SessionId, epoch: int) -> Script[Finalisation]:
     if (yield from one(LOCK, session=session, epoch=epoch)) is None:
         raise SessionNotFound(f"{session} has no finalisation of epoch {epoch}", session=session, epoch=epoch)
-    found = yield from _read(session, epoch)
+    found = yield from read_end(session, epoch)
     if found.step is FinishStep.FAILED:
         step = advance(found.step, FinishEvent.TAKEN_UP if found.answer else FinishEvent.REPEATED)
         yield from run(AGAIN, session=session, epoch=epoch, step=step.value)
-    return (yield from _read(session, epoch))
+    return (yield from read_end(session, epoch))
 
 
-def _hold(held: Finalisation, *, with_session: bool = False) -> Script[Finalisation]:
+def hold_end(held: Finalisation, *, with_session: bool = False) -> Script[Finalisation]:
     """Lock the row and prove that the claim still stands. A row that is gone went with its session."""
     if with_session:
         yield from one(SESSION, session=held.session)
     if (yield from one(LOCK, session=held.session, epoch=held.epoch)) is None:
         raise ClaimLost(f"{held.origin} is gone", session=held.session)
-    current = yield from _read(held.session, held.epoch)
+    current = yield from read_end(held.session, held.epoch)
     if current.fence != held.fence:
         raise ClaimLost(f"fence {held.fence} of {held.origin} is behind {current.fence}", session=held.session)
     return current
 
 
-def _write(row: Finalisation, recorded: Recorded, result: bytes | None = None) -> Script[None]:
+def write_end(row: Finalisation, recorded: Recorded, result: bytes | None = None) -> Script[None]:
     step = advance(row.step, recorded.event)
     ended = step in ENDED
     yield from run(
@@ -327,22 +254,6 @@ def _leave_session(held: Finalisation, live: Row | None) -> Script[None]:
 # --- reading ---------------------------------------------------------------------------------------
 
 
-def read_excerpt(held: Finalisation) -> Script[Excerpt]:
-    found = yield from rows(
-        RANGE,
-        session=held.session,
-        from_seq=held.from_seq,
-        through_seq=held.through_seq,
-        limit=EXCERPT_ENTRIES_MAX,
-    )
-    entries = [entry_of(held.session, row) for row in reversed(found)]
-    # An undo made since counts too: what was taken back is not remembered.
-    later = yield from undos((yield from chain(held.session))[:1], after=held.through_seq)
-    (ratio,) = (yield from one(RATIO, session=held.session)) or (1.0,)
-    earlier = max(0, held.through_seq - held.from_seq + 1 - len(found))
-    return Excerpt(entries=(*entries, *later), earlier=earlier, token_ratio=ratio)
-
-
 def forget_answers(session: SessionId) -> Script[None]:
     """Blank what models made of a session. An answer that is not applied yet goes, and what remains is asked about."""
     asked = FinishStep.ASKED
@@ -355,7 +266,7 @@ def finalisations(session: SessionId | None, limit: int) -> Script[Sequence[Fina
     return [finalisation_of(row) for row in found]
 
 
-def _read(session: SessionId, epoch: int) -> Script[Finalisation]:
+def read_end(session: SessionId, epoch: int) -> Script[Finalisation]:
     row = yield from one(BY_EPOCH, session=session, epoch=epoch)
     if row is None:
         raise InvariantBroken(f"epoch {epoch} of {session} has no finalisation", session=session)

@@ -7,7 +7,7 @@ from holdfast.core.errors import DeliveryNotFound, InvalidInput, LaneLost
 from holdfast.core.ids import AgentName, DeliveryId, Provider
 from holdfast.core.lane import LaneClaim, LaneKey, Settlement
 from holdfast.stores.script import Script, many, one, plain, rows, run
-from holdfast.stores.verbs.cursors import MARK
+from holdfast.stores.verbs.cursors import DROP, MARK, SHORTEN
 from holdfast.stores.verbs.lanes import free_lane
 
 STREAMS = """
@@ -24,7 +24,8 @@ update delivery
        receipt = coalesce(cast(:receipt as text), receipt), reason = cast(:reason as text),
        suspect = suspect + :suspect,
        failing_at = case when :failing = 1 then coalesce(failing_at, cast(:now as int8)) else null end,
-       uncertain_at = case when cast(:state as text) = 'uncertain' then coalesce(uncertain_at, cast(:now as int8)) end,
+       uncertain_at = case when cast(:state as text) = 'uncertain' then coalesce(uncertain_at, cast(:now as int8))
+                           when cast(:state as text) = 'parked' then uncertain_at end,
        settled_at = case when :settled = 1 then cast(:now as int8) end,
        payload_hash = case when :again = 1 then null else payload_hash end,
        fence = :fence,
@@ -38,13 +39,19 @@ update delivery set state = 'retracted'
    and (stream, provider, from_seq, from_turn) = (
        select stream, provider, from_seq, from_turn from delivery as back where n = :n and back.op like 'retract:%')"""
 FIND = """
-select n, agent, provider, place, state from delivery
+select n, agent, provider, place, state, from_turn from delivery
  where stream = :stream and provider = :provider and id = :id"""
+# Where the turns of a unit that were undone begin.
+UNDONE = """
+select min(back.from_turn) from delivery as back, delivery as unit
+ where unit.n = :n and unit.op = 'retain' and back.stream = unit.stream and back.provider = unit.provider
+   and back.from_seq = unit.from_seq and back.op like 'retract:%'"""
+# What was parked in doubt is still in doubt: the provider is asked once more before anything is sent.
 REPLAY = """
 update delivery
-   set state = 'scheduled', late = 1, due_at = :now, reason = null, suspect = 0, failing_at = null, settled_at = null,
+   set state = case when uncertain_at is null then 'scheduled' else 'uncertain' end, late = 1, due_at = :now, reason = null, suspect = 0, failing_at = null, settled_at = null,
        payload_hash = null
- where n = :n and state = 'parked' returning n"""
+ where n = :n and state = 'parked' returning state"""
 WAKE = (
     "update lane set due_at = :now where agent = :agent and provider = :provider and place = :place and owner is null"
 )
@@ -111,16 +118,34 @@ def replay_delivery(delivery: DeliveryId) -> Script[str]:
     row = yield from one(FIND, stream=stream, provider=provider, id=delivery)
     if row is None:
         raise DeliveryNotFound(f"there is no delivery {delivery!r}", delivery=delivery)
-    n, agent, provider, place, state = row
+    n, agent, provider, place, state, first = row
     key = LaneKey(AgentName(agent), Provider(provider))
     yield from run(HOLD, agent=key.agent, provider=key.provider, place=place)
-    if (yield from one(REPLAY, n=n)) is None:
+    if state == "parked" and (yield from _is_undone(n, stream, first)):
+        return "dropped"
+    replayed = yield from one(REPLAY, n=n)
+    if replayed is None:
         state = ((yield from one(FIND, stream=stream, provider=provider, id=delivery)) or row)[4]
         if state in {"scheduled", "sending", "uncertain"}:
             return str(state)  # it was replayed already
         raise InvalidInput(f"delivery {delivery} is {state}; only a parked one can be replayed", delivery=delivery)
     yield from run(WAKE, agent=key.agent, provider=key.provider, place=place)
-    return "scheduled"
+    return str(replayed[0])
+
+
+def _is_undone(n: int, stream: str, first: int) -> Script[bool]:
+    """Leave out of a parked unit what was undone since; True when nothing of it is left.
+
+    Its retraction may be over already: whatever a replay brought would stay.
+    """
+    undone = yield from one(UNDONE, n=n)
+    if undone is None or undone[0] is None:
+        return False
+    if undone[0] > first:
+        yield from run(SHORTEN, n=n, stream=stream, through=undone[0] - 1)
+        return False
+    yield from run(DROP, n=n)
+    return True
 
 
 def split_id(delivery: str) -> tuple[str, str]:
