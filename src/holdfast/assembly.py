@@ -11,6 +11,8 @@ from holdfast.loops.bell import Bell
 from holdfast.loops.compressor import Compressor
 from holdfast.loops.courier import Courier
 from holdfast.loops.edits import EditReader
+from holdfast.loops.finisher import Finisher
+from holdfast.loops.forgetter import Forgetter
 from holdfast.loops.gateway import Gateway
 from holdfast.loops.keeper import Briefing, Keeper
 from holdfast.loops.member import LEASE_MS, Lookout, Member, Reaper
@@ -25,6 +27,9 @@ from holdfast.ports.notifier import Topic
 from holdfast.ports.tasks import Tasks
 from holdfast.runtime import Runtime
 from holdfast.stores.store import SqlStore
+
+
+EXTRACTIONS_AT_ONCE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,12 +130,39 @@ def _supervisor(
     others = (
         parts.compressor,
         courier,
+        *(_finisher(parts) for _ in range(EXTRACTIONS_AT_ONCE)),
         EditReader(parts.store, parts.providers, parts.tasks, parts.entropy),
+        _forgetter(parts),
         Reaper(parts.store, parts.member, parts.bell, parts.tasks, parts.entropy, lease_ms=lease_ms),
         Lookout(parts.store, parts.bell, parts.tasks, parts.entropy),
     )
     return Supervisor(
         parts.member, _worker(parts, turns_max), others, parts.bell, parts.tasks, sole=sole, courier=courier
+    )
+
+
+def _finisher(parts: Parts) -> Finisher:
+    return Finisher(
+        store=parts.store,
+        reader=parts.store,
+        agents=parts.agents,
+        member=parts.member,
+        notifier=parts.bell,
+        clock=parts.clock,
+        entropy=parts.entropy,
+        tasks=parts.tasks,
+    )
+
+
+def _forgetter(parts: Parts) -> Forgetter:
+    return Forgetter(
+        store=parts.store,
+        reader=parts.store,
+        recaller=parts.recaller,
+        briefing=parts.briefing,
+        notifier=parts.bell,
+        tasks=parts.tasks,
+        entropy=parts.entropy,
     )
 
 

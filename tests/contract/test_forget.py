@@ -1,6 +1,8 @@
 """The promise: forgetting blanks a person's or a session's words everywhere in the store at once, leaves everybody
 else's as they are, and is done only when every place that was sent any of it has given its receipt."""
 
+import asyncio
+
 import pytest
 
 from holdfast.core.audit import Audit
@@ -21,7 +23,7 @@ from holdfast.core.lane import LaneKey, Settlement
 from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
 from holdfast.core.turn import Step, TurnEvent, TurnRecord
 from holdfast.stores.script import rows
-from tests.contract.driver import address_of, retain
+from tests.contract.driver import address_of, record, retain
 
 CANARY = "marmalade"
 FERN = AgentName("fern")
@@ -180,8 +182,10 @@ async def test_branches_lose_what_they_inherited_and_keep_their_own(driver):
     assert await found_in(driver) == []
 
 
-async def test_a_turn_that_somebody_else_tried_again_is_forgotten_with_its_answer(driver):
+@pytest.mark.parametrize("command", ["/title x", "/branch"])
+async def test_a_turn_that_somebody_else_tried_again_is_forgotten_with_its_answer(driver, command):
     await driver.talk(f"{CANARY}?")
+    await driver.command(command, who="bob")
     retry = await driver.say("/retry", who="bob")
     claim = await driver.claim()
     mail = await driver.store.read_mail(claim, limit=1)
@@ -320,6 +324,17 @@ async def test_their_mail_that_waits_is_not_answered_and_others_mail_is(driver):
     await driver.store.release_claim(claim)
     assert await driver.state(mine) == "interrupted"
     assert await found_in(driver) == []
+
+
+async def test_others_go_on_writing_meanwhile(driver):
+    await driver.store.record_turn(record("before", text=CANARY, policies=EACH))
+    theirs = [record(f"k{n}", session=f"hermes-{n % 3}", who="bob", text=f"rex {n}", policies=EACH) for n in range(24)]
+    forgetting = [driver.store.forget(person(id=f"forget_{n}")) for n in range(3)]
+    await asyncio.gather(
+        *map(driver.store.record_turn, theirs[:12]), *forgetting, *map(driver.store.record_turn, theirs[12:])
+    )
+    assert await found_in(driver) == []
+    assert len([parcel for parcel in await carry_all(driver) if parcel.op is Op.RETAIN]) == 24
 
 
 async def test_somebody_elses_open_turn_goes_on(driver):
@@ -478,7 +493,7 @@ async def test_a_unit_that_may_have_landed_is_settled_before_it_is_erased(driver
     driver.policies = EACH
     await driver.talk(f"{CANARY}")
     await carry(driver, DeliveryState.UNCERTAIN, reason="no answer")
-    await driver.store.forget(person())
+    assert (await driver.store.forget(person())).blanked.get("cancelled", 0) == 0
     (claim,) = await driver.store.claim_lanes(driver.node, KEY, lanes=1, units=10, renderer="r1")
     (package,) = claim.packages
     assert (package.ask, package.parcel.op, package.parcel.turns) == (True, Op.RETAIN, ())

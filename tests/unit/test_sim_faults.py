@@ -12,14 +12,16 @@ from holdfast.testing.faults import (
     ModelFailure,
     ModelFault,
     Pause,
+    PauseAtVerb,
     PlatformFailure,
     PlatformFault,
+    ProviderFailure,
     ProviderFault,
     Stop,
 )
 
 POINTS = (CrashPoint("accept", "before"), CrashPoint("commit_turn", "after"))
-SCOPE = Scope(points=POINTS, statements=400, model_calls=30, provider_calls=30, lease_ms=10_000)
+SCOPE = Scope(points=POINTS, naps=POINTS, statements=400, model_calls=30, provider_calls=30, lease_ms=10_000)
 
 
 def test_a_seed_always_draws_the_same_plan():
@@ -118,8 +120,21 @@ def test_a_plan_that_passes_cannot_be_shrunk():
         shrink(draw(1, SCOPE), lambda plan: False)
 
 
+def test_a_node_sleeps_at_a_verb_and_only_then():
+    nap = PauseAtVerb(POINTS[0], occurrence=2, length_ms=9)
+    armed = Armed(FaultPlan((nap,)))
+    assert [armed.at_verb("accept", "before") for _ in range(3)] == [None, nap, None]
+
+
+def test_every_history_breaks_a_fifth_of_the_calls_to_providers_in_every_way():
+    plans = [draw(seed, Scope(provider_calls=400)).of(ProviderFault) for seed in range(50)]
+    assert all(50 <= len(plan) <= 115 for plan in plans)
+    assert 0.18 < sum(len(plan) for plan in plans) / (50 * 400) < 0.22
+    assert {fault.failure for plan in plans for fault in plan} == set(ProviderFailure)
+
+
 def test_provider_faults_are_counted_by_themselves():
     plan = draw(3, SCOPE)
     armed = Armed(plan)
     fired = [armed.at_provider_call() for _ in range(30)]
-    assert {fault for fault in fired if fault} <= set(plan.of(ProviderFault))
+    assert [fault for fault in fired if fault] == list(plan.of(ProviderFault))

@@ -40,7 +40,7 @@ class StoreUnavailable(HoldfastError):
 
 
 class ClaimLost(HoldfastError):
-    """A younger claim holds the mailbox, so this worker's result is void."""
+    """A younger claim holds the mailbox or the epoch, so this worker's result is void."""
 
     code = "claim_lost"
     remedy = Remedy.RETRY

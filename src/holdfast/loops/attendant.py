@@ -151,6 +151,7 @@ class Attendant:
                 answer = await self._compress(claim, mail, command)
         done = await self._store.run_command(claim, self._run(claim, head, command, answer))
         self._notifier.wake(Topic.DELIVERY)
+        self._notifier.wake(Topic.FINISH)
         if done.switched and mail.session is not None:
             self._runner.left(mail.session)
         self._tell(claim, mail, head, command, done)

@@ -34,7 +34,7 @@ from holdfast.ports.reader import Reader
 from holdfast.ports.store import Store
 from holdfast.ports.tasks import Tasks
 
-REST_MS = 2_000
+REST_MS = 5_000  # another process may have ended an epoch
 LOOK_EVERY_MS = 30_000  # for sessions that have expired
 ENDINGS_AT_ONCE_MAX = 100  # per agent and look
 
@@ -83,7 +83,7 @@ class Finisher(Loop):
         return ended
 
     async def rest(self) -> None:
-        await self._tasks.sleep(REST_MS)
+        await self._notifier.wait(Topic.FINISH, timeout_ms=REST_MS)
 
     # --- expiry
 

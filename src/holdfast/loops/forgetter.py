@@ -15,7 +15,7 @@ from holdfast.ports.reader import Reader
 from holdfast.ports.store import Store
 from holdfast.ports.tasks import Tasks
 
-POLL_MS = 5_000  # another process may have taken a request, or carried the last erasure
+POLL_MS = 15_000  # another process may have taken a request, or carried the last erasure
 QUIET_MS = 10_000  # a recall that was under way when the last provider erased has been journaled by then, or never is
 
 

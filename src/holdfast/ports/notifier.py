@@ -13,6 +13,7 @@ class Topic(Enum):
     MAIL = "mail"
     COMPRESS = "compress"
     DELIVERY = "delivery"
+    FINISH = "finish"
     FORGET = "forget"
 
 

@@ -1,4 +1,4 @@
-"""What reached the providers: each turn once (I7), in its order, at its place, of its speaker (I5), under one fence (I14).
+"""What reached the providers: each turn once, in order and at its place (I7), of its speaker (I5), under a fence (I14).
 
 The far ends are the judges: what took effect there is compared with the journal, not with what the runtime believes.
 """
@@ -34,13 +34,13 @@ def _units(evidence: Evidence) -> dict[str, Row]:
 
 def effects_happen_at_the_providers_once(evidence: Evidence) -> Found:
     """I7: what is settled as delivered took effect once; what was parked once at most; what was dropped never."""
-    times = Counter(parcel.id for _, parcel in _effects(evidence))
+    times: Counter[str] = Counter(parcel.id for _, parcel in _effects(evidence))
     units = _units(evidence)
-    for id_, count in times.items():
-        if id_ not in units:
-            yield f"{id_} took effect and is no delivery"
+    for known, count in times.items():
+        if known not in units:
+            yield f"{known} took effect and is no delivery"
         elif count > 1:
-            yield f"{id_} ({units[id_]['state']}) took effect {count} times"
+            yield f"{known} ({units[known]['state']}) took effect {count} times"
     for id_, unit in units.items():
         if unit["state"] in LANDED and not times[id_]:
             yield f"{id_} is {unit['state']} and never took effect"

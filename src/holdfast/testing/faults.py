@@ -146,7 +146,16 @@ class Message:
 
 
 Fault: TypeAlias = (
-    Kill | Pause | PauseAtVerb | Stop | CrashAtVerb | VerbFails | CrashAtStatement | ModelFault | ProviderFault | PlatformFault
+    Kill
+    | Pause
+    | PauseAtVerb
+    | Stop
+    | CrashAtVerb
+    | VerbFails
+    | CrashAtStatement
+    | ModelFault
+    | ProviderFault
+    | PlatformFault
 )
 Part: TypeAlias = Fault | Message
 F = TypeVar("F", bound=Fault)
@@ -252,7 +261,7 @@ def _failures(rng: random.Random, scope: Scope) -> list[Fault]:
 def _far_faults(rng: random.Random, scope: Scope) -> list[Fault]:
     """Of every fifth call to a provider, in every history; and nodes that sleep while they hold something."""
     failures = list(ProviderFailure)
-    naps = [
+    naps: list[Fault] = [
         PauseAtVerb(rng.choice(scope.naps), 1 + rng.randrange(scope.messages), _pause_ms(rng, scope.lease_ms))
         for _ in range(rng.randrange(NAPS_MAX + 1) if scope.naps and scope.messages else 0)
     ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.core.delivery import DeliveryPolicy, DeliveryState, Op, Parcel
 from holdfast.core.ids import DeliveryId, NodeId, Principal, SessionId
-from holdfast.core.lane import LaneClaim, LaneKey, Package, Settlement
+from holdfast.core.lane import LaneClaim, LaneKey, Package, Settlement, after_asking
 from holdfast.core.naming import NamingInputs
 from holdfast.core.recall import Found, RecallPolicy, RecallQuery
 from holdfast.core.turn import TurnRecord
@@ -17,7 +17,18 @@ from holdfast.stores.script import Row, Script, one, rows, run
 from holdfast.stores.verbs import commands, cursors, lanes, parcels, record, settle
 from holdfast.testing.mutant import Patch, mutant
 
-UNIT = ("id", "agent", "provider", "place", "stream", "from_seq", "through_seq", "from_turn", "through_turn", "principal")
+UNIT = (
+    "id",
+    "agent",
+    "provider",
+    "place",
+    "stream",
+    "from_seq",
+    "through_seq",
+    "from_turn",
+    "through_turn",
+    "principal",
+)
 
 # --- scheduling ----------------------------------------------------------------------------------------------------
 
@@ -25,7 +36,7 @@ UNIT = ("id", "agent", "provider", "place", "stream", "from_seq", "through_seq",
 @mutant("I7", "I11", budget=10)
 def flush_whole_buffer_on_switch() -> Sequence[Patch]:
     """Leaving a session sends all of it once more, as in the incident."""
-    honest = commands.schedule_tail
+    honest = cursors.schedule_tail
 
     def broken(session: SessionId, policies: Sequence[DeliveryPolicy] = ()) -> Script[None]:
         yield from honest(session, policies)
@@ -163,7 +174,7 @@ def _with_naming(moved: Any) -> Sequence[Patch]:  # noqa: ANN401
 @mutant("I7", budget=40)
 def quiet_ignored() -> Sequence[Patch]:
     """What is not there yet is sent again although it may still arrive."""
-    honest = carrier.after_asking
+    honest = after_asking
 
     def broken(*what: Any, quiet_ms: int, **more: Any) -> Settlement:  # noqa: ANN401
         return honest(*what, quiet_ms=min(quiet_ms, 0), **more)
@@ -193,7 +204,7 @@ def global_prefetch_slot() -> Sequence[Patch]:
     honest = Recaller.recall
 
     async def broken(self: Recaller, query: RecallQuery, policy: RecallPolicy) -> Found:
-        kept = self._prefetched  # noqa: SLF001
+        kept = self._prefetched
         if kept:
             kept[query.key] = kept.popitem()[1]
         return await honest(self, query, policy)

@@ -76,7 +76,7 @@ class FakeProvider:
     async def _arrive(
         self, parcels: Sequence[Parcel], fault: ProviderFault | None, rng: random.Random
     ) -> list[Outcome]:
-        """Everything arrives; sometimes twice, as far as the provider knows what it has, sometimes with a slow answer."""
+        """Everything arrives; sometimes with a slow answer, sometimes twice where the provider knows what it has."""
         self._send(parcels, rng.random() * LAG_S_MAX)
         if fault and fault.failure is ProviderFailure.TWICE and self._server.idempotent:
             self._send(parcels, self._late_s(rng))

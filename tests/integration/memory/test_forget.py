@@ -189,7 +189,6 @@ def test_what_recall_brought_back_meanwhile_is_swept(world):
 def test_notes_go_from_what_running_sessions_are_told(world):
     async def scenario():
         runtime = await world.open()
-        start_forgetter(runtime)
         change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=f"the cat is {CANARY}")
         batch = MemoryBatch(
             agent=AgentName("main"), subject="", origin="o1", changes=(change,), principal=Principal("user")

@@ -79,7 +79,7 @@ def test_what_was_with_a_service_that_never_answers_is_asked_about_and_is_there_
     assert sorted(service.words()) == ["one", "three", "two"]
     assert service.words().index("one") < service.words().index("two")
     asked = [call.ids for call in service.calls if call.verb == "landed"]
-    assert {ids for ids in asked} == {(service.held[0].id,)}, "asked about, and nothing else was"
+    assert set(asked) == {(service.held[0].id,)}, "asked about, and nothing else was"
     assert service.sent() == (3 if landed else 4)
 
 

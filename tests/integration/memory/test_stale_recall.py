@@ -59,7 +59,9 @@ def test_a_lookup_in_flight_at_a_switch_is_never_shown(world: World, switch: str
     async def scenario() -> None:
         runtime = await world.open(shelf=prefetching(service))
         await say(runtime, "x", "/title home", "/new", "one")
-        await gate.arrival()  # lookups 1 and 2 were for the first session, 3 for "one"; 4 was made ahead and stands here
+        await (
+            gate.arrival()
+        )  # lookups 1 and 2 were for the first session, 3 for "one"; 4 was made ahead and stands here
         await say(runtime, switch, "two")
         gate.open()
         await world.pass_time(60)
@@ -100,7 +102,9 @@ def test_going_away_and_coming_back_does_not_bring_an_old_lookup_with_it(world: 
         await say(runtime, "/branch", "/resume home", "two")
 
     world.run(scenario())
-    assert canaries(world) == [[1], [3]], "the second was made ahead for the first session, and dropped when it was left"
+    assert canaries(world) == [[1], [3]], (
+        "the second was made ahead for the first session, and dropped when it was left"
+    )
 
 
 def test_an_answer_past_the_budget_is_dropped_and_the_turn_says_so(world: World):

@@ -13,6 +13,7 @@ import apsw
 from holdfast.app import DATABASE
 from holdfast.assembly import assemble
 from holdfast.core.ids import Provider as ProviderName
+from holdfast.core.lane import CourierPolicy
 from holdfast.core.naming import PerSession
 from holdfast.core.policy import AgentPolicy
 from holdfast.loops.keeper import Keeper
@@ -30,7 +31,9 @@ from tests.integration.memory.provider import Service, ServiceProvider
 T = TypeVar("T")
 
 
-def shelf(service: Service, *, naming: Any = None, every_turns: int = 1, name: str = "shelf", **able: Any) -> Configured:
+def shelf(
+    service: Service, *, naming: Any = None, every_turns: int = 1, name: str = "shelf", **able: Any
+) -> Configured:
     provider = ServiceProvider(service, name, **able)
     return Configured(provider, naming or PerSession(), every_turns=every_turns)
 
@@ -41,12 +44,13 @@ class World:
         self.clock = SimClock(self.loop)
         self.folder = folder
         self.model = ScriptedModel()
+        self.courier = CourierPolicy()
         self._nodes: list[SimNode] = []
 
     def run(self, scenario: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(scenario)
 
-    async def open(self, chosen: AgentPolicy | None = None, **services: Configured) -> Runtime:
+    async def open(self, chosen: AgentPolicy | None = None, /, **services: Configured) -> Runtime:
         """One process of this world; its providers are named by keyword."""
         made = {ProviderName(name): configured for name, configured in services.items()}
         node = SimNode(self.loop, f"n{len(self._nodes)}")
@@ -65,6 +69,7 @@ class World:
             tasks=SimTasks(self.loop, node),
             providers=providers,
             keeper=keeper,
+            courier_policy=self.courier,
         )
         return await runtime.start()
 

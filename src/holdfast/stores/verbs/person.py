@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from holdfast.core.forget import turns_of, words_of
 from holdfast.core.ids import AgentName, Principal, SessionId
 from holdfast.core.memory import stream_of
@@ -120,7 +122,9 @@ def _touched(agent: AgentName, person: Principal) -> Script[set[SessionId]]:
 
 
 def _are_heard(person: Principal, found: Sequence[Row]) -> bool:
-    return any(getattr(entry_of(SessionId(""), row).body, "principal", None) == person for row in found)
+    name = msgspec.json.encode(person)  # bodies without it need not be read
+    named = [row for row in found if name in bytes(row[5])]
+    return any(getattr(entry_of(SessionId(""), row).body, "principal", None) == person for row in named)
 
 
 def _blank_session(session: SessionId, person: Principal, done: Blanked) -> Script[None]:

@@ -49,8 +49,8 @@ select min(back.from_turn) from delivery as back, delivery as unit
 # What was parked in doubt is still in doubt: the provider is asked once more before anything is sent.
 REPLAY = """
 update delivery
-   set state = case when uncertain_at is null then 'scheduled' else 'uncertain' end, late = 1, due_at = :now, reason = null, suspect = 0, failing_at = null, settled_at = null,
-       payload_hash = null
+   set state = case when uncertain_at is null then 'scheduled' else 'uncertain' end, late = 1, due_at = :now,
+       reason = null, suspect = 0, failing_at = null, settled_at = null, payload_hash = null
  where n = :n and state = 'parked' returning state"""
 WAKE = (
     "update lane set due_at = :now where agent = :agent and provider = :provider and place = :place and owner is null"
@@ -121,11 +121,11 @@ def replay_delivery(delivery: DeliveryId) -> Script[str]:
     n, agent, provider, place, state, first = row
     key = LaneKey(AgentName(agent), Provider(provider))
     yield from run(HOLD, agent=key.agent, provider=key.provider, place=place)
+    state = ((yield from one(FIND, stream=stream, provider=provider, id=delivery)) or row)[4]  # as of the lock
     if state == "parked" and (yield from _is_undone(n, stream, first)):
         return "dropped"
     replayed = yield from one(REPLAY, n=n)
     if replayed is None:
-        state = ((yield from one(FIND, stream=stream, provider=provider, id=delivery)) or row)[4]
         if state in {"scheduled", "sending", "uncertain"}:
             return str(state)  # it was replayed already
         raise InvalidInput(f"delivery {delivery} is {state}; only a parked one can be replayed", delivery=delivery)
