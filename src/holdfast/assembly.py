@@ -28,7 +28,6 @@ from holdfast.ports.tasks import Tasks
 from holdfast.runtime import Runtime
 from holdfast.stores.store import SqlStore
 
-
 EXTRACTIONS_AT_ONCE = 2
 
 

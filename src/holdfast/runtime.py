@@ -12,6 +12,7 @@ from types import TracebackType
 from holdfast import log
 from holdfast.core.compress import Operation
 from holdfast.core.context import Context, render
+from holdfast.core.delivery import Outcome
 from holdfast.core.errors import HoldfastError, NodeLost, OperationBusy
 from holdfast.core.forget import ForgetRequest, Forgetting
 from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, SessionId, make_id
@@ -331,6 +332,10 @@ class Runtime:
         """Reverse one operation, once."""
         self._agents.get(undo.agent)
         return await self._keeper.undo(undo)
+
+    async def migrate_memory(self, agent: str = "main", subject: str = "") -> dict[str, dict[str, Outcome]]:
+        """What became of each memory file at each provider that takes files over; each goes at most once."""
+        return await self._keeper.migrate(self._named(agent), subject)
 
     def _named(self, agent: str) -> AgentName:
         self._agents.get(agent)

@@ -17,6 +17,7 @@ from holdfast.core.policy import AgentPolicy
 from holdfast.core.recall import RecallQuery, Recollection
 from holdfast.ports.provider import Capabilities, Configured
 from holdfast.runtime import Runtime
+from tests.honcho_server import HonchoServer
 from tests.integration.fakes import soon
 from tests.live import serve
 
@@ -207,6 +208,18 @@ async def test_a_configuration_refused_leaves_the_folder_free(tmp_path):
             pass
     async with holdfast.open(tmp_path) as runtime:
         assert await runtime.ask("home", "hello")
+
+
+async def test_memory_files_are_brought_to_a_provider_once(tmp_path):
+    async with HonchoServer() as server:
+        settings = {"files": {}, "honcho": {"url": server.url, "strategy": "global"}}
+        async with holdfast.open(tmp_path, policy=AgentPolicy(memory=settings)) as runtime:
+            await runtime.ask("home", 'use memory {"action": "add", "content": "Deploys happen on Fridays."}')
+            await settled(runtime, "delivered")
+            first, again = await runtime.migrate_memory(), await runtime.migrate_memory()
+        assert first["honcho"]["MEMORY.md"] == Delivered("1 messages")
+        assert first["honcho"]["SOUL.md"] == Delivered("nothing to keep")
+        assert again["honcho"]["MEMORY.md"] == Delivered("migrated before")
 
 
 # --- on the command line ---------------------------------------------------------------------------

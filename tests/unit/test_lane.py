@@ -107,11 +107,18 @@ def test_what_nobody_can_say_is_parked_after_a_long_wait_while_the_provider_is_w
     assert asked(Landing.POSSIBLE, uncertain_for_ms=wait - 1, known=WELL).state is DeliveryState.UNCERTAIN
 
 
-def test_nothing_behind_a_failure_counts_as_tried():
-    outcomes: list[Outcome] = [Delivered(), Unreachable("x"), Unreachable("x"), Delivered()]
+def test_what_was_not_sent_behind_a_failure_counts_as_not_tried():
+    outcomes: list[Outcome] = [Delivered(), Unreachable("x"), Unreachable("x"), Unreachable("x")]
     done = settle_all([package(n) for n in (1, 2, 3, 4)], outcomes, POLICY, 0.5, UNKNOWN)
     assert [one.untried for one in done] == [False, False, True, True]
     assert [one.state.value for one in done] == ["delivered", "scheduled", "scheduled", "scheduled"]
+
+
+def test_what_may_have_landed_behind_a_failure_is_in_doubt_and_not_sent_again():
+    outcomes: list[Outcome] = [Delivered(), Uncertain("cut off"), Uncertain("cut off"), Delivered()]
+    done = settle_all([package(n) for n in (1, 2, 3, 4)], outcomes, POLICY, 0.5, UNKNOWN)
+    assert [one.untried for one in done] == [False, False, False, False]
+    assert [one.state.value for one in done] == ["delivered", "uncertain", "uncertain", "delivered"]
 
 
 def test_what_follows_a_parked_one_goes_on():

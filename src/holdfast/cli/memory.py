@@ -9,6 +9,7 @@ import typer
 from holdfast.cli.options import AgentName, Config, Data, Json
 
 if TYPE_CHECKING:
+    from holdfast.core.delivery import Outcome
     from holdfast.core.memory import MemoryOutcome
     from holdfast.runtime import Runtime
 
@@ -178,6 +179,48 @@ def import_(
         return OK if all(one.state != "refused" for one in done) else WRONG
 
     _run(work, config, data, as_json=as_json, make=True)
+
+
+@memory.command()
+def migrate(
+    *,
+    agent: AgentName = "main",
+    about: About = "",
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Bring the notes and SOUL.md to providers that can take them over, such as Honcho. Each file goes once.
+
+    \b
+    Examples:
+      holdfast memory migrate
+    """
+
+    async def work(runtime: "Runtime") -> int:
+        from holdfast.cli.output import print_json, print_table
+        from holdfast.cli.running import OK, WRONG
+        from holdfast.core.delivery import Delivered
+
+        moved = await runtime.migrate_memory(agent, about)
+        rows = [
+            (provider, file, "kept" if isinstance(outcome, Delivered) else "not kept", _why(outcome))
+            for provider, files in moved.items()
+            for file, outcome in files.items()
+        ]
+        if as_json:
+            print_json({"files": [dict(zip(("provider", "file", "state", "why"), row, strict=True)) for row in rows]})
+        else:
+            print_table(("provider", "file", "state", "why"), rows)
+        return OK if all(row[2] == "kept" for row in rows) else WRONG
+
+    _run(work, config, data, as_json=as_json)
+
+
+def _why(outcome: "Outcome") -> str:
+    from holdfast.core.delivery import Delivered
+
+    return outcome.receipt if isinstance(outcome, Delivered) else outcome.reason
 
 
 def _change(

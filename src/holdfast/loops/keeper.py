@@ -8,9 +8,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from holdfast import log
+from holdfast.core.delivery import Outcome
 from holdfast.core.errors import ProviderFailed
 from holdfast.core.ids import AgentName, Principal, SessionId
-from holdfast.core.memory import Memory, MemoryBatch, MemoryOutcome, MemoryUndo, NotesPolicy, Target, subject_of
+from holdfast.core.memory import (
+    DELIMITER,
+    Memory,
+    MemoryBatch,
+    MemoryOutcome,
+    MemoryUndo,
+    NotesPolicy,
+    Target,
+    subject_of,
+)
 from holdfast.core.memory_prompt import memory_block
 from holdfast.loops.providers import Providers
 from holdfast.ports.reader import Reader
@@ -57,6 +67,21 @@ class Keeper:
                     return None
                 return found
         return None
+
+    async def migrate(self, agent: AgentName, subject: str) -> dict[str, dict[str, Outcome]]:
+        """Bring the notes as they are to providers that can take files over, each at most once (R19)."""
+        memory = await self.memory(agent, subject)
+        files = {
+            "MEMORY.md": DELIMITER.join(entry.text for entry in memory.of(Target.MEMORY)),
+            "USER.md": DELIMITER.join(entry.text for entry in memory.of(Target.USER)),
+            "SOUL.md": await self.soul(agent) or "",
+        }
+        moved: dict[str, dict[str, Outcome]] = {}
+        for name, configured in self._providers.of(agent).items():
+            migrate = getattr(configured.provider, "migrate", None)
+            if migrate is not None:
+                moved[name] = await migrate(files, subject=subject)
+        return moved
 
 
 class Briefing:

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.core.finish import Ending
 from holdfast.core.naming import PerAddress
-from tests.integration.fakes import Gate
+from tests.integration.fakes import Gate, the_session
 from tests.integration.memory.provider import Service, said, units
 from tests.integration.memory.world import World, all_deliveries, say, shelf
 
@@ -23,29 +23,32 @@ def test_buffered_turns_go_out_under_the_session_and_lineage_they_were_said_in(w
 
     async def scenario() -> tuple[str, str, str]:
         runtime = await world.open(shelf=shelf(service, naming=PerAddress(), every_turns=3))
-        await say(runtime, "at home", "/title home", "/branch")
-        old = (await runtime.sessions(chat="c"))[0]
+        await say(runtime, "at home", "/title home")
+        home = await the_session(runtime)
+        await say(runtime, "/branch")
+        old = await the_session(runtime)
         assert service.hold is not None
         await service.hold.arrival()  # the unit of the first session is on its way, and stays there
         await say(runtime, "one", "two", "three", "four", "five", switch, "six", "seven", "eight")
-        assert said(service.kept[0]) == ["at home"]
-        assert len(service.kept) == 1, "whatever comes later waits"
+        await say(runtime, "elsewhere", "/new", chat="other")
+        await world.pass_time(10)
+        assert service.words() == ["at home", "elsewhere"], "whatever comes later in the chat waits; others do not"
         service.hold.open()
         await world.pass_time(60)
-        live = [session for session in await runtime.sessions(chat="c") if session.live]
-        return str(old.parent), old.id, live[0].id
+        return home, old, await the_session(runtime)
 
     home, old, new = world.run(scenario())
-    assert units(service) == [
+    assert [unit for unit in units(service) if unit[1] != ["elsewhere"]] == [
         (home, ["at home"]),
         (old, ["one", "two", "three"]),
         (old, ["four", "five"]),
         (new, ["six", "seven", "eight"]),
     ]
-    parents = {"/branch": old, "/resume home": None}
-    assert [parcel.naming.parent for parcel in service.kept] == [None, home, home, parents.get(switch)]
+    next_parent = old if switch == "/branch" else None
+    lineage = {home: None, old: home, new: next_parent if new != home else None}
+    assert all(parcel.naming.parent == lineage.get(parcel.session) for parcel in service.kept)
     assert service.crowded == [], "a lane carries one call at a time"
-    assert len({parcel.id for parcel in service.kept}) == 4
+    assert len({parcel.id for parcel in service.kept}) == len(service.kept) == 5
     assert all(f":{parcel.session}:" in parcel.id for parcel in service.kept), "a document is named for its session"
 
 

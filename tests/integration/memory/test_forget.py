@@ -8,28 +8,12 @@ from holdfast.core.forget import ForgetRequest
 from holdfast.core.ids import AgentName, ForgetId, Principal
 from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
 from holdfast.core.naming import PerAddress
-from holdfast.loops.forgetter import Forgetter
 from holdfast.ports.notifier import Topic
 from tests.integration.memory.provider import Service
 from tests.integration.memory.world import say, shelf
 
 LONG_S = 600.0
 CANARY = "marmalade"
-
-
-def start_forgetter(runtime):
-    """As the supervisor does."""
-    loop = Forgetter(
-        store=runtime.store,
-        reader=runtime.reader,
-        recaller=runtime._recaller,
-        briefing=runtime._briefing,
-        notifier=runtime._notifier,
-        tasks=runtime.tasks,
-        entropy=runtime.entropy,
-    )
-    runtime.tasks.start(loop.run(), name=loop.name)
-    return loop
 
 
 async def tell(runtime):
@@ -48,7 +32,6 @@ def test_a_provider_that_is_down_keeps_it_pending_until_it_is_back(world):
         runtime = await world.open(
             shelf=shelf(service, naming=PerAddress()), attic=shelf(other, naming=PerAddress(), name="attic")
         )
-        start_forgetter(runtime)
         await tell(runtime)
         await world.pass_time(5)
         service.away = "connection refused"
@@ -90,7 +73,6 @@ def test_the_next_process_goes_on_where_one_died(world):
 
     async def second(id):
         runtime = await world.open(shelf=shelf(service))
-        start_forgetter(runtime)
         await world.pass_time(60)
         found = await runtime.forget_status(id)
         again = await runtime.ask("c", "what is my cat called?")
@@ -128,7 +110,6 @@ def test_death_between_any_two_steps_costs_nothing(world, after):
     async def second(id):
         service.away = ""
         runtime = await world.open(shelf=shelf(service))
-        start_forgetter(runtime)
         await world.pass_time(120)
         found = await runtime.forget_status(id)
         await runtime.close()
@@ -146,7 +127,6 @@ def test_a_provider_that_cannot_erase_keeps_it_open_and_says_what_to_do(world):
 
     async def scenario():
         runtime = await world.open(shelf=shelf(service, erases=False))
-        start_forgetter(runtime)
         await tell(runtime)
         await world.pass_time(5)
         asked = await runtime.forget(person="user")
@@ -167,7 +147,6 @@ def test_what_recall_brought_back_meanwhile_is_swept(world):
 
     async def scenario():
         runtime = await world.open(shelf=shelf(service, recalls=True))
-        start_forgetter(runtime)
         await tell(runtime)
         await world.pass_time(5)
         service.away = "not yet"
