@@ -42,6 +42,7 @@ CANNOT = {
     Op.RETRACT: "the provider cannot take back what it was told",
     Op.REMEMBER: "the provider takes no notes",
 }
+ERASED_BY_HAND = "erased by hand, says the one who replayed it"
 CANNOT_ERASE = "the provider cannot erase by itself: erase it there by hand, then replay this"
 
 
@@ -153,6 +154,8 @@ class Carrier:
             Op.ERASE: able.erases,
         }
         if not can[parcel.op]:
+            if parcel.op is Op.ERASE and package.late:  # replayed: a person says that it was done there
+                return Settlement(n=package.n, state=DeliveryState.DELIVERED, receipt=ERASED_BY_HAND)
             if parcel.op is Op.ERASE:
                 return Settlement(n=package.n, state=DeliveryState.PARKED, reason=CANNOT_ERASE)
             return Settlement(n=package.n, state=DeliveryState.DROPPED, reason=CANNOT[parcel.op])

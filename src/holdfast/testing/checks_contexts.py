@@ -16,6 +16,8 @@ from holdfast.testing.workload import marks_in
 
 TRIMMED = re.compile(r"\[(\d+) earlier entries are not shown here because summarising them failed\.\]")
 
+BRIEFING = "Notes kept from earlier conversations."
+NOTE = re.compile(r"\bnote \d+\b")
 SHORTENED = re.compile(r"\[\d+ earlier steps of this turn are not shown here because they do not fit\.\]")
 
 
@@ -123,7 +125,7 @@ def _fresh(lineage: Lineage, turn: Row, upto: int) -> Iterator[Row | None]:
 
 def _shows(asked: Asked, expected: tuple[list[ModelMessage], list[Entry]]) -> bool:
     head, entries = expected
-    shown = list(asked.messages)
+    shown = list(without_notes(asked.messages))
     if shown[: len(head)] != head:
         return False
     shown = shown[len(head) :]
@@ -138,6 +140,27 @@ def _shows(asked: Asked, expected: tuple[list[ModelMessage], list[Entry]]) -> bo
     newest = max((entry.turn for entry in entries), default=0)
     bodies = (list(render_entries(entries, open_turn=n)) for n in dict.fromkeys((asked.turn, None, newest)))
     return any(shown == body or _lacks_steps_only(shown, body) for body in bodies)
+
+
+def without_notes(messages: Sequence[ModelMessage]) -> Iterator[ModelMessage]:
+    """The messages without what the agent was briefed with, which stands at the end of its instructions."""
+    for position, message in enumerate(messages):
+        instructions, found, _ = message.content.partition(BRIEFING)
+        if position or not found:
+            yield message
+        elif instructions.strip():
+            yield replace(message, content=instructions.strip())
+
+
+def notes_are_the_agents(evidence: Evidence) -> Found:
+    """An agent is briefed with notes of its own memory only."""
+    written = {(row["agent"], bytes(row["text"]).decode()) for row in evidence.rows["memory_op"]}
+    for asked in evidence.asked:
+        agent = evidence.lineage.sessions.get(asked.session, {}).get("agent")
+        briefing = asked.messages[0].content.partition(BRIEFING)[2] if asked.task is Task.REPLY else ""
+        strange = [note for note in NOTE.findall(briefing) if (agent, note) not in written]
+        if strange:
+            yield f"turn {asked.turn} of {asked.session} is briefed with {strange}, which {agent} never wrote"
 
 
 def _lacks_steps_only(shown: list[ModelMessage], body: list[ModelMessage]) -> bool:

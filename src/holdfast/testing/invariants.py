@@ -11,7 +11,12 @@ from itertools import pairwise
 from typing import Any
 
 from holdfast.core.journal import Observed, UserSaid
-from holdfast.testing.checks_contexts import contexts_are_whole, summaries_are_whole, trimming_has_a_cause
+from holdfast.testing.checks_contexts import (
+    contexts_are_whole,
+    notes_are_the_agents,
+    summaries_are_whole,
+    trimming_has_a_cause,
+)
 from holdfast.testing.checks_delivery import (
     effects_are_what_was_said,
     effects_follow_the_journal,
@@ -21,6 +26,7 @@ from holdfast.testing.checks_delivery import (
     providers_hold_what_counts,
     speakers_stay_the_same,
 )
+from holdfast.testing.checks_finish import epochs_end_once, epochs_follow_each_other, models_are_asked_once
 from holdfast.testing.checks_recall import (
     lookups_say_who_reads,
     recalls_belong_to_their_turn,
@@ -232,10 +238,14 @@ CHECKS: tuple[tuple[str, Callable[[Evidence], Found]], ...] = (
     ("I7", effects_are_what_was_said),
     ("I7", providers_hold_what_counts),
     ("I7", marks_are_true),
+    ("I8", epochs_end_once),
+    ("I8", epochs_follow_each_other),
+    ("I8", models_are_asked_once),
     ("I9", sessions_switch_by_command_only),
     ("I9", summaries_are_whole),
     ("I9", contexts_are_whole),
     ("I9", trimming_has_a_cause),
+    ("I9", notes_are_the_agents),
     ("I11", cursor_work_exists),
     ("I2", effects_happen_once),
     ("I2", recorded_once),

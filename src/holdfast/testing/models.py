@@ -46,6 +46,7 @@ class Memory:
     asked: list[Asked] = field(default_factory=list)
     effects: Counter[tuple[str, str]] = field(default_factory=Counter)
     calls: int = 0
+    extractions: int = 0
     servers: dict[LaneKey, Server] = field(default_factory=dict)
     lookups: list[Lookup] = field(default_factory=list)
 
@@ -102,12 +103,19 @@ class FakeModel:
         if request.task is Task.SUMMARY:
             text = "said: " + " ".join(marks_said(request.messages))
             return Answer(text=text, usage=_usage(request.messages, text, rng))
+        if request.task is Task.EXTRACT:
+            return Answer(text=self._extraction(), usage=_usage(request.messages, "", rng))
         wishes = _wishes(request.messages)
         if wishes:
             calls = tuple(self._call(name, rng) for name in wishes)
             return Answer(text=rng.choice(("", "let me see")), calls=calls, usage=_usage(request.messages, "", rng))
         text = f"re {_last_mark(request.messages)} {FILLER[: rng.randrange(90)]}".strip()
         return Answer(text=text, usage=_usage(request.messages, text, rng))
+
+    def _extraction(self) -> str:
+        """Another note each time: whoever asks twice and keeps both, or the wrong one, is seen."""
+        self._memory.extractions += 1
+        return f'{{"changes": [{{"verb": "add", "text": "note {self._memory.extractions}"}}]}}'
 
     def _call(self, name: str, rng: random.Random) -> ToolCall:
         self._memory.calls += 1

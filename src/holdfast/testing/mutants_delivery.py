@@ -1,12 +1,16 @@
 """Guarantees of delivery and recall, broken on purpose: most of them are incidents that people had."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from holdfast.core.delivery import DeliveryPolicy, DeliveryState, Op, Parcel
+from holdfast.core.extraction import Proposals, parse_answer
+from holdfast.core.finish import Finalisation, FinishEvent
 from holdfast.core.ids import DeliveryId, NodeId, Principal, SessionId
 from holdfast.core.lane import LaneClaim, LaneKey, Package, Settlement, after_asking
+from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
 from holdfast.core.naming import NamingInputs
 from holdfast.core.recall import Found, RecallPolicy, RecallQuery
 from holdfast.core.turn import TurnRecord
@@ -14,9 +18,11 @@ from holdfast.loops import carrier
 from holdfast.loops.carrier import Carrier
 from holdfast.loops.recaller import Recaller
 from holdfast.stores.script import Row, Script, one, rows, run
+from holdfast.stores.store import SqlStore
 from holdfast.stores.verbs import commands, cursors, lanes, parcels, record, settle
 from holdfast.testing.mutant import Patch, mutant
 
+WORK_TO_FLAG_S = 1.0
 UNIT = (
     "id",
     "agent",
@@ -210,3 +216,24 @@ def global_prefetch_slot() -> Sequence[Patch]:
         return await honest(self, query, policy)
 
     return [(Recaller, "recall", broken)]
+
+
+# --- finishing -----------------------------------------------------------------------------------------------------
+
+
+@mutant("I8", budget=80)
+def flag_after_work() -> Sequence[Patch]:
+    """What was extracted is written to memory first, and that it was done a moment later, as in the incident."""
+    honest = SqlStore.record_finalisation
+
+    async def broken(store: SqlStore, held: Finalisation, event: FinishEvent, **more: Any) -> Finalisation:  # noqa: ANN401
+        answer = parse_answer(more["answer"].decode()) if event is FinishEvent.ANSWERED else None
+        if isinstance(answer, Proposals):
+            changes = tuple(
+                Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=change.text) for change in answer.changes
+            )
+            await store.apply_memory(MemoryBatch(agent=held.agent, subject="", origin=held.origin, changes=changes))
+            await asyncio.sleep(WORK_TO_FLAG_S)
+        return await honest(store, held, event, **more)
+
+    return [(SqlStore, "record_finalisation", broken)]

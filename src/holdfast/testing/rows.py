@@ -17,9 +17,12 @@ TABLES = (
     "cursor",
     "delivery",
     "entry",
+    "finalisation",
     "inbound",
     "lane",
     "mailbox",
+    "memory_batch",
+    "memory_op",
     "operation",
     "reply",
     "session",
@@ -28,7 +31,7 @@ TABLES = (
     "turn",
 )
 # Which node holds or held what is no part of the outcome; a restart may change it.
-PASSING = {"mailbox": {"owner", "claim", "claimed_at"}, "lane": {"owner", "claim"}}
+PASSING = {"mailbox": {"owner", "claim", "claimed_at"}, "lane": {"owner", "claim"}, "finalisation": {"claim"}}
 _ROWID = {"entry": "rowid as written,", "reply": "rowid as written,"}  # the order in which they were written
 UNFINISHED = """
 select 'mailbox ' || id || ' holds ' || depth from mailbox where depth <> 0
@@ -38,6 +41,7 @@ union all select 'turn ' || open_turn || ' of ' || id || ' is open' from session
 union all select 'operation ' || id || ' is open' from operation where ended_at is null
 union all select 'delivery ' || id || ' is ' || state from delivery where state in ('scheduled', 'sending', 'uncertain')
 union all select 'lane ' || place || ' of ' || provider || ' is held by ' || owner from lane where owner is not null
+union all select id || ' is ' || step from finalisation where ended_at is null
 union all select provider || ' still waits for ' || stream from cursor where due_at is not null
 limit 1"""
 

@@ -10,7 +10,7 @@ import pytest
 from holdfast.core.finish import Ending
 from holdfast.core.naming import PerAddress
 from tests.integration.fakes import Gate, the_session
-from tests.integration.memory.provider import Service, said, units
+from tests.integration.memory.provider import Service, units
 from tests.integration.memory.world import World, all_deliveries, say, shelf
 
 SWITCHES = ["/new", "/reset", "/branch", "/resume home"]

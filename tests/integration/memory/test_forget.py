@@ -5,7 +5,7 @@ import pytest
 
 from holdfast.core.delivery import Op
 from holdfast.core.forget import ForgetRequest
-from holdfast.core.ids import AgentName, ForgetId, Principal
+from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Principal
 from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
 from holdfast.core.naming import PerAddress
 from holdfast.ports.notifier import Topic
@@ -132,13 +132,18 @@ def test_a_provider_that_cannot_erase_keeps_it_open_and_says_what_to_do(world):
         asked = await runtime.forget(person="user")
         await world.pass_time(LONG_S)
         found = await runtime.forget_status(asked.id)
+        (parked,) = await runtime.deliveries(state="parked")
+        await runtime.replay(DeliveryId(parked.id))
+        await world.pass_time(LONG_S)
+        replayed = await runtime.forget_status(asked.id)
         await runtime.close()
-        return found
+        return found, replayed
 
-    found = world.run(scenario())
+    found, replayed = world.run(scenario())
     assert not found.done
     assert [part.state.value for part in found.parts] == ["parked"]
     assert "by hand" in found.parts[0].reason
+    assert replayed.done, "somebody said that it was done there"
 
 
 def test_what_recall_brought_back_meanwhile_is_swept(world):

@@ -1,0 +1,60 @@
+"""I8: the end of an epoch leaves its mark in memory once, after its last turn; an epoch that was reopened leaves none.
+
+The simulated model never gives the same note twice, so what is in memory says which of its answers it came from.
+"""
+
+from itertools import pairwise
+
+from holdfast.core.extraction import Proposals, parse_answer
+from holdfast.ports.model import Task
+from holdfast.testing.evidence import Evidence, Found
+from holdfast.testing.rows import Row
+
+EXTRACTED = frozenset({"closed"})
+
+
+def epochs_end_once(evidence: Evidence) -> Found:
+    """Memory holds of each end what the ledger has as its answer, and nothing of an end that has none."""
+    written = evidence.rows.by("memory_op", "origin")
+    batches = evidence.rows.by("memory_batch", "origin")
+    known = {row["id"] for row in evidence.rows["finalisation"]}
+    for row in evidence.rows["finalisation"]:
+        notes = sorted(bytes(op["text"]).decode() for op in written.get(row["id"], []))
+        if notes != (_notes(row) if row["step"] in EXTRACTED else []):
+            yield f"{row['id']} ({row['step']}) wrote {notes}; its answer has {_notes(row)}"
+        if len(batches.get(row["id"], [])) > 1:
+            yield f"{row['id']} was applied {len(batches[row['id']])} times"
+    for origin in batches:
+        if origin.startswith("finish:") and origin not in known:
+            yield f"{origin} wrote to memory and is no end of an epoch"
+
+
+def _notes(row: Row) -> list[str]:
+    answer = parse_answer(bytes(row["answer"] or b"").decode()) if row["answer"] else None
+    return sorted(change.text for change in answer.changes) if isinstance(answer, Proposals) else []
+
+
+def epochs_follow_each_other(evidence: Evidence) -> Found:
+    """What ended epochs froze never overlaps, lies within the journal, and belongs to an epoch that is over."""
+    for session, ends in evidence.rows.by("finalisation", "session").items():
+        row = evidence.lineage.sessions.get(session)
+        kept = sorted((end for end in ends if end["step"] != "cancelled"), key=lambda end: end["epoch"])
+        for earlier, later in pairwise(kept):
+            if later["from_seq"] != earlier["through_seq"] + 1:
+                yield f"{later['id']} begins at {later['from_seq']}; {earlier['id']} ends at {earlier['through_seq']}"
+        for end in ends:
+            if row is not None and (end["through_seq"] > row["last_seq"] or end["epoch"] > row["epoch"]):
+                yield f"{end['id']} ends at {end['through_seq']}, behind its session"
+        is_closed = row is not None and row["state"] == "closed"
+        if is_closed and row is not None and row["epoch"] not in {end["epoch"] for end in ends}:
+            yield f"{session} is closed and epoch {row['epoch']} has no end"
+
+
+def models_are_asked_once(evidence: Evidence) -> Found:
+    """Each question about an end was asked under a claim of its own: a stored answer is never asked for again."""
+    asked = [one.session for one in evidence.asked if one.task is Task.EXTRACT]
+    for session in dict.fromkeys(asked):
+        claims = sum(row["attempts"] for row in evidence.rows["finalisation"] if row["session"] == session)
+        deleted = evidence.lineage.sessions[session]["state"] == "deleted"
+        if asked.count(session) > claims and not deleted:
+            yield f"the model was asked {asked.count(session)} times about {session}, which was taken up {claims} times"
