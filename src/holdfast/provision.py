@@ -107,9 +107,15 @@ def _make(agent: AgentName, name: str, settings: Mapping[str, object], ground: G
         tasks=ground.tasks,
     )
     try:
-        return factory(setup)
+        made = factory(setup)
     except ConfigInvalid as error:
         raise ConfigInvalid(f"{key}: {error}", key=key) from error
+    except (ArithmeticError, AttributeError, ImportError, LookupError, OSError, TypeError, ValueError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ConfigInvalid(f"{key}: the provider could not be made ({why})", key=key) from error
+    if not isinstance(made, Configured):
+        raise ConfigInvalid(f"{key}: its factory made a {type(made).__name__}, not a Configured", key=key)
+    return made
 
 
 def _factory(name: str, key: str) -> Factory:
@@ -126,5 +132,9 @@ def _factory(name: str, key: str) -> Factory:
     if name not in found:
         known = ", ".join(sorted({*BUILT_IN, *found}))
         raise ConfigInvalid(f"{key}: there is no provider {name!r}; known are {known}", key=key)
-    loaded: Callable[[ProviderSetup], Configured] = found[name].load()
+    try:
+        loaded: Callable[[ProviderSetup], Configured] = found[name].load()
+    except (ImportError, AttributeError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ConfigInvalid(f"{key}: {found[name].value} cannot be loaded ({why})", key=key) from error
     return loaded

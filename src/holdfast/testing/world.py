@@ -69,10 +69,15 @@ DATABASE = "history.db"
 VFS = apsw.vfs_names()[0]  # the default one, named: the folder is ours, so its checks are left out
 # A courier that sleeps with a lane in its hand: before it calls, after it called, before it tells what came of it.
 NAPS = (CrashPoint("claim_lanes", "after"), CrashPoint("deliver", "after"), CrashPoint("settle_lanes", "before"))
-# Statements of polling loops. There are thousands, so crashes at them would crowd out all others.
+# Statements of polling loops and of reads. There are thousands, so crashes at them would crowd out all others.
 DULL_TOLD_MAX = 2  # of each such statement, in a story of one's own
 DULL = frozenset(
-    {"renew_node", "reap_nodes", "changed", "next_ready", "claim_mailbox", "claim_mailboxes", "next_due", "lane_keys"}
+    {
+        *("renew_node", "reap_nodes", "changed", "next_ready", "claim_mailbox", "claim_mailboxes"),
+        *("next_due", "lane_keys", "next_overdue", "open_agents", "claim_finalisation"),
+        *("newest_forgetting", "open_forgettings"),
+        *("read_mail", "read_context", "read_excerpt", "memory"),  # reads leave nothing behind when they are cut off
+    }
 )
 
 

@@ -5,7 +5,7 @@ import ssl
 import httpx
 import pytest
 
-from holdfast.loops import courier, edits, forgetter, member, worker
+from holdfast.loops import courier, edits, finisher, forgetter, member, worker
 from tests.honcho_server import HonchoServer
 from tests.integration.memory.world import World
 
@@ -23,11 +23,13 @@ def world(tmp_path):
 def hours(monkeypatch):
     """For tests that last hours: whoever only looks round for what another process did does so less often.
 
-    There is no other process, and everything that happens in this one rings a bell.
+    There is no other process, and whatever happens in this one rings a bell.
     """
-    for module in (edits, worker, courier, forgetter):
-        name = "POLL_MS" if hasattr(module, "POLL_MS") else "LOOK_EVERY_MS"
-        monkeypatch.setattr(module, name, 5_000 if module is courier else 60_000)
+    for module in (worker, forgetter):
+        monkeypatch.setattr(module, "POLL_MS", 60_000)
+    monkeypatch.setattr(courier, "POLL_MS", 5_000)
+    monkeypatch.setattr(edits, "LOOK_EVERY_MS", 60_000)
+    monkeypatch.setattr(finisher, "REST_MS", 60_000)
     monkeypatch.setattr(member.Lookout, "LOOK_EVERY_MS", 60_000)
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from holdfast.core.delivery import Delivered, Landing, Op, Outcome, Parcel, Unreachable
 from holdfast.core.errors import ProviderFailed
@@ -79,8 +80,8 @@ def said(parcel: Parcel) -> list[str]:
 class ServiceProvider:
     """Implements `Provider` for one process."""
 
-    def __init__(self, service: Service, name: str = "shelf", **able: object) -> None:
-        self.capabilities = replace(ABLE, **able)  # type: ignore[arg-type]
+    def __init__(self, service: Service, name: str = "shelf", **able: Any) -> None:
+        self.capabilities = replace(ABLE, **able)
         self._service = service
         self._name = ProviderName(name)
 

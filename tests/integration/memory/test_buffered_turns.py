@@ -7,8 +7,8 @@ session schedules it, at the end of its lane.
 
 import pytest
 
-from holdfast.core.finish import Ending
 from holdfast.core.naming import PerAddress
+from holdfast.core.policy import AgentPolicy, ExpiryPolicy
 from tests.integration.fakes import Gate, the_session
 from tests.integration.memory.provider import Service, units
 from tests.integration.memory.world import World, all_deliveries, say, shelf
@@ -86,23 +86,24 @@ def test_a_compression_is_no_boundary_and_the_batch_goes_on_filling(world: World
 
 def test_an_expiry_sends_what_is_left_under_the_session_that_expired(world: World):
     service = Service()
+    expiring = AgentPolicy(expiry=ExpiryPolicy(idle_minutes=5))
 
     async def scenario() -> str:
-        runtime = await world.open(shelf=shelf(service, every_turns=3))
+        runtime = await world.open(expiring, shelf=shelf(service, every_turns=3))
         await say(runtime, "one", "two", "three", "four")
-        await world.pass_time(60)
         (old,) = await runtime.sessions(chat="c")
-        ending = Ending(session=old.id, epoch=old.epoch, cause="idle", active_before=world.clock.now())
-        await runtime.store.begin_finalisation(ending)
-        await runtime.store.begin_finalisation(ending)
-        await world.pass_time(60)
+        await world.pass_time(120)
+        assert service.words() == ["one", "two", "three"]
+        await world.pass_time(600)
+        assert service.words() == ["one", "two", "three", "four"]
         await say(runtime, "five", "/new")
         await world.pass_time(60)
         return old.id
 
     old = world.run(scenario())
-    assert units(service)[:2] == [(old, ["one", "two", "three"]), (old, ["four"])]
-    assert service.words() == ["one", "two", "three", "four", "five"]
+    (*before, (new, last)) = units(service)
+    assert before == [(old, ["one", "two", "three"]), (old, ["four"])]
+    assert (new != old, last) == (True, ["five"])
 
 
 def test_turns_that_were_pending_when_the_process_was_killed_go_out_at_the_next_switch(world: World):

@@ -12,7 +12,9 @@ from holdfast.core.journal import AssistantSaid, UserSaid
 from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
 from holdfast.core.session import Purpose
 from holdfast.core.turn import TurnRecord
+from holdfast.ports.model import Task
 from holdfast.runtime import Runtime
+from tests.integration.fakes import ScriptedModel, echo, says
 from tests.integration.memory.provider import Service
 from tests.integration.memory.real import open_with_honcho, settled
 from tests.integration.memory.world import World, all_deliveries, say, shelf
@@ -133,6 +135,25 @@ def test_a_compression_reaches_no_provider(world: World):
     world.run(scenario())
     assert len(world.model.summaries_asked) == 1
     assert service.words() == ["one", "two", "three"]
+
+
+def test_an_extraction_tells_the_providers_what_it_keeps_and_nothing_of_itself(world: World):
+    service = Service()
+    kept = '{"changes": [{"verb": "add", "target": "memory", "text": "Ada has a cat"}]}'
+    world.model = ScriptedModel(otherwise=lambda asked: (says(kept) if asked.task is Task.EXTRACT else echo)(asked))
+
+    async def scenario() -> SessionId:
+        runtime = await world.open(shelf=shelf(service, every_turns=3))
+        await say(runtime, "I have a cat")
+        (session,) = await runtime.sessions(chat="c")
+        await say(runtime, "/new")
+        await world.pass_time(60)
+        return session.id
+
+    session = world.run(scenario())
+    assert [request.task for request in world.model.asked].count(Task.EXTRACT) == 1
+    assert (service.words(), service.notes) == (["I have a cat"], ["Ada has a cat"])
+    assert {stream for _, stream in world.cursors()} == {session, "memory:main:"}
 
 
 async def test_temporary_runs_leave_no_empty_session_at_honcho(server, tmp_path):

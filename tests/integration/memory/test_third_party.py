@@ -64,6 +64,23 @@ async def test_a_table_that_cannot_be_right_is_refused_at_the_start_by_its_key(t
     assert refused.value.context["key"] == key
 
 
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("no_such_module:make", "ModuleNotFoundError"),
+        ("tests.integration.memory.third_party:nothing", "cannot be loaded"),
+        ("builtins:list", "could not be made"),
+        ("builtins:repr", "not a Configured"),
+    ],
+)
+async def test_a_provider_that_is_not_one_is_refused_by_its_key(tmp_path, installed, entry, said):
+    points = tmp_path / "site" / "holdfast_book-1.0.dist-info" / "entry_points.txt"
+    points.write_text(f"[holdfast.providers]\nodd = {entry}\n")
+    with pytest.raises(ConfigInvalid, match="agents.main.memory.odd") as refused:
+        await opened(tmp_path, "[agents.main.memory.odd]")
+    assert said in str(refused.value)
+
+
 async def test_an_unknown_provider_is_answered_with_those_that_exist(tmp_path, installed):
     with pytest.raises(ConfigInvalid, match="known are book, files, hindsight, honcho, local"):
         await opened(tmp_path, "[agents.main.memory.nosuch]")
