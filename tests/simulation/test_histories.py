@@ -51,3 +51,13 @@ def test_histories_meet_every_kind_of_fault():
     }
     assert sum(one.counts["summary"] for one in verdicts) > 30
     assert sum(one.counts["delivery"] for one in verdicts) > 100
+    assert sum(one.counts["effect"] for one in verdicts) > 100
+    assert sum(one.counts["finalisation"] for one in verdicts) > 5
+
+
+def test_a_fifth_of_all_calls_to_providers_goes_wrong():
+    verdicts = run_chunk(range(FIRST, FIRST + 30))
+    calls = sum(one.counts["provider_call"] for one in verdicts)
+    assert calls > 600
+    assert 0.15 < sum(one.counts["provider_fault"] for one in verdicts) / calls < 0.25
+    assert all(one.counts["provider_fault"] for one in verdicts if one.counts["provider_call"] > 20)

@@ -28,6 +28,7 @@ class Armed:
         self.plan = plan
         self.fired: list[Fault] = []
         self.healed = False
+        self.before_healing: Counter[CrashPoint | str] = Counter()
         self.seen: Counter[CrashPoint | str] = Counter()  # how often each point was passed: what a plan can reach
         self._verbs: dict[tuple[CrashPoint, int], CrashAtVerb | VerbFails | PauseAtVerb] = {
             (fault.point, fault.occurrence): fault
@@ -42,6 +43,7 @@ class Armed:
     def heal(self) -> None:
         """From here on nothing fails any more, and the runtime has to come to rest."""
         self.healed = True
+        self.before_healing = self.seen.copy()
 
     def at_verb(self, verb: str, side: Side) -> CrashAtVerb | VerbFails | PauseAtVerb | None:
         point = _point(verb, side)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from holdfast.testing.crash import CrashPoint
 from holdfast.testing.evidence import Evidence
-from holdfast.testing.faults import FaultPlan, draw
+from holdfast.testing.faults import FaultPlan, ProviderFault, draw
 from holdfast.testing.invariants import judge
 from holdfast.testing.listening import Surprises, Telling
 from holdfast.testing.report import Violation
@@ -113,8 +113,17 @@ def _verdict(seed: int, world: World, violations: list[Violation]) -> Verdict:
         stops=world.tally.stops,
         crashes=world.tally.crashes,
         passed=world.armed.seen,
-        counts=Counter({table: len(rows[table]) for table in ("inbound", "turn", "session", "summary", "delivery")}),
+        counts=_counts(world, rows),
     )
+
+
+def _counts(world: World, rows: Rows) -> Counter[str]:
+    tables = ("inbound", "turn", "session", "summary", "delivery", "finalisation")
+    counts = Counter({table: len(rows[table]) for table in tables})
+    counts["provider_fault"] = sum(isinstance(fault, ProviderFault) for fault in world.armed.fired)
+    counts["provider_call"] = world.armed.before_healing["provider"]
+    counts["effect"] = sum(len(server.effects) for server in world.memory.servers.values())
+    return counts
 
 
 def _recovered_again(world: World, rows: Rows, kept: str) -> list[Violation]:

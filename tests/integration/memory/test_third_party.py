@@ -76,7 +76,7 @@ async def test_a_table_that_cannot_be_right_is_refused_at_the_start_by_its_key(t
 async def test_a_provider_that_is_not_one_is_refused_by_its_key(tmp_path, installed, entry, said):
     points = tmp_path / "site" / "holdfast_book-1.0.dist-info" / "entry_points.txt"
     points.write_text(f"[holdfast.providers]\nodd = {entry}\n")
-    with pytest.raises(ConfigInvalid, match="agents.main.memory.odd") as refused:
+    with pytest.raises(ConfigInvalid, match=r"agents\.main\.memory\.odd") as refused:
         await opened(tmp_path, "[agents.main.memory.odd]")
     assert said in str(refused.value)
 
