@@ -13,7 +13,7 @@ from holdfast import log
 from holdfast.core.compress import Operation
 from holdfast.core.context import Context, render
 from holdfast.core.delivery import Outcome
-from holdfast.core.errors import HoldfastError, NodeLost, OperationBusy
+from holdfast.core.errors import HoldfastError, OperationBusy
 from holdfast.core.forget import ForgetRequest, Forgetting
 from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, SessionId, make_id
 from holdfast.core.inbound import UNFINISHED, AcceptOutcome, accepted_message
@@ -27,17 +27,18 @@ from holdfast.loops.agents import Agents
 from holdfast.loops.compressor import Compressor
 from holdfast.loops.gateway import Gateway, Received
 from holdfast.loops.keeper import Briefing, Keeper
-from holdfast.loops.member import RENEW_EVERY_MS, Member
+from holdfast.loops.member import Member
 from holdfast.loops.providers import Providers
 from holdfast.loops.recaller import Recaller
 from holdfast.loops.supervisor import Supervisor
+from holdfast.loops.visit import Visit
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.notifier import Feed, Notifier, Topic
 from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace, Reader
 from holdfast.ports.service import Delta, Health, Prompt
 from holdfast.ports.store import Busy, Store
-from holdfast.ports.tasks import Task, Tasks
+from holdfast.ports.tasks import Tasks
 
 LOOK_EVERY_MS = 1_000
 CHAT_TYPE = "dm"
@@ -82,7 +83,7 @@ class Runtime:
         self._keeper = keeper
         self._briefing = briefing
         self._notifier = notifier
-        self._visit: Task | None = None
+        self._visit = Visit(member, store, tasks)
         self._proving = asyncio.Lock()
         self._proved: Health | None = None
 
@@ -97,9 +98,9 @@ class Runtime:
     async def close(self) -> None:
         if self._supervisor is not None:
             await self._supervisor.stop()
-        if self._visit is not None:
+        if self._visit.is_open:
             self._compressor.cut_off()
-            await self._end_visit(self._visit)
+            await self._visit.end()
         self._recaller.close()
         await self._providers.close()
         await self.store.close()
@@ -369,33 +370,12 @@ class Runtime:
         """Start compressing a session beside its mailbox; raises `OperationBusy` while one runs."""
         found = await self.reader.session(session)
         self._agents.get(found.agent)  # an agent that is gone is said before an operation is opened
-        if self._supervisor is None and self._visit is None:
-            await self._begin_visit()
+        if self._supervisor is None:
+            await self._visit.begin()
         begun = await self._compressor.begin(session, found.agent)
         if isinstance(begun, Busy):
             raise OperationBusy(f"operation {begun.operation} is compressing {session}", operation=begun.operation)
         return begun
-
-    # --- visiting: a process that serves nothing still proves life while it holds an operation
-
-    async def _begin_visit(self) -> None:
-        await self._member.join(sole=False)
-        self._visit = self.tasks.start(self._stay(), name="visit")
-
-    async def _stay(self) -> None:
-        try:
-            while True:
-                await self.tasks.sleep(RENEW_EVERY_MS)
-                await self.store.renew_node(self._member.node)
-        except NodeLost as lost:
-            log.warning("node.lost", node=self._member.node, why=str(lost))
-
-    async def _end_visit(self, visit: Task) -> None:
-        visit.cancel()
-        try:
-            await self._member.leave()
-        except HoldfastError as error:
-            log.warning("node.lost", node=self._member.node, why=str(error))
 
     def _new_id(self, prefix: str) -> str:
         return make_id(prefix, self.clock.now(), self.entropy.bits(80))

@@ -52,8 +52,8 @@ async def test_health_needs_none(live):
     "given",
     ["Bearer wrong", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", "Bearer", "Bearer \xff"],
 )
-async def test_a_wrong_token_is_refused(live, given):
-    response = await live.client.get("/v1/sessions", headers={"Authorization": given.encode("latin-1")})
+async def test_a_wrong_token_is_refused(fresh, given):
+    response = await fresh.client.get("/v1/sessions", headers={"Authorization": given.encode("latin-1")})
     assert (response.status_code, code_of(response)) == (401, "auth_required")
     assert TOKEN not in response.text
 

@@ -11,6 +11,11 @@ from holdfast.core.errors import HoldfastError, Remedy
 
 # Codes are never renamed or reused. A new error adds a line here.
 CODES = {
+    "delivery_not_found": Remedy.CORRECT,
+    "forget_not_found": Remedy.CORRECT,
+    "lane_lost": Remedy.RETRY,
+    "memory_write_blocked": Remedy.CORRECT,
+    "provider_failed": Remedy.RETRY,
     "agent_not_found": Remedy.CORRECT,
     "claim_lost": Remedy.RETRY,
     "config_invalid": Remedy.REPAIR,

@@ -14,6 +14,7 @@ from holdfast.core.ids import MailboxId, SessionId
 from holdfast.core.inbound import Accepted, AcceptOutcome, Arrival, Limits
 from holdfast.core.journal import Entry
 from holdfast.core.mailbox import Claim
+from holdfast.core.naming import NamingInputs
 from holdfast.core.turn import OpenCall, Reply, Turn, TurnCommit, open_calls
 from holdfast.loops import turn_runner
 from holdfast.ports.store import Committed
@@ -121,6 +122,13 @@ def split_commit() -> Sequence[Patch]:
                 session=turn.session,
                 turn=turn.n,
             )
+        names = NamingInputs(agent=claim.agent, session=turn.session, principal=turn.principal, address=claim.address)
+        yield from run(
+            "update turn set places = :places where session = :session and n = :n",
+            places=cursors.places_of(commit.policies, names),
+            session=turn.session,
+            n=turn.n,
+        )
         yield from cursors.schedule(turn.session, claim.agent, commit.policies, start=turn.first_seq - 1)
 
     async def broken(store: SqlStore, claim: Claim, turn: Turn, commit: TurnCommit) -> Committed:

@@ -21,7 +21,7 @@ import apsw
 
 from holdfast.assembly import assemble
 from holdfast.core.errors import HoldfastError, StoreUnavailable
-from holdfast.core.ids import AgentName, NodeId
+from holdfast.core.ids import AgentName
 from holdfast.core.ids import Provider as ProviderName
 from holdfast.core.lane import LaneClaim, LaneKey
 from holdfast.core.mailbox import Claim
@@ -33,7 +33,6 @@ from holdfast.ports.tool import Tools
 from holdfast.runtime import Runtime
 from holdfast.stores.sqlite.connection import open_connection
 from holdfast.stores.sqlite.inline import InlineDatabase
-from holdfast.stores.store import SqlStore
 from holdfast.stores.verbs.cursors import OVERDUE
 from holdfast.testing.armed import Armed
 from holdfast.testing.clock import SimClock
@@ -48,6 +47,7 @@ from holdfast.testing.rows import parked, unfinished
 from holdfast.testing.servers import Server
 from holdfast.testing.simloop import SimLoop
 from holdfast.testing.tasks import SimTasks
+from holdfast.testing.watched import Watched
 from holdfast.testing.workload import MESSAGES, Say, policies, say
 
 NODES = 2
@@ -93,23 +93,6 @@ def scope(nodes: int = NODES) -> Scope:
         provider_calls=PROVIDER_CALLS,
         lease_ms=LEASE_MS,
     )
-
-
-class Watched(SqlStore):
-    """The store, with every claim it gives written down by the world."""
-
-    claims: list[Claim]
-    lane_claims: list[LaneClaim]
-
-    async def claim_mailboxes(self, node: NodeId, *, name: str = "", limit: int) -> tuple[Claim, ...]:
-        claims = await super().claim_mailboxes(node, name=name, limit=limit)
-        self.claims.extend(claims)
-        return claims
-
-    async def claim_lanes(self, node: NodeId, key: LaneKey, **what: Any) -> tuple[LaneClaim, ...]:  # noqa: ANN401
-        claims = await super().claim_lanes(node, key, **what)
-        self.lane_claims.extend(claims)
-        return claims
 
 
 @dataclass(slots=True)

@@ -1,0 +1,25 @@
+"""The store of a simulated node: the real one, with every claim that it gives written down by the world."""
+
+from typing import Any
+
+from holdfast.core.ids import NodeId
+from holdfast.core.lane import LaneClaim, LaneKey
+from holdfast.core.mailbox import Claim
+from holdfast.stores.store import SqlStore
+
+
+class Watched(SqlStore):
+    """The store, with every claim it gives written down by the world."""
+
+    claims: list[Claim]
+    lane_claims: list[LaneClaim]
+
+    async def claim_mailboxes(self, node: NodeId, *, name: str = "", limit: int) -> tuple[Claim, ...]:
+        claims = await super().claim_mailboxes(node, name=name, limit=limit)
+        self.claims.extend(claims)
+        return claims
+
+    async def claim_lanes(self, node: NodeId, key: LaneKey, **what: Any) -> tuple[LaneClaim, ...]:  # noqa: ANN401
+        claims = await super().claim_lanes(node, key, **what)
+        self.lane_claims.extend(claims)
+        return claims

@@ -1,0 +1,36 @@
+"""A courier that slept through its lease sends nothing: no fence reaches a request that is under way.
+
+Found by the simulator: a node was stopped between taking a lane and calling the provider. Another one took the lane
+over, learned that nothing had landed and sent it; then the first one woke up and sent it too.
+"""
+
+from dataclasses import replace
+
+from holdfast.testing import CrashPoint, FaultPlan, world
+from holdfast.testing.faults import PauseAtVerb
+from holdfast.testing.history import run_history, scratch
+from holdfast.testing.providers import COURIER
+from tests.simulation.test_crash_points import SEED, STORY
+
+TAKEN = CrashPoint("claim_lanes", "after")
+LONG_MS = 3 * world.LEASE_MS
+
+
+def broken():
+    """The invariants that are broken when a courier falls asleep with a lane in its hand."""
+    found = set()
+    with scratch() as folder:
+        for occurrence in range(1, 11):
+            plan = FaultPlan((PauseAtVerb(TAKEN, occurrence, LONG_MS),))
+            verdict = run_history(SEED, folder=folder, plan=plan, says=STORY)
+            found |= {violation.invariant for violation in verdict.violations}
+    return found
+
+
+def test_a_courier_that_slept_sends_nothing():
+    assert broken() == set()
+
+
+def test_one_that_sent_all_the_same_would_send_twice(monkeypatch):
+    monkeypatch.setattr(world, "COURIER", replace(COURIER, send_within_ms=10 * LONG_MS))
+    assert broken() == {"I7"}
