@@ -210,6 +210,15 @@ async def test_what_a_dead_courier_was_sending_is_in_doubt(driver):
     assert await states(driver) == ["uncertain"], "a younger claim holds the lane"
 
 
+async def test_a_lane_given_back_without_an_outcome_is_in_doubt(driver):
+    driver.policies = EACH
+    await driver.chat("one")
+    (claim,) = await take(driver)
+    await driver.store.settle_lanes([(claim, ())])
+    (again,) = await take(driver)
+    assert again.packages[0].ask
+
+
 async def test_a_courier_that_leaves_gives_its_lanes_back(driver):
     driver.policies = EACH
     await driver.chat("one")

@@ -127,6 +127,26 @@ async def test_a_parked_delivery_shows_its_reason_and_is_replayed_late(tmp_path,
         assert (again.status_code, again.json()["error"]["code"]) == (400, "invalid_input")
 
 
+async def test_a_fault_of_ours_behind_a_delivery_leaves_no_lane_taken(tmp_path, picky, monkeypatch):
+    picky.refuses = False
+    async with serve(tmp_path, policy=PICKY) as live:
+        honest, failed = live.runtime.store.settle_lanes, []
+
+        async def broken(settled):
+            if not failed:
+                failed.append(settled)
+                raise RuntimeError("a bug")
+            await honest(settled)
+
+        monkeypatch.setattr(live.runtime.store, "settle_lanes", broken)
+        await live.talk("hello")
+        await settled(live.runtime, "delivered")
+        (delivery,) = await live.runtime.deliveries()
+        assert failed
+        assert delivery.receipt == "found at the provider", "it was asked about, and not sent again"
+        assert len(picky.taken) == 1
+
+
 async def test_an_unknown_delivery_cannot_be_replayed(tmp_path):
     async with serve(tmp_path) as live:
         response = await live.post("/v1/deliveries/local:nothing:1/replay")

@@ -92,6 +92,11 @@ class Carrier:
         elif sent:
             await self._keep(await self._send(sent))
 
+    async def give_back(self, claims: Sequence[LaneClaim]) -> None:
+        """Let the lanes go without an outcome: what was being sent is in doubt from then on."""
+        for claim in claims:
+            await self._keep([(claim, ())])
+
     # --- asking
 
     async def _ask(self, package: Package) -> Settlement:
@@ -198,6 +203,9 @@ class Carrier:
                 await self._tasks.sleep(self._unsettled.delay_ms(attempt, self._entropy.fraction()))
             except LaneLost as lost:
                 log.info("lane.lost", provider=self.key.provider, why=str(lost))
+                if len(settled) > 1:  # one lost lane must not keep the others taken
+                    for one in settled:
+                        await self._keep([one])
                 return
             else:
                 break

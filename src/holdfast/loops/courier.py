@@ -110,6 +110,7 @@ class Courier(Loop):
                 await carrier.carry(claims, taken_at)
             except Exception as error:  # noqa: BLE001
                 log.error("loop.failed", failure=error, loop=self.name, code=type(error).__name__, why=str(error))
+                await carrier.give_back(claims)
             finally:
                 carrier.calls.pop(call, None)
                 self._ended.set()
