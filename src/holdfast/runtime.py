@@ -16,8 +16,10 @@ from holdfast.core.delivery import Outcome
 from holdfast.core.errors import HoldfastError, OperationBusy
 from holdfast.core.forget import ForgetRequest, Forgetting
 from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, SessionId, make_id
+from holdfast.core.ids import Provider as ProviderName
 from holdfast.core.inbound import UNFINISHED, AcceptOutcome, accepted_message
 from holdfast.core.key import Address, check_part
+from holdfast.core.lane import LaneKey
 from holdfast.core.memory import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo
 from holdfast.core.naming import NamingInputs
 from holdfast.core.recall import Found, RecallKey, RecallQuery, choose
@@ -30,6 +32,7 @@ from holdfast.loops.keeper import Briefing, Keeper
 from holdfast.loops.member import Member
 from holdfast.loops.providers import Providers
 from holdfast.loops.recaller import Recaller
+from holdfast.loops.refill import backfill, rebuild
 from holdfast.loops.supervisor import Supervisor
 from holdfast.loops.visit import Visit
 from holdfast.ports.clock import Clock
@@ -333,6 +336,16 @@ class Runtime:
         """Reverse one operation, once."""
         self._agents.get(undo.agent)
         return await self._keeper.undo(undo)
+
+    async def backfill(self, provider: str, *, agent: str = "main") -> int:
+        """Send a provider what was said before it was configured; how many units are on their way."""
+        made = await backfill(self.store, self._providers, LaneKey(self._named(agent), ProviderName(provider)))
+        self._notifier.wake(Topic.DELIVERY)
+        return made
+
+    async def rebuild(self, provider: str = "local", *, agent: str = "main") -> int:
+        """Fill a provider's own index again from the journal; how many parcels it took."""
+        return await rebuild(self.reader, self._providers, LaneKey(self._named(agent), ProviderName(provider)))
 
     async def migrate_memory(self, agent: str = "main", subject: str = "") -> dict[str, dict[str, Outcome]]:
         """What became of each memory file at each provider that takes files over; each goes at most once."""

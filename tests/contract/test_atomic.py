@@ -153,6 +153,11 @@ async def replays(driver):
     return lambda store: store.replay_delivery(DeliveryId(f"mem:{session}:1"))
 
 
+async def backfills(driver):
+    await driver.chat("one", "two")
+    return lambda store: store.backfill(AgentName("fern"), retain(), limit=9)
+
+
 def commands(text):
     async def prepare(driver):
         driver.policies = (retain(every_turns=5),)
@@ -171,7 +176,7 @@ def commands(text):
 COMMANDS = [commands(text) for text in ("/new", "/resume {idle}", "/branch b", "/undo", "/title t", "/delete")]
 VERBS = [
     *(accepts, signals, opens, steps, resumes, commits, observes, records, summarises, reaps, prunes),
-    *(claims_lanes, settles_lanes, schedules_overdue, replays),
+    *(claims_lanes, settles_lanes, schedules_overdue, replays, backfills),
     *COMMANDS,
 ]
 

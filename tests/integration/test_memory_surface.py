@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import holdfast
 from holdfast.cli.commands import app
 from holdfast.core.delivery import Delivered, Landing, Outcome, Parcel, Refused
-from holdfast.core.errors import ConfigInvalid
+from holdfast.core.errors import ConfigInvalid, InvalidInput
 from holdfast.core.naming import PerSession
 from holdfast.core.policy import AgentPolicy
 from holdfast.core.recall import RecallQuery, Recollection
@@ -76,6 +76,20 @@ async def settled(runtime: Runtime, state: str) -> None:
         feed.close()
 
 
+async def settled_all(runtime: Runtime) -> None:
+    """Wait until nothing is on its way."""
+    feed = runtime.events()
+
+    async def watch() -> None:
+        while any(one.state in {"scheduled", "sending", "uncertain"} for one in await runtime.deliveries()):
+            await feed.next_within(1_000)
+
+    try:
+        await soon(watch())
+    finally:
+        feed.close()
+
+
 # --- over HTTP -------------------------------------------------------------------------------------
 
 
@@ -130,7 +144,8 @@ async def test_a_parked_delivery_shows_its_reason_and_is_replayed_late(tmp_path,
 async def test_a_fault_of_ours_behind_a_delivery_leaves_no_lane_taken(tmp_path, picky, monkeypatch):
     picky.refuses = False
     async with serve(tmp_path, policy=PICKY) as live:
-        honest, failed = live.runtime.store.settle_lanes, []
+        honest = live.runtime.store.settle_lanes
+        failed: list[object] = []
 
         async def broken(settled):
             if not failed:
@@ -228,6 +243,38 @@ async def test_a_configuration_refused_leaves_the_folder_free(tmp_path):
             pass
     async with holdfast.open(tmp_path) as runtime:
         assert await runtime.ask("home", "hello")
+
+
+async def test_a_provider_added_later_begins_with_the_next_turn_unless_it_is_backfilled(tmp_path, picky):
+    picky.refuses = False
+    async with holdfast.open(tmp_path, policy=AgentPolicy(memory={})) as runtime:
+        for text in ("one", "two", "/undo", "three", "/new", "four"):
+            await runtime.ask("home", text)
+    async with holdfast.open(tmp_path, policy=PICKY) as runtime:
+        await runtime.ask("home", "five")
+        await settled(runtime, "delivered")
+        assert len(picky.taken) == 1, "five"
+        assert await runtime.backfill("picky") == 2, "one and three: two was undone; four has a cursor behind it"
+        assert await runtime.backfill("picky") == 0
+        await settled(runtime, "delivered")
+        assert len(picky.taken) == 3
+        with pytest.raises(InvalidInput, match="has no provider 'nobody'; it has picky"):
+            await runtime.backfill("nobody")
+        with pytest.raises(InvalidInput, match="no index"):
+            await runtime.rebuild("picky")
+
+
+async def test_an_index_that_was_lost_is_filled_again_from_the_journal(tmp_path):
+    async with holdfast.open(tmp_path) as runtime:
+        for text in ("My cat is called Byron.", "My dog is called Ada.", "/undo", "I like tea."):
+            await runtime.ask("home", text)
+        await settled_all(runtime)
+    (tmp_path / "agents" / "main" / "local" / "recall.db").unlink()
+    async with holdfast.open(tmp_path) as runtime:
+        assert (await runtime.recall("what is the cat called?")).memories == ()
+        assert await runtime.rebuild() >= 2
+        assert (await runtime.recall("what is the cat called?")).memories[0].text == "My cat is called Byron."
+        assert not any("Ada" in one.text for one in (await runtime.recall("what is the dog called?")).memories)
 
 
 async def test_memory_files_are_brought_to_a_provider_once(tmp_path):

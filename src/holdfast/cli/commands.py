@@ -3,6 +3,7 @@
 import typer
 
 from holdfast.cli.audit import audit
+from holdfast.cli.backfill import backfill, rebuild
 from holdfast.cli.chat import chat
 from holdfast.cli.compress import compress
 from holdfast.cli.context import context
@@ -33,6 +34,8 @@ COMMANDS = (
     recall,
     deliveries,
     replay,
+    backfill,
+    rebuild,
     forget,
     forget_status,
     audit,

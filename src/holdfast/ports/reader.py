@@ -7,11 +7,13 @@ from typing import Protocol
 from holdfast.core.audit import SessionFacts
 from holdfast.core.compress import Operation, Summary
 from holdfast.core.context import Context
+from holdfast.core.delivery import Parcel
 from holdfast.core.finish import Finalisation
 from holdfast.core.forget import Forgetting
 from holdfast.core.ids import AgentName, ForgetId, Instant, MailboxId, MessageId, Principal, SessionId
 from holdfast.core.inbound import MessageState
 from holdfast.core.journal import Entry
+from holdfast.core.lane import LaneKey
 from holdfast.core.memory import Memory, MemoryOperation
 from holdfast.core.session import Session
 
@@ -156,6 +158,12 @@ class Reader(Protocol):
 
     async def open_forgettings(self) -> Sequence[ForgetId]:
         """Requests to forget that are not over, oldest first; those that only wait for a provider are among them."""
+        ...
+
+    async def delivered_parcels(
+        self, key: LaneKey, *, after: int = 0, limit: int = 200
+    ) -> Sequence[tuple[int, Parcel]]:
+        """A page of everything that a provider was delivered, in order, rendered again; each with its number."""
         ...
 
     async def next_ready(self) -> Instant | None:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
+from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.extraction import Excerpt, Notes, Proposal
 from holdfast.core.finish import Ending, Expired, Finalisation, FinishEvent, NotEnded
 from holdfast.core.forget import ForgetRequest, Forgetting
@@ -135,6 +136,15 @@ class Store(Protocol):
 
     async def replay_delivery(self, delivery: DeliveryId) -> str:
         """Put a parked delivery back on its lane, late; its state now. Raises `DeliveryNotFound`, `InvalidInput`."""
+        ...
+
+    async def backfill(
+        self, agent: AgentName, policy: DeliveryPolicy, *, after: str = "", limit: int
+    ) -> tuple[str, int, bool]:
+        """Schedule the turns of sessions that the provider has no cursor in, a page of sessions at a time.
+
+        The last session looked at, how many units were made, and whether there may be more.
+        """
         ...
 
     async def next_due(self, keys: Sequence[LaneKey]) -> tuple[Instant | None, ...]:

@@ -10,6 +10,7 @@ from typing import Self
 from holdfast.core.audit import SessionFacts
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
+from holdfast.core.delivery import DeliveryPolicy, Parcel
 from holdfast.core.extraction import Excerpt, Notes, Proposal
 from holdfast.core.finish import Ending, Expired, Finalisation, FinishEvent, NotEnded
 from holdfast.core.forget import ForgetRequest, Forgetting
@@ -25,6 +26,7 @@ from holdfast.ports.store import Busy, Committed, Reaped
 from holdfast.stores.database import Database
 from holdfast.stores.verbs import (
     accept,
+    backfill,
     commands,
     contexts,
     cursors,
@@ -135,6 +137,11 @@ class SqlStore:
 
     async def replay_delivery(self, delivery: DeliveryId) -> str:
         return await self._db.write("replay_delivery", lambda: settle.replay_delivery(delivery))
+
+    async def backfill(
+        self, agent: AgentName, policy: DeliveryPolicy, *, after: str = "", limit: int
+    ) -> tuple[str, int, bool]:
+        return await self._db.write("backfill", lambda: backfill.backfill(agent, policy, after, limit))
 
     async def next_due(self, keys: Sequence[LaneKey]) -> tuple[Instant | None, ...]:
         return await self._db.read("next_due", lambda: lanes_.next_due(keys))
@@ -316,6 +323,11 @@ class SqlStore:
         self, *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100
     ) -> Sequence[DeliveryView]:
         return await self._db.read("deliveries", lambda: questions.deliveries(provider, state, after, limit))
+
+    async def delivered_parcels(
+        self, key: LaneKey, *, after: int = 0, limit: int = 200
+    ) -> Sequence[tuple[int, Parcel]]:
+        return await self._db.read("delivered_parcels", lambda: backfill.delivered_parcels(key, after, limit))
 
     async def next_ready(self) -> Instant | None:
         return await self._db.read("next_ready", questions.next_ready)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.core.delivery import DeliveryPolicy, TurnSpan, due_units
+from holdfast.core.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
 from holdfast.core.ids import AgentName, Instant, Principal, Provider, SessionId
 from holdfast.core.journal import Entry, Undone
 from holdfast.core.naming import NamingInputs, PerAddress
@@ -96,7 +96,7 @@ def schedule(
         if newest is not None and newest[1] == scheduled + 1 and policy.every_turns == 1:
             pending = [_span(policy, newest, undone=False)]
         else:
-            pending = yield from _pending(session, policy, scheduled)
+            pending = yield from pending_turns(session, policy, scheduled)
         if pending:
             yield from _make_units(session, agent, policy, pending, (scheduled, start), boundary=boundary)
 
@@ -124,6 +124,12 @@ def _make_units(
         elif scheduled == start:
             yield from run(ADVANCE, provider=policy.provider, stream=session, through=start, start=start, expected=-1)
         return
+    yield from add_units(session, agent, policy, units)
+    through = pending[-1].last_seq
+    yield from run(ADVANCE, provider=policy.provider, stream=session, through=through, start=start, expected=scheduled)
+
+
+def add_units(session: SessionId, agent: AgentName, policy: DeliveryPolicy, units: Sequence[Unit]) -> Script[None]:
     yield from add_deliveries(
         [
             {
@@ -142,8 +148,6 @@ def _make_units(
             for unit in units
         ]
     )
-    through = pending[-1].last_seq
-    yield from run(ADVANCE, provider=policy.provider, stream=session, through=through, start=start, expected=scheduled)
 
 
 def add_deliveries(batch: Sequence[Params]) -> Script[None]:
@@ -164,7 +168,7 @@ def schedule_tail(session: SessionId, policies: Sequence[DeliveryPolicy] = ()) -
     named = {policy.provider: policy.naming for policy in policies}
     for provider, scheduled in (yield from rows(CURSORS, stream=session)):
         policy = DeliveryPolicy(provider=provider, naming=named.get(provider, PerAddress()))
-        pending = yield from _pending(session, policy, scheduled)
+        pending = yield from pending_turns(session, policy, scheduled)
         yield from _make_units(session, AgentName(row[0]), policy, pending, (scheduled, scheduled), boundary=True)
 
 
@@ -179,7 +183,7 @@ def schedule_overdue(limit: int) -> Script[int]:
         if row is None or still is None:
             continue
         policy = DeliveryPolicy(provider=Provider(provider), naming=PerAddress())
-        pending = yield from _pending(session, policy, still[0])
+        pending = yield from pending_turns(session, policy, still[0])
         if due_units(pending, policy, boundary=True):
             yield from _make_units(session, AgentName(row[0]), policy, pending, (still[0], still[0]), boundary=True)
         else:
@@ -243,7 +247,7 @@ def _note(policy: DeliveryPolicy, stream: str, seq: int, *, agent: str, place: s
     }
 
 
-def _pending(session: SessionId, policy: DeliveryPolicy, scheduled: int) -> Script[list[TurnSpan]]:
+def pending_turns(session: SessionId, policy: DeliveryPolicy, scheduled: int) -> Script[list[TurnSpan]]:
     found = yield from rows(PENDING, session=session, scheduled=scheduled)
     if not found:
         return []

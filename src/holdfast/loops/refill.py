@@ -1,0 +1,47 @@
+"""Refilling: a provider gets what it missed, or an index that was lost gets everything once more."""
+
+from collections.abc import AsyncIterator
+
+from holdfast.core.delivery import DeliveryPolicy, Parcel
+from holdfast.core.errors import InvalidInput
+from holdfast.core.lane import LaneKey
+from holdfast.loops.providers import Providers
+from holdfast.ports.reader import Reader
+from holdfast.ports.store import Store
+
+SESSIONS_PAGE = 50
+PARCELS_PAGE = 200
+
+
+async def backfill(store: Store, providers: Providers, key: LaneKey) -> int:
+    """Schedule what was said before the provider was configured; how many units."""
+    made, after, more = 0, "", True
+    while more:
+        after, units, more = await store.backfill(key.agent, _policy(providers, key), after=after, limit=SESSIONS_PAGE)
+        made += units
+    return made
+
+
+async def rebuild(reader: Reader, providers: Providers, key: LaneKey) -> int:
+    """Fill a provider's own index again from the journal; how many parcels."""
+    again = getattr(providers.get(key), "rebuild", None)
+    if again is None:
+        _policy(providers, key)
+        raise InvalidInput(f"{key.provider} keeps no index of its own to rebuild", provider=key.provider)
+    taken: int = await again(_delivered(reader, key))
+    return taken
+
+
+async def _delivered(reader: Reader, key: LaneKey) -> AsyncIterator[Parcel]:
+    after = 0
+    while page := await reader.delivered_parcels(key, after=after, limit=PARCELS_PAGE):
+        for after, parcel in page:  # noqa: B007 - the last one is where the next page begins
+            yield parcel
+
+
+def _policy(providers: Providers, key: LaneKey) -> DeliveryPolicy:
+    for policy in providers.policies(key.agent):
+        if policy.provider == key.provider:
+            return policy
+    known = ", ".join(policy.provider for policy in providers.policies(key.agent)) or "none"
+    raise InvalidInput(f"{key.agent} has no provider {key.provider!r}; it has {known}", provider=key.provider)
