@@ -22,7 +22,7 @@ from holdfast.stores.store import SqlStore
 from holdfast.stores.verbs import commands, cursors, lanes, parcels, record, settle
 from holdfast.testing.mutant import Patch, mutant
 
-WORK_TO_FLAG_S = 1.0
+WORK_TO_FLAG_S = 4.0
 UNIT = (
     "id",
     "agent",
@@ -221,7 +221,7 @@ def global_prefetch_slot() -> Sequence[Patch]:
 # --- finishing -----------------------------------------------------------------------------------------------------
 
 
-@mutant("I8", budget=80)
+@mutant("I8", budget=100)
 def flag_after_work() -> Sequence[Patch]:
     """What was extracted is written to memory first, and that it was done a moment later, as in the incident."""
     honest = SqlStore.record_finalisation
