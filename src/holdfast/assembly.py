@@ -4,6 +4,7 @@ import platform
 from dataclasses import dataclass
 from functools import partial
 
+from holdfast.core.finish import FinishPolicy
 from holdfast.core.lane import CourierPolicy
 from holdfast.loops.agents import Agents
 from holdfast.loops.attendant import Attendant
@@ -63,6 +64,7 @@ def assemble(
     providers: Providers | None = None,
     keeper: Keeper | None = None,
     courier_policy: CourierPolicy | None = None,
+    finish_policy: FinishPolicy | None = None,
 ) -> Runtime:
     bell = Bell()
     providers = providers or Providers()
@@ -88,7 +90,12 @@ def assemble(
     supervisor = None
     if serve:
         supervisor = _supervisor(
-            parts, sole=sole, lease_ms=lease_ms, turns_max=turns_max, courier_policy=courier_policy
+            parts,
+            sole=sole,
+            lease_ms=lease_ms,
+            turns_max=turns_max,
+            courier_policy=courier_policy,
+            finish_policy=finish_policy,
         )
     return _runtime(parts, supervisor)
 
@@ -114,7 +121,13 @@ def _runtime(parts: Parts, supervisor: Supervisor | None) -> Runtime:
 
 
 def _supervisor(
-    parts: Parts, *, sole: bool, lease_ms: int, turns_max: int, courier_policy: CourierPolicy | None
+    parts: Parts,
+    *,
+    sole: bool,
+    lease_ms: int,
+    turns_max: int,
+    courier_policy: CourierPolicy | None,
+    finish_policy: FinishPolicy | None,
 ) -> Supervisor:
     courier = Courier(
         store=parts.store,
@@ -129,7 +142,7 @@ def _supervisor(
     others = (
         parts.compressor,
         courier,
-        *(_finisher(parts) for _ in range(EXTRACTIONS_AT_ONCE)),
+        *(_finisher(parts, finish_policy) for _ in range(EXTRACTIONS_AT_ONCE)),
         EditReader(parts.store, parts.providers, parts.tasks, parts.entropy),
         _forgetter(parts),
         Reaper(parts.store, parts.member, parts.bell, parts.tasks, parts.entropy, lease_ms=lease_ms),
@@ -140,7 +153,7 @@ def _supervisor(
     )
 
 
-def _finisher(parts: Parts) -> Finisher:
+def _finisher(parts: Parts, policy: FinishPolicy | None) -> Finisher:
     return Finisher(
         store=parts.store,
         reader=parts.store,
@@ -150,6 +163,7 @@ def _finisher(parts: Parts) -> Finisher:
         clock=parts.clock,
         entropy=parts.entropy,
         tasks=parts.tasks,
+        policy=policy,
     )
 
 

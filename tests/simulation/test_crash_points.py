@@ -56,7 +56,7 @@ UNUSED = {
     "prune",  # comes after an hour
     "open_operation",  # asked when two compressions meet
     "end_operation",
-    *("replay_delivery", "schedule_overdue", "apply_memory", "undo_memory"),  # nobody asks for them here
+    *("replay_delivery", "backfill", "schedule_overdue", "apply_memory", "undo_memory"),  # nobody asks for them here
     *("expired_sessions", "begin_finalisation", "retry_finalisation"),  # nothing expires
     *("forget", "scrub_forgotten", "sweep_forgotten"),  # and nothing is forgotten
 }
@@ -82,23 +82,32 @@ def test_the_story_uses_nearly_every_verb():
     assert {point.verb for point in points(Store, Tools)} - passed <= UNUSED
 
 
-@pytest.mark.parametrize("occurrence", [1, 3])
+LATER = pytest.param(3, marks=pytest.mark.soak)
+SOONER = pytest.param(1, marks=pytest.mark.soak)
+
+
+@pytest.mark.parametrize("occurrence", [1, LATER])
 @pytest.mark.parametrize("point", USED, ids=str)
 def test_the_process_may_die_at_any_verb(point, occurrence):
     verdict = live(*TROUBLES, CrashAtVerb(point, occurrence, down_ms=500))
     assert describe(SEED, verdict.violations) == describe(SEED, ())
 
 
-@pytest.mark.parametrize("occurrence", [1, 3])
+@pytest.mark.parametrize("occurrence", [SOONER, 3])
 @pytest.mark.parametrize("point", USED, ids=str)
 def test_any_verb_may_fail_and_its_answer_be_lost(point, occurrence):
     verdict = live(*TROUBLES, VerbFails(point, occurrence))
     assert describe(SEED, verdict.violations) == describe(SEED, ())
 
 
+STRIDE = 3  # of the statements, one in so many before every push and the others in the soak
+
+
+@pytest.mark.parametrize("offset", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, STRIDE))])
 @pytest.mark.parametrize("first", range(1, STATEMENTS_MAX, STATEMENTS_PER_TEST))
-def test_the_process_may_die_before_any_statement(first, calm):
+def test_the_process_may_die_before_any_statement(first, offset, calm):
     assert calm.passed["statement"] <= STATEMENTS_MAX
-    for occurrence in range(first, min(first + STATEMENTS_PER_TEST, calm.passed["statement"] + 1)):
+    last = min(first + STATEMENTS_PER_TEST, calm.passed["statement"] + 1)
+    for occurrence in range(first + offset, last, STRIDE):
         verdict = live(CrashAtStatement(occurrence, down_ms=500))
         assert describe(occurrence, verdict.violations) == describe(occurrence, ())

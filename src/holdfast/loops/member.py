@@ -15,6 +15,7 @@ from holdfast.ports.tasks import Tasks
 
 LEASE_MS = 15_000
 RENEW_EVERY_MS = LEASE_MS // 5
+REAP_EVERY_STEPS = 2
 PRUNE_EVERY_STEPS = 100
 PRUNE_AFTER_MS = 30 * 24 * 3_600_000
 PRUNE_BATCH = 500
@@ -68,16 +69,21 @@ class Reaper(Loop):
         except NodeLost as lost:
             log.warning("node.lost", node=self._member.node, why=str(lost))
             await self._member.join(sole=False)
-        reaped = await self._store.reap_nodes(lease_ms=self._lease_ms)
-        if reaped.nodes:
-            log.warning("node.reaped", nodes=reaped.nodes, claims=reaped.claims, operations=reaped.operations)
-            self._notifier.wake(Topic.MAIL)
+        if self._steps % REAP_EVERY_STEPS == 0:
+            await self._reap()
         self._steps += 1
         if self._steps % PRUNE_EVERY_STEPS == 0:
             pruned = await self._store.prune(older_than_ms=PRUNE_AFTER_MS, limit=PRUNE_BATCH)
             if pruned:
                 log.info("inbound.pruned", count=pruned)
         return False
+
+    async def _reap(self) -> None:
+        reaped = await self._store.reap_nodes(lease_ms=self._lease_ms)
+        if reaped.nodes:
+            log.warning("node.reaped", nodes=reaped.nodes, claims=reaped.claims, operations=reaped.operations)
+            self._notifier.wake(Topic.MAIL)
+            self._notifier.wake(Topic.DELIVERY)
 
     async def rest(self) -> None:
         await self._tasks.sleep(self._lease_ms / 5)
@@ -97,6 +103,7 @@ class Lookout(Loop):
     async def step(self) -> bool:
         if await self._store.changed_elsewhere():
             self._notifier.wake(Topic.MAIL)
+            self._notifier.wake(Topic.DELIVERY)
         return False
 
     async def rest(self) -> None:
