@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from bench.accept import accept_path
+from bench.memory import measure_memory, memory_goals
 from bench.work import Contestant, Holdfast, PlainAiosqlite
 
 RESULTS = Path(__file__).parent / "results"
@@ -139,7 +140,7 @@ def goals(results: dict[str, object]) -> list[tuple[str, bool, str]]:
 async def measure(quick: bool, note: Callable[[str], None]) -> dict[str, object]:
     histories = HISTORIES[:1] if quick else HISTORIES
     results: dict[str, object] = {
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "machine": machine(),
         "startup": startup(),
     }
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
@@ -151,21 +152,59 @@ async def measure(quick: bool, note: Callable[[str], None]) -> dict[str, object]
     return results
 
 
+async def measure_beside(note: Callable[[str], None]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
+        measured = await measure_memory(Path(folder), note)
+    return {"machine": machine(), **measured}
+
+
+def machine() -> str:
+    return f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def keep(name: str, results: dict[str, Any], checks: list[tuple[str, bool, str]]) -> None:
+    results["goals"] = [{"goal": goal, "met": met, "figure": figure} for goal, met, figure in checks]
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(results, indent=2) + "\n")
+
+
+def memory_main(as_json: bool, note: Callable[[str], None]) -> None:
+    results = asyncio.run(measure_beside(note))
+    checks = memory_goals(results)
+    keep("memory", results, checks)
+    if as_json:
+        print(json.dumps(results, indent=2))
+        return
+    print("\nmemory beside the turns")
+    for goal, met, figure in checks:
+        print(f"  {'met   ' if met else 'MISSED'}  {goal}: {figure}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--only", choices=("core", "memory"), help="only this part")
     parser.add_argument("--quick", action="store_true", help="only the smallest history; results are not kept")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args()
-    results = asyncio.run(measure(options.quick, lambda text: print(f"  {text}", file=sys.stderr)))
+    if options.only != "memory":
+        core_main(options.quick, options.json, tell)
+    if options.only != "core" and not options.quick:
+        memory_main(options.json, tell)
+
+
+def tell(text: str) -> None:
+    print(f"  {text}", file=sys.stderr)
+
+
+def core_main(quick: bool, as_json: bool, note: Callable[[str], None]) -> None:
+    results = asyncio.run(measure(quick, note))
     checks = goals(results)
-    results["goals"] = [{"goal": goal, "met": met, "figure": figure} for goal, met, figure in checks]
-    if options.json:
+    if not quick:
+        keep("core", results, checks)
+    if as_json:
         print(json.dumps(results, indent=2))
     else:
         report(results, checks)
-    if not options.quick:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "core.json").write_text(json.dumps(results, indent=2) + "\n")
 
 
 def report(results: dict[str, object], checks: list[tuple[str, bool, str]]) -> None:
