@@ -69,8 +69,11 @@ class Stubborn:
     async def deliver(self, parcels):
         return [Refused("ask my lawyer") if parcel.erasure else Delivered(parcel.id) for parcel in parcels]
 
-    async def landed(self, _parcel):
+    async def landed(self, parcel):
         return Landing.ABSENT
+
+    async def recall(self, query):
+        return ()
 
     async def healthy(self):
         return None

@@ -58,7 +58,9 @@ def test_a_provider_that_is_down_keeps_it_pending_until_it_is_back(world):
     for each in (service, other):
         told = [(parcel.op, parcel.principal) for parcel in each.kept]
         assert told == [(Op.RETAIN, "user"), (Op.RETAIN, "bob"), (Op.ERASE, "user")]
-        assert each.kept[-1].erasure.deliveries == (each.kept[0].id,)
+        erasure = each.kept[-1].erasure
+        assert erasure is not None
+        assert erasure.deliveries == (each.kept[0].id,)
     assert held(world) == []
 
 
