@@ -54,6 +54,11 @@ class Armed:
         self.fired.append(fault)
         return fault
 
+    def crash_soon(self, statements: int, down_ms: int) -> None:
+        """Whoever sends the statement after so many others dies, wherever the history stands now."""
+        occurrence = self.seen["statement"] + statements
+        self._statements[occurrence] = CrashAtStatement(occurrence, down_ms)
+
     def at_statement(self) -> CrashAtStatement | None:
         return self._at("statement", self._statements)
 

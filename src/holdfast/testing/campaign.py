@@ -15,6 +15,7 @@ from multiprocessing import get_context
 from typing import Self, TypeVar
 
 from holdfast.testing.faults import FaultPlan
+from holdfast.testing.forgetting import run_forgetting
 from holdfast.testing.history import Verdict, plan_of, run_history, scratch
 from holdfast.testing.mutants import MUTANTS
 from holdfast.testing.report import Violation
@@ -168,11 +169,12 @@ def run_chunk(seeds: Iterable[int]) -> list[Verdict]:
 def run_mutant(name: str) -> Fate:
     """Histories with the mutant on, until one of the invariants that it breaks is reported."""
     mutant = MUTANTS[name]
+    live = run_forgetting if mutant.forgets else run_history
     with scratch() as folder, mutant.applied():
         for seed in range(1, mutant.budget + 1):
-            verdict = run_history(seed, folder=folder)
+            verdict = live(seed, folder=folder)
             if mutant.twice:
-                verdict = _compared(verdict, run_history(seed, folder=folder))
+                verdict = _compared(verdict, live(seed, folder=folder))
             seen = next((found for found in verdict.violations if found.invariant in mutant.breaks), None)
             if seen is not None:
                 return Fate(name=name, histories=seed, seen=seen, budget=mutant.budget)

@@ -1,5 +1,6 @@
 """What was gathered about a history, outside the runtime: rows, acknowledgements, requests, effects, claims."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +19,16 @@ from holdfast.testing.servers import Lookup, Server
 Found: TypeAlias = Iterator[str]
 IN_TURN = frozenset({"answered", "failed", "interrupted"})
 TERMINAL = IN_TURN | {"command", "observed", "held", "refused"}
+
+
+@dataclass(slots=True)
+class Tally:
+    """What happened to the nodes."""
+
+    kills: int = 0
+    pauses: int = 0
+    stops: int = 0
+    crashes: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, kw_only=True)

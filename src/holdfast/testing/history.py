@@ -75,12 +75,19 @@ def run_history(
     `says` is a story of one's own instead of the workload of the seed; in it the first statements of polling loops
     count as places to crash too. `told` hears what happens, line by line.
     """
-    _clear(folder)
+    clear(folder)
     chosen = plan_of(seed) if plan is None else plan
     world = World(seed, chosen, folder, nodes=nodes_of(seed), says=says, told=told)
+    return verdict_of(world, lambda rows: judge(evidence_of(world, rows)), told)
+
+
+def verdict_of(
+    world: World, judged: Callable[[Rows], Sequence[Violation]], told: Callable[[str], None] | None = None
+) -> Verdict:
+    """Live through the history of a world, and close it. `judged` is asked when a recovery has shown nothing new."""
     try:
         with _noticing(world, told):
-            return _verdict(seed, world, _lived(world))
+            return _verdict(world, _lived(world), judged)
     finally:
         world.close()
 
@@ -94,16 +101,16 @@ def _lived(world: World) -> list[Violation]:
     return []
 
 
-def _verdict(seed: int, world: World, violations: list[Violation]) -> Verdict:
+def _verdict(world: World, violations: list[Violation], judged: Callable[[Rows], Sequence[Violation]]) -> Verdict:
     rows = read_rows(world.observer())
     kept = rows.digest()
     digest = f"{world.loop.digest()}{kept}"
     if not violations:
-        violations += [*_recovered_again(world, rows, kept), *judge(evidence_of(world, rows))]
+        violations += [*_recovered_again(world, rows, kept), *judged(rows)]
     violations += [Violation("surprise", what) for what in dict.fromkeys(world.surprises)]
     violations += [Violation("surprise", f"{e.where}: {e.error!r}") for e in world.loop.escaped]
     return Verdict(
-        seed=seed,
+        seed=world.seed,
         violations=tuple(violations),
         digest=digest,
         steps=world.loop.steps,
@@ -123,7 +130,7 @@ def _counts(world: World, rows: Rows) -> Counter[str]:
     counts["provider_fault"] = sum(isinstance(fault, ProviderFault) for fault in world.armed.fired)
     counts["provider_call"] = world.armed.before_healing["provider"]
     counts["effect"] = sum(len(server.effects) for server in world.memory.servers.values())
-    return counts
+    return counts + world.counts
 
 
 def _recovered_again(world: World, rows: Rows, kept: str) -> list[Violation]:
@@ -178,6 +185,6 @@ def _noticing(world: World, told: Callable[[str], None] | None) -> Iterator[None
         logger.propagate = propagates
 
 
-def _clear(folder: Path) -> None:
+def clear(folder: Path) -> None:
     for file in folder.iterdir():
         file.unlink()

@@ -23,6 +23,7 @@ class Mutant:
     budget: int
     patches: Callable[[], Sequence[Patch]]
     twice: bool = False  # seen only by living through the same history twice
+    forgets: bool = False  # seen only in histories in which somebody is forgotten
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -38,7 +39,7 @@ MUTANTS: dict[str, Mutant] = {}
 
 
 def mutant(
-    *breaks: str, budget: int, twice: bool = False
+    *breaks: str, budget: int, twice: bool = False, forgets: bool = False
 ) -> Callable[[Callable[[], Sequence[Patch]]], Callable[[], Sequence[Patch]]]:
     """Put a function that makes patches into the table, under its own name."""
 
@@ -46,7 +47,13 @@ def mutant(
         name = patches.__name__
         what = " ".join((patches.__doc__ or "").split())
         MUTANTS[name] = Mutant(
-            name=name, breaks=frozenset(breaks), what=what, budget=budget, patches=patches, twice=twice
+            name=name,
+            breaks=frozenset(breaks),
+            what=what,
+            budget=budget,
+            patches=patches,
+            twice=twice,
+            forgets=forgets,
         )
         return patches
 

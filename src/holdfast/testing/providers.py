@@ -22,6 +22,8 @@ from holdfast.testing.servers import Lookup, Server
 
 FOREVER_S = 10_000.0
 LAG_S_MAX = 0.08  # one way
+QUOTED_CHARS = 24  # of each text that a recollection holds
+QUOTED_MAX = 8
 COURIER = CourierPolicy(
     retry=RetryPolicy(delay_ms_base=200, delay_ms_max=1_500),
     uncertain_wait_ms=3_000,
@@ -52,6 +54,7 @@ class FakeProvider:
         seed: int | str,
         capabilities: Capabilities,
         fault: Callable[[], ProviderFault | None],
+        quotes: bool = False,
     ) -> None:
         self.capabilities = capabilities
         self._lane = lane
@@ -59,6 +62,7 @@ class FakeProvider:
         self._lookups = lookups
         self._seed = seed
         self._fault = fault
+        self._quotes = quotes  # whether a recollection holds words that it was told
         self._outside = Context()
 
     # --- delivering
@@ -137,7 +141,9 @@ class FakeProvider:
             raise ProviderFailed("it is away")
         if fault is not None and fault.failure is ProviderFailure.SHORT:
             return []
-        return [Recollection(provider=self._lane.provider, text=f"{token(n, query)} remembered", ref=str(n))]
+        words = [text[:QUOTED_CHARS] for text in self._server.words()[-QUOTED_MAX:]] if self._quotes else ["remembered"]
+        text = " ".join([token(n, query), *words])
+        return [Recollection(provider=self._lane.provider, text=text, ref=str(n))]
 
     async def _meet(self, fault: ProviderFault | None, rng: random.Random) -> None:
         failure = fault.failure if fault else None

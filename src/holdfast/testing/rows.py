@@ -43,6 +43,10 @@ union all select 'delivery ' || id || ' is ' || state from delivery where state 
 union all select 'lane ' || place || ' of ' || provider || ' is held by ' || owner from lane where owner is not null
 union all select id || ' is ' || step from finalisation where ended_at is null
 union all select provider || ' still waits for ' || stream from cursor where due_at is not null
+union all select 'forgetting ' || id || ' is not scrubbed' from forget where scrubbed_at is null
+union all select 'forgetting ' || id || ' is not swept' from forget where swept_at is null and not exists (
+  select 1 from forget_part join delivery on delivery.n = forget_part.n
+   where forget_part.forget = forget.id and delivery.state <> 'delivered')
 limit 1"""
 
 

@@ -2,11 +2,14 @@
 
 They belong to the world, not to a node: a request that was sent arrives although its sender died meanwhile. Nothing
 here fails or chooses; what goes wrong on the way is the affair of `providers`.
+
+Erasing takes the words and leaves the envelopes: an id that was erased is still known, so what is sent twice does not
+bring them back.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 
 from holdfast.core.delivery import Op, Parcel
 from holdfast.core.lane import LaneKey
@@ -29,6 +32,7 @@ class Server:
     idempotent: bool
     effects: list[Parcel] = field(default_factory=list)
     arrivals: Counter[str] = field(default_factory=Counter)
+    erased: list[Parcel] = field(default_factory=list)  # what was taken out whole, as it was before
     down_until_s: float = 0.0
     blind_until_s: float = 0.0  # until then it cannot say what it has
 
@@ -37,6 +41,22 @@ class Server:
             self.arrivals[parcel.id] += 1
             if not (self.idempotent and self.arrivals[parcel.id] > 1):
                 self.effects.append(parcel)
+                if parcel.erasure is not None:
+                    self.erase(parcel.erasure.deliveries, parcel.place, str(parcel.erasure.principal))
+
+    def erase(self, deliveries: Collection[str], place: str, speaker: str) -> None:
+        """Take out the words of whole units, and at this place whatever else the speaker said."""
+        for n, parcel in enumerate(self.effects):
+            whole = parcel.id in deliveries or parcel.of in deliveries
+            if whole and parcel.turns:
+                self.erased.append(parcel)
+            if whole or parcel.place == place:
+                self.effects[n] = _without(parcel, None if whole else speaker)
+
+    def words(self, place: str | None = None) -> list[str]:
+        """Every text that is kept, of one place or of all."""
+        kept = [parcel for parcel in self.effects if place in (None, parcel.place)]
+        return [line.text for parcel in kept for turn in parcel.turns for line in turn.lines]
 
     def has(self, parcel: Parcel) -> bool:
         return self.arrivals[parcel.id] > 0
@@ -54,3 +74,13 @@ class Server:
                 for n in parcel.gone:
                     turns.pop(n, None)
         return turns
+
+
+def _without(parcel: Parcel, speaker: str | None) -> Parcel:
+    """The parcel without any words, or without those of one speaker."""
+    if speaker is None:
+        return replace(parcel, turns=())
+    turns = [
+        replace(turn, lines=tuple(line for line in turn.lines if line.speaker != speaker)) for turn in parcel.turns
+    ]
+    return replace(parcel, turns=tuple(turns))

@@ -12,7 +12,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextvars import Context
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -21,13 +21,15 @@ import apsw
 
 from holdfast.assembly import assemble
 from holdfast.core.errors import HoldfastError, StoreUnavailable
+from holdfast.core.finish import FinishPolicy
 from holdfast.core.ids import AgentName
 from holdfast.core.ids import Provider as ProviderName
 from holdfast.core.lane import LaneClaim, LaneKey
 from holdfast.core.mailbox import Claim
+from holdfast.core.policy import RetryPolicy
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.providers import Providers
-from holdfast.ports.provider import Configured, Provider
+from holdfast.ports.provider import Capabilities, Configured, Provider
 from holdfast.ports.store import Store
 from holdfast.ports.tool import Tools
 from holdfast.runtime import Runtime
@@ -38,6 +40,7 @@ from holdfast.testing.armed import Armed
 from holdfast.testing.clock import SimClock
 from holdfast.testing.crash import CrashPoint, Side, crashing, die, points
 from holdfast.testing.entropy import SeededEntropy
+from holdfast.testing.evidence import Tally
 from holdfast.testing.faults import FaultPlan, Kill, Pause, PauseAtVerb, Scope, Stop, VerbFails
 from holdfast.testing.models import FakeModel, FakeTools, Memory
 from holdfast.testing.node import NODE, SimNode
@@ -95,6 +98,9 @@ def scope(nodes: int = NODES) -> Scope:
     )
 
 
+FINISH = FinishPolicy(retry=RetryPolicy(delay_ms_base=300, delay_ms_max=2_000))
+
+
 @dataclass(slots=True)
 class Slot:
     """A place for one node; after a death another node takes it."""
@@ -106,17 +112,9 @@ class Slot:
     restarts: bool = True
 
 
-@dataclass(slots=True)
-class Tally:
-    """What happened to the nodes."""
-
-    kills: int = 0
-    pauses: int = 0
-    stops: int = 0
-    crashes: Counter[str] = field(default_factory=Counter)
-
-
 class World:
+    quotes = False  # whether providers recall what they were told
+
     def __init__(
         self,
         seed: int,
@@ -139,6 +137,7 @@ class World:
         self.surprises: list[str] = []
         self.stranded: str | None = None  # what was still to do when the time for coming to rest was over
         self.rested_at = 0.0
+        self.counts: Counter[str] = Counter()  # of what only some histories have
         self.says = [say(seed, message.n) for message in plan.messages] if says is None else list(says)
         self._dull: Counter[str] = Counter()
         self._dull_max = 0 if says is None else DULL_TOLD_MAX
@@ -169,13 +168,20 @@ class World:
             senders.append(self.loop.create_task(recording, name="recorder"))
         for sender in senders:
             await sender
-        await self.come_to_rest(ROUGH_S)
+        await self.live_roughly()
         self.heal()
         self.stranded = await self.come_to_rest(REST_S)
         if self.stranded is None and self.seed % REPLAYED_EVERY == 0:
-            await self.platform.replay(parked(self.observer()))
+            await self.replay()
             self.stranded = await self.come_to_rest(REST_S)
         self.rested_at = self.loop.time()
+
+    async def live_roughly(self) -> None:
+        """Everything is said, and faults may still strike."""
+        await self.come_to_rest(ROUGH_S)
+
+    async def replay(self) -> None:
+        await self.platform.replay(parked(self.observer()))
 
     async def come_to_rest(self, within_s: float) -> str | None:
         """Wait until nothing is left to do; what is left when the time is over."""
@@ -247,6 +253,7 @@ class World:
             turns_max=TURNS_MAX,
             providers=Providers(partial(self._make_providers, node.name)),
             courier_policy=COURIER,
+            finish_policy=FINISH,
         )
         try:
             await runtime.start()
@@ -272,7 +279,7 @@ class World:
         """This node's clients of the agent's providers. While versions differ between nodes, so does the rendering."""
         made = {}
         for policy in self.policies[agent].deliveries:
-            lane, able = LaneKey(agent, policy.provider), ABLE[policy.provider]
+            lane, able = LaneKey(agent, policy.provider), self.able(policy.provider)
             server = self.memory.servers.setdefault(lane, Server(policy.provider in IDEMPOTENT))
             version = node[:2] if self.seed % MIXED_VERSIONS_EVERY == 0 else "1"
             provider = FakeProvider(
@@ -282,9 +289,13 @@ class World:
                 seed=self.seed,
                 capabilities=replace(able, renderer=f"{able.renderer}/{version}"),
                 fault=self.armed.at_provider_call,
+                quotes=self.quotes,
             )
             made[policy.provider] = Configured(crashing(provider, self._reach), policy.naming, policy.every_turns)
         return made
+
+    def able(self, provider: str) -> Capabilities:
+        return ABLE[provider]
 
     # --- what goes wrong
 

@@ -1,0 +1,148 @@
+"""I16: a forgotten person has no byte left in the database, its log or a provider; what others said is as it was.
+
+Each text of such a history carries a number that is found nowhere else, neither in ids nor in pages by chance. A text,
+a summary and a recollection hold it as `m731000007`, an answer as `[731000007]`. What the agent told others in
+their own turns stays theirs, so there the second form may be found.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from holdfast.core.forget import Forgetting
+from holdfast.core.journal import AssistantSaid, Observed, UserSaid
+from holdfast.core.lane import LaneKey
+from holdfast.testing.evidence import IN_TURN, Found
+from holdfast.testing.rows import Row, Rows, body_of
+from holdfast.testing.servers import Server
+from holdfast.testing.workload import Say, mark_of, marks_in
+
+SECRET = 731_000_000
+JOURNALED = IN_TURN | {"observed", "held"}
+
+
+def secretly(say: Say) -> Say:
+    """The same message with a mark that cannot be met by chance."""
+    return replace(say, text=say.text.replace(mark_of(say.n), mark_of(SECRET + say.n)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traces:
+    """What is known of a person's words at one moment: bytes of files, words of providers, rows."""
+
+    person: str
+    says: Sequence[Say]
+    before: Rows  # when it was asked
+    after: Rows
+    status: Forgetting
+    files: Mapping[str, bytes]
+    servers: Mapping[LaneKey, Server]
+
+    @property
+    def marks(self) -> list[str]:
+        return [mark for say in self.says if say.sender == self.person for mark in marks_in(say.text)]
+
+
+def nothing_is_left(traces: Traces) -> Found:
+    """I16: neither what they said nor what they were answered is in any file or at any provider that gave a receipt."""
+    told, recalled = _told_to_others(traces), _recalled(traces)
+    for mark in traces.marks:
+        quoted = f"[{mark[1:]}]"
+        for form in [mark] if quoted in told else [mark, quoted]:
+            yield from (f"{where} has {form}" for where, text in _kept(traces) if form in text)
+            files = [name for name, raw in traces.files.items() if form.encode() in raw]
+            yield from (f"{name} has {form}" for name in files if form not in recalled)
+
+
+def _kept(traces: Traces) -> Iterator[tuple[str, str]]:
+    """What providers hold at places that owe no receipt."""
+    owed = {(part.agent, part.provider, part.place) for part in traces.status.parts if not part.done}
+    for lane, server in traces.servers.items():
+        for place in sorted({parcel.place for parcel in server.effects}):
+            if (lane.agent, lane.provider, place) not in owed:
+                yield f"{lane.provider} of {lane.agent} at {place}", " ".join(server.words(place))
+
+
+def _recalled(traces: Traces) -> str:
+    """What recall copied since it was asked. It is swept when the last provider has erased, and not before."""
+    if traces.status.done:
+        return ""
+    since = traces.status.requested_at
+    recalls = [row for row in traces.after["entry"] if row["kind"] == "recall" and row["at"] >= since]
+    return " ".join(bytes(row["body"]).decode() for row in recalls)
+
+
+def _told_to_others(traces: Traces) -> str:
+    theirs = _own_turns(traces)
+    bodies = [
+        body_of(row)
+        for row in traces.after["entry"]
+        if row["kind"] == "assistant" and (row["session"], row["turn"]) not in theirs
+    ]
+    return " ".join(body.text for body in bodies if isinstance(body, AssistantSaid))
+
+
+def _own_turns(traces: Traces) -> set[tuple[str, int]]:
+    """Turns that are theirs, or in which nobody else was heard."""
+    heard: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for row in (*traces.before["entry"], *traces.after["entry"]):
+        if row["kind"] == "user" and isinstance(body := body_of(row), UserSaid):
+            heard[row["session"], row["turn"]].add(body.principal)
+    owned = {(row["session"], row["n"]) for row in traces.after["turn"] if row["principal"] == traces.person}
+    return owned | {turn for turn, speakers in heard.items() if speakers == {traces.person}}
+
+
+def others_are_unchanged(traces: Traces) -> Found:
+    """I16: entries of others keep their bytes, later messages of others are journaled, their units are not erased."""
+    deleted = {row["id"] for row in traces.after["session"] if row["state"] == "deleted"}
+    now = {(row["session"], row["seq"]): row["body"] for row in traces.after["entry"]}
+    theirs = _own_turns(traces)
+    for row in traces.before["entry"]:
+        place = (row["session"], row["seq"])
+        if row["session"] not in deleted and _is_of_others(row, traces.person, theirs) and now[place] != row["body"]:
+            yield f"entry {row['seq']} of {row['session']} is no word of {traces.person}, and it changed"
+    said = {body.message: body.text for row in traces.after["entry"] if (body := _heard(row)) is not None}
+    texts = {say.event_id: say.text for say in traces.says if say.sender != traces.person}
+    for row in traces.after["inbound"]:
+        if row["state"] in JOURNALED and row["kind"] != "command" and row["session"] not in deleted:
+            text = texts.get(row["event_id"])
+            if text is not None and said.get(row["message"]) != text:
+                yield f"{row['event_id']} of {row['principal']} is no longer journaled with its words"
+    for lane, server in traces.servers.items():
+        # A unit of theirs goes whole: they may have tried somebody else's turn again, and its answer was for them.
+        foreign = [parcel for parcel in server.erased if parcel.principal != traces.person]
+        lines = [line for parcel in foreign for turn in parcel.turns for line in turn.lines]
+        for line in lines:
+            if line.role == "user" and line.speaker != traces.person:
+                yield f"{lane.provider} was told to erase words of {line.speaker}"
+
+
+def _heard(row: Row) -> UserSaid | Observed | None:
+    body = body_of(row) if row["kind"] in {"user", "observed"} else None
+    return body if isinstance(body, UserSaid | Observed) else None
+
+
+def _is_of_others(row: Row, person: str, theirs: set[tuple[str, int]]) -> bool:
+    body = _heard(row)
+    if body is not None:
+        return body.principal != person
+    return row["kind"] == "assistant" and (row["session"], row["turn"]) not in theirs
+
+
+def done_means_done(traces: Traces) -> Found:
+    """I16: it is done exactly when every erasure is delivered; one that waits for somebody says why."""
+    status = traces.status
+    units = {row["id"]: row["state"] for row in traces.after["delivery"] if row["op"] == "erase"}
+    open_ = sorted(id_ for id_, state in units.items() if state != "delivered")
+    if status.done and open_:
+        yield f"it is called done, and {', '.join(open_)} are not delivered"
+    if not status.done and not open_:
+        yield "every erasure is delivered, and it is not called done"
+    if {part.delivery for part in status.parts} != set(units):
+        yield f"it shows {len(status.parts)} parts of {len(units)} erasures"
+    for part in status.parts:
+        if not part.done and not (part.state.value == "parked" and part.reason):
+            yield f"{part.delivery} is {part.state.value} at rest, without a reason"
+
+
+CHECKS = (nothing_is_left, others_are_unchanged, done_means_done)

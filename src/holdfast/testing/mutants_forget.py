@@ -1,0 +1,94 @@
+"""Guarantees of forgetting, broken on purpose. They are seen in histories in which somebody is forgotten."""
+
+from collections.abc import Iterable, Sequence
+
+from holdfast.core.delivery import DeliveryState, Op
+from holdfast.core.forget import Forgetting
+from holdfast.core.ids import AgentName
+from holdfast.core.journal import Entry
+from holdfast.core.lane import Package, Settlement
+from holdfast.loops.carrier import Carrier
+from holdfast.stores.script import Script
+from holdfast.stores.sqlite import inline
+from holdfast.stores.verbs import erase, forget, person
+from holdfast.testing.mutant import Patch, mutant
+
+BUDGET = 10
+
+
+@mutant("I16", budget=BUDGET, forgets=True)
+def forget_keeps_provider_words() -> Sequence[Patch]:
+    """An erasure is settled as delivered, and nobody carried it."""
+    honest = Carrier._idle  # noqa: SLF001
+
+    def broken(carrier: Carrier, package: Package) -> Settlement | None:
+        if package.parcel.op is Op.ERASE:
+            return Settlement(n=package.n, state=DeliveryState.DELIVERED, receipt="surely")
+        return honest(carrier, package)
+
+    return [(Carrier, "_idle", broken)]
+
+
+@mutant("I16", budget=BUDGET, forgets=True)
+def forget_schedules_no_erasure() -> Sequence[Patch]:
+    """What has left is left where it is."""
+
+    def broken(*_: object) -> Script[None]:
+        yield from ()
+
+    return [(erase, "_erase", broken)]
+
+
+@mutant("I16", budget=BUDGET, forgets=True)
+def forget_skips_summaries() -> Sequence[Patch]:
+    """Summaries that were made of the words stay."""
+    return [(person, "BLANK_SUMMARIES", "select 1 where :session = :first and length(:blank) > 0")]
+
+
+@mutant("I16", budget=30, forgets=True)
+def forget_lets_models_finish() -> Sequence[Patch]:
+    """A summary that is being made of the words just now is kept."""
+    return [(person, "VOID_CONTEXTS", "select 1 where :session = :first")]
+
+
+@mutant("I16", budget=20, forgets=True)
+def forget_lets_turns_run() -> Sequence[Patch]:
+    """A turn of theirs that is open goes on, and its answer is journaled."""
+
+    def broken(*_: object) -> Script[None]:
+        yield from ()
+
+    return [(person, "halt_turn", broken)]
+
+
+@mutant("I16", budget=BUDGET, forgets=True)
+def forget_leaves_the_log() -> Sequence[Patch]:
+    """Words are blanked in rows, and their bytes stay in the files."""
+    return [(inline, "scrub", lambda _db: "surely")]
+
+
+@mutant("I16", budget=BUDGET, forgets=True)
+def forget_sweeps_nothing() -> Sequence[Patch]:
+    """What recall brought back before a provider had erased it stays in the journal."""
+    honest = forget._blank_echoes  # noqa: SLF001
+
+    def broken(agent: AgentName, *, since: int = 0) -> Script[int]:
+        return 0 if since else (yield from honest(agent))
+
+    return [(forget, "_blank_echoes", broken)]
+
+
+@mutant("I16", budget=BUDGET, forgets=True)
+def forget_takes_whole_sessions() -> Sequence[Patch]:
+    """Whatever stands in a session of theirs goes, whoever said it."""
+
+    def broken(_person: str, _turns: frozenset[int], entries: Iterable[Entry]) -> frozenset[int]:
+        return frozenset(entry.seq for entry in entries)
+
+    return [(person, "words_of", broken)]
+
+
+@mutant("I16", budget=BUDGET, forgets=True)
+def forget_is_done_too_early() -> Sequence[Patch]:
+    """It is called done although a provider has not erased."""
+    return [(Forgetting, "done", property(lambda found: found.scrubbed_at is not None))]
