@@ -20,7 +20,9 @@ def backfill(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Send a provider what was said before it was configured. Each turn goes once, however often this is run.
+    """Send a provider what it missed.
+
+    What was said before it was configured goes out, each turn once, however often this is run.
 
     \b
     Examples:
@@ -38,7 +40,9 @@ def rebuild(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Fill the embedded index again from the journal, after its file was damaged or lost.
+    """Fill a lost index again.
+
+    After the file of the embedded index was damaged or lost, a new one is filled from the journal.
 
     \b
     Examples:
