@@ -42,7 +42,7 @@ test: $(DEV) ## lint, types and every test except the soak (ARGS="-k fence")
 	$(BIN)/mypy
 	@echo "Separate, because it takes long: make soak"
 	@echo "Separate, because it starts the real Hindsight server: make test-hindsight"
-	$(BIN)/pytest -n 2 --durations=10 $(ARGS)
+	$(BIN)/pytest -n 2 --dist worksteal --durations=10 $(ARGS)
 
 test-hindsight: $(DEV) $(HINDSIGHT) ## the Hindsight provider against the real server (three minutes)
 	$(BIN)/pytest -m hindsight $(ARGS) tests/hindsight_server

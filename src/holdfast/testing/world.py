@@ -98,7 +98,7 @@ def scope(nodes: int = NODES) -> Scope:
     )
 
 
-FINISH = FinishPolicy(retry=RetryPolicy(delay_ms_base=300, delay_ms_max=2_000))
+FINISH = FinishPolicy(retry=RetryPolicy(delay_ms_base=1_000, delay_ms_max=5_000))
 
 
 @dataclass(slots=True)
