@@ -24,8 +24,6 @@ from holdfast.loops.providers import Providers
 from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.ports.provider import Capabilities, Configured
 from holdfast.runtime import Runtime
-from holdfast.stores import store as store_module
-from holdfast.stores.sqlite import connection
 from holdfast.stores.sqlite.writer import ThreadedDatabase
 from holdfast.stores.store import SqlStore
 
@@ -34,6 +32,7 @@ AT_ONCE = 64
 ROUNDS = 5
 ROUND_TURNS = 640
 COURIER_TURNS = 3_000
+DRIFT_ROUNDS, DRIFT_WARM = 48, 28
 
 
 class BenchProvider:
@@ -180,18 +179,8 @@ async def settling(folder: Path, note: Callable[[str], None]) -> dict[str, objec
 async def drift(folder: Path, note: Callable[[str], None]) -> dict[str, object]:
     """What the process grows by while slow and dead providers are in the way for many rounds.
 
-    The caches of pages and contexts are bounded and fill as the database grows; here they are small, so that they are
-    full from the first rounds on and what is seen is not theirs.
+    The caches of pages and contexts are bounded and fill during the first rounds, which are not counted.
     """
-    pages, contexts = connection.CACHE_KIB, store_module.CONTEXTS_KEPT
-    connection.CACHE_KIB, store_module.CONTEXTS_KEPT = 2_048, 128
-    try:
-        return await _drift(folder, note)
-    finally:
-        connection.CACHE_KIB, store_module.CONTEXTS_KEPT = pages, contexts
-
-
-async def _drift(folder: Path, note: Callable[[str], None]) -> dict[str, object]:
     providers = {
         "slow-a": BenchProvider(0.2, units=16),
         "slow-b": BenchProvider(0.2, units=16),
@@ -199,11 +188,11 @@ async def _drift(folder: Path, note: Callable[[str], None]) -> dict[str, object]
     }
     sizes: list[int] = []
     async with runtime_with(folder / "drift", providers) as runtime:
-        for turn in range(14):
+        for turn in range(DRIFT_ROUNDS):
             await talk(runtime, SESSIONS, f"{turn}")
             sizes.append(resident_kb())
             note(f"round {turn}: {sizes[-1] // 1024} MB")
-    warm, end = statistics.median(sizes[6:9]), statistics.median(sizes[-3:])
+    warm, end = statistics.median(sizes[DRIFT_WARM : DRIFT_WARM + 3]), statistics.median(sizes[-3:])
     return {"rss_mb": round(end / 1024, 1), "drift": round(end / warm - 1, 4)}
 
 

@@ -3,7 +3,6 @@
 What this class adds to the scripts is RAM that can vanish: contexts read before, brought up to date on use.
 """
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Self
 
@@ -24,6 +23,7 @@ from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, Tu
 from holdfast.ports.reader import DeliveryView, EntryView, MailboxView, MessageTrace
 from holdfast.ports.store import Busy, Committed, Reaped
 from holdfast.stores.database import Database
+from holdfast.stores.shelf import ContextShelf
 from holdfast.stores.verbs import (
     accept,
     backfill,
@@ -56,7 +56,7 @@ class SqlStore:
     def __init__(self, database: Database, secret: bytes) -> None:
         self._db = database
         self._secret = secret
-        self._contexts: OrderedDict[SessionId, Context] = OrderedDict()
+        self._contexts = ContextShelf()
 
     @classmethod
     async def open(cls, database: Database, candidate_secret: bytes) -> Self:
@@ -157,17 +157,8 @@ class SqlStore:
     async def read_context(self, session: SessionId) -> Context:
         known = self._contexts.get(session)
         context = await self._db.read("read_context", lambda: contexts.read_context(session, known))
-        self._keep(context)
+        self._contexts.keep(context)
         return context
-
-    def _keep(self, context: Context) -> None:
-        if len(context.entries) > ENTRIES_KEPT_MAX:
-            self._contexts.pop(context.session, None)
-            return
-        self._contexts[context.session] = context
-        self._contexts.move_to_end(context.session)
-        if len(self._contexts) > CONTEXTS_KEPT:
-            self._contexts.popitem(last=False)
 
     async def begin_operation(
         self, operation: OperationId, kind: str, session: SessionId, node: NodeId
