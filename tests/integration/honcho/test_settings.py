@@ -52,7 +52,7 @@ async def test_every_setting_is_heard():
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
-        ({}, "url is the one setting that must be there"),
+        ({}, "url is missing; it must be there"),
         ({"url": URL, "uri": 1}, "'uri' is no setting; there are url, workspace"),
         ({"url": 5}, "honcho.url is 5"),
         ({"url": URL, "strategy": "per-week"}, "one of per-session, per-directory, per-repo, global"),

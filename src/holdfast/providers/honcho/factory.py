@@ -2,13 +2,14 @@
 
 from holdfast.core.errors import ConfigInvalid
 from holdfast.ports.provider import Configured, ProviderSetup
-from holdfast.providers.honcho.settings import read_key, read_settings
+from holdfast.providers.honcho.settings import read_settings
+from holdfast.providers.settings import read_key
 
 
 def make_honcho(setup: ProviderSetup) -> Configured:
     """Raises `ConfigInvalid`; reaches no network."""
     settings = read_settings(setup.settings)
-    key = read_key(settings, setup.environment)
+    key = read_key("honcho", settings.api_key_env, setup.environment)
     try:
         from holdfast.providers.honcho.provider import HonchoProvider  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
