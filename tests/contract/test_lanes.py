@@ -242,6 +242,16 @@ async def test_lanes_of_nodes_that_are_taken_for_dead_are_free_again(driver):
     assert claim.packages[0].uncertain_for_ms == 0, "the quiet period begins when the attempt is known to be over"
 
 
+async def test_a_lane_taken_in_the_instant_in_which_its_node_was_reaped_is_found_by_the_next_reaping(driver):
+    driver.policies = EACH
+    await driver.chat("one")
+    await take(driver)
+    await driver.write("delete from node")
+    await driver.store.register_node(OTHER, "b", sole=False)
+    assert (await driver.store.reap_nodes(lease_ms=15_000)).nodes == 0
+    assert len(await take(driver, node=OTHER)) == 1
+
+
 async def test_while_the_head_is_in_doubt_nothing_behind_it_is_handed_out(driver):
     driver.policies = EACH
     await driver.chat("one", "two")
