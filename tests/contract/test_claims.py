@@ -244,6 +244,14 @@ async def test_a_claim_committed_while_its_node_was_reaped_is_voided_by_the_next
     await driver.claim(node=OTHER)
 
 
+async def test_an_operation_begun_while_its_node_was_reaped_is_ended_by_the_next_reaping(driver):
+    session = await driver.chat("one")
+    await driver.begin(session)
+    await driver.write("delete from node where id = :node", node=driver.node)
+    await driver.store.register_node(OTHER, "there", sole=False)
+    assert (await driver.store.reap_nodes(lease_ms=LEASE_MS)).operations == 1
+
+
 async def test_a_sole_registration_voids_every_earlier_claim_at_once(driver):
     await driver.say("one")
     old = await driver.claim()

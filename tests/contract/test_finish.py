@@ -260,6 +260,15 @@ async def test_a_node_that_is_not_registered_takes_nothing(driver):
     assert await driver.store.claim_finalisation(OTHER) is None
 
 
+async def test_an_end_taken_while_its_node_was_reaped_is_free_after_the_next_reaping(driver):
+    await end(driver, await driver.chat("one"))
+    await take(driver)
+    await driver.write("delete from node where id = :node", node=driver.node)
+    await driver.store.register_node(OTHER, "there", sole=False)
+    await driver.store.reap_nodes(lease_ms=15_000)
+    assert await take(driver, node=OTHER)
+
+
 async def test_what_is_put_off_is_not_taken_before_its_time(driver):
     await end(driver, await driver.chat("one"))
     held = await take(driver)
