@@ -32,3 +32,13 @@ async def settled(runtime: Runtime) -> None:
             await next_delivery(runtime)
 
     await soon(settle())
+
+
+async def finished(runtime: Runtime) -> None:
+    """Until every epoch that ended has given its notes: they travel too."""
+
+    async def finish() -> None:
+        while any(one.ended_at is None for one in await runtime.store.finalisations()):
+            await next_delivery(runtime)
+
+    await soon(finish())

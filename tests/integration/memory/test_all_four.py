@@ -7,7 +7,7 @@ import holdfast
 from holdfast.core.policy import AgentPolicy
 from tests.honcho_server import HonchoServer
 from tests.integration.hindsight.fake import FakeHindsight
-from tests.integration.memory.real import settled
+from tests.integration.memory.real import finished, settled
 
 NOTE = 'use memory {"action": "add", "content": "Deploys happen on Fridays."}'
 
@@ -35,6 +35,7 @@ async def test_every_turn_and_every_note_reaches_all_of_them_once(tmp_path, serv
         for text in ("My cat is called Byron.", "I like tea.", NOTE, "/new", "My dog is called Ada."):
             await runtime.ask("home", text)
         await runtime.ask("home", "/new")
+        await finished(runtime)
         await settled(runtime)
         found = await runtime.deliveries(limit=1_000)
         assert {one.provider for one in found} == {"local", "files", "hindsight", "honcho"}
