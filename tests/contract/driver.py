@@ -62,11 +62,12 @@ class Driver:
         addressed: bool = True,
         human: bool = True,
         refuse_durably: bool = False,
+        channel: str = "http",
     ) -> Arrival:
         message = MessageId(self.id("msg"))
         return Arrival(
             message=message,
-            address=Address(agent=AgentName(agent), channel="http", type="chat", chat=chat),
+            address=Address(agent=AgentName(agent), channel=channel, type="chat", chat=chat),
             account=account or agent,
             conversation=chat,
             event_id=event or f"event of {message}",
@@ -112,12 +113,12 @@ class Driver:
         )
 
     def commit(
-        self, text: str = "ok", *, event: TurnEvent = TurnEvent.ANSWERED, pulled: bool = True, reason: str | None = None
+        self, text: str = "ok", *, event: TurnEvent = TurnEvent.ANSWERED, reason: str | None = None
     ) -> TurnCommit:
         return TurnCommit(
             event=event,
             entries=(AssistantSaid(text=text),),
-            replies=(Reply(id=ReplyId(self.id("rep")), text=text, pulled=pulled),),
+            replies=(Reply(id=ReplyId(self.id("rep")), text=text),),
             usage=Usage(tokens_in=10, tokens_out=5, estimated_in=10),
             reason=reason,
             policies=self.policies,

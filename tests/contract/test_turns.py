@@ -79,13 +79,16 @@ async def test_a_commit_brings_the_mailbox_to_rest(driver):
     assert (box.depth, box.ready_at, box.session) == (0, None, turn.session)
 
 
-@pytest.mark.parametrize(("pulled", "state"), [(True, "delivered"), (False, "pending")])
-async def test_a_reply_stands_in_the_ledger_as_soon_as_the_turn_is_committed(driver, pulled, state):
-    claim, turn = await opened(driver)
-    commit = driver.commit("hi", pulled=pulled)
+@pytest.mark.parametrize(("channel", "state"), [("http", "delivered"), ("telegram", "pending")])
+async def test_a_reply_stands_in_the_ledger_as_soon_as_the_turn_is_committed(driver, channel, state):
+    arrival = driver.arrival("hello", channel=channel)
+    await driver.accept(arrival)
+    claim = await driver.claim()
+    turn = await driver.open(claim)
+    commit = driver.commit("hi")
     await driver.store.commit_turn(claim, turn, commit)
     found = await driver.rows("select id, session, turn, message, channel, address, state, attempt from reply")
-    expected = (commit.replies[0].id, turn.session, 1, turn.messages[0], "http", address_of("home"), state, 0)
+    expected = (commit.replies[0].id, turn.session, 1, turn.messages[0], channel, str(arrival.address), state, 0)
     assert found == [expected]
 
 

@@ -11,6 +11,12 @@ from holdfast.core.errors import HoldfastError, Remedy
 
 # Codes are never renamed or reused. A new error adds a line here.
 CODES = {
+    "allowlist_not_immutable": Remedy.REPAIR,
+    "approval_not_found": Remedy.CORRECT,
+    "bad_signature": Remedy.CORRECT,
+    "channel_failed": Remedy.RETRY,
+    "reply_not_found": Remedy.CORRECT,
+    "scope_required": Remedy.CORRECT,
     "delivery_not_found": Remedy.CORRECT,
     "forget_not_found": Remedy.CORRECT,
     "lane_lost": Remedy.RETRY,

@@ -95,6 +95,14 @@ class ModelFailed(HoldfastError):
     hint = "The turn is retried; when attempts run out it ends as failed and the sender is told."
 
 
+class ChannelFailed(HoldfastError):
+    """A channel lost its platform and cannot go on; it is started again with growing delays."""
+
+    code = "channel_failed"
+    remedy = Remedy.RETRY
+    hint = "Look at the reason. Messages that were accepted are answered; replies wait for the channel."
+
+
 # --- the caller must change the call ------------------------------------------------------------
 
 
@@ -230,6 +238,46 @@ class IdempotencyConflict(HoldfastError):
     code = "idempotency_conflict"
     remedy = Remedy.CORRECT
     hint = "Use a new id for a new message; repeat an id only with the same text and sender."
+
+
+class BadSignature(HoldfastError):
+    """A webhook's signature is missing, wrong or stale, so the request was not read."""
+
+    code = "bad_signature"
+    remedy = Remedy.CORRECT
+    hint = "Check that the platform and holdfast.toml have the same secret, and that the clocks agree."
+
+
+class ReplyNotFound(HoldfastError):
+    """There is no such reply."""
+
+    code = "reply_not_found"
+    remedy = Remedy.CORRECT
+    hint = "List them with `holdfast replies`."
+
+
+class ApprovalNotFound(HoldfastError):
+    """Nothing waits for an approval under this id."""
+
+    code = "approval_not_found"
+    remedy = Remedy.CORRECT
+    hint = "Use the id that the agent named when it asked."
+
+
+class ScopeRequired(HoldfastError):
+    """The token is valid, but not for this."""
+
+    code = "scope_required"
+    remedy = Remedy.CORRECT
+    hint = "Make a token with the scope that the message names: `holdfast token new --scope ...`."
+
+
+class AllowlistNotImmutable(HoldfastError):
+    """An allowlist names somebody by a name that its owner can change."""
+
+    code = "allowlist_not_immutable"
+    remedy = Remedy.REPAIR
+    hint = "Write the platform's own id, as in telegram:123456789; `holdfast pairs` shows those who asked."
 
 
 # --- the operator must act -----------------------------------------------------------------------

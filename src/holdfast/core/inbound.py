@@ -63,6 +63,16 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Enclosure:
+    """Something that came with a message, kept by the hash of its bytes."""
+
+    hash: str  # SHA-256 in hexadecimal
+    name: str
+    media_type: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
     """One message as a channel delivers it, already checked."""
 
@@ -79,6 +89,9 @@ class Arrival:
     reply: ReplyId  # the id of the reply that a signal gets at once
     new_mailbox: MailboxId  # the id the mailbox gets when this is the first message of its place
     refuse_durably: bool = False  # the platform's acknowledgement is cumulative or absent (D2)
+    sender_name: str = ""  # as the platform shows it; never trusted
+    position: int | None = None  # how far this message is in its conversation, where messages can be missed (D2)
+    enclosures: tuple[Enclosure, ...] = ()
 
     @property
     def body(self) -> bytes:

@@ -10,6 +10,7 @@ from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.errors import ConfigInvalid
 from holdfast.core.inbound import Limits
 from holdfast.core.memory import NotesPolicy
+from holdfast.core.outgoing import OnDoubt
 from holdfast.core.recall import RecallPolicy
 
 
@@ -78,6 +79,50 @@ class ExpiryPolicy:
         return (int(found["hour"]) * 60 + int(found["minute"])) * MINUTE_MS if found else None
 
 
+class Sharing(Enum):
+    """Whose conversation a group or a thread is."""
+
+    SHARED = "shared"  # everybody in it talks to one session
+    PER_USER = "per_user"  # each sender has a session of their own, as Hermes has it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPolicy:
+    """How an agent takes part where several people talk. Unaddressed talk is observed, not answered (D12)."""
+
+    groups: Sharing = Sharing.SHARED
+    threads: Sharing = Sharing.SHARED
+    mention_only: bool = True  # answer only what is said to the agent; otherwise everything
+    observe: bool = True  # keep what was not said to it, as context
+
+
+class Door(Enum):
+    """How senders whom nobody has let in are met."""
+
+    PAIR = "pair"  # refused, and told how to ask the operator
+    CLOSED = "closed"  # refused in silence
+    OPEN = "open"  # let in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessPolicy:
+    """Who may talk to an agent over a chat platform. Principals are <channel>:<immutable id>."""
+
+    door: Door = Door.PAIR
+    allow: frozenset[str] = frozenset()
+    group_door: Door = Door.CLOSED  # for senders in groups who are not let in themselves
+    allow_chats: frozenset[str] = frozenset()  # <channel>:<chat id>: everybody in these groups may talk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalPolicy:
+    """Which tool calls wait for a human, and for how long."""
+
+    tools: frozenset[str] = frozenset()  # beside those that are marked dangerous themselves; `*` is all
+    approvers: frozenset[str] = frozenset()  # principals; empty: whoever asked the agent
+    wait_ms: int = DAY_MS
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPolicy:
     """Everything that is configured for one agent and matters to the loops."""
@@ -91,3 +136,13 @@ class AgentPolicy:
     notes: NotesPolicy = field(default_factory=NotesPolicy)
     deliveries: tuple[DeliveryPolicy, ...] = ()
     expiry: ExpiryPolicy = field(default_factory=ExpiryPolicy)
+    groups: GroupPolicy = field(default_factory=GroupPolicy)
+    access: AccessPolicy = field(default_factory=AccessPolicy)
+    approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
+    on_doubt: OnDoubt = OnDoubt.RESEND  # for a reply that may have been posted
+    hops_max: int = 8  # how often a message may go from agent to agent
+    daily_spend_micros: int | None = None  # millionths of a dollar that models may cost per day (UTC)
+    channels: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # channel to its settings
+    mcp: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # MCP server to its settings
+    model: Mapping[str, object] = field(default_factory=dict)  # the model's settings; empty: whatever is at hand
+    tools: tuple[str, ...] | None = None  # which built-in tools; None for all

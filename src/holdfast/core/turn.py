@@ -122,11 +122,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """Something to be said to the sender. Pulled replies are delivered when they are durable."""
+    """Something to be said to the sender. Whether somebody must send it depends on the channel (core/outgoing.py)."""
 
     id: ReplyId
     text: str
-    pulled: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

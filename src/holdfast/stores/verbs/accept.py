@@ -37,9 +37,9 @@ select message, body_hash, state from inbound
 FIND_TOMBSTONE = "select message, body_hash, state from tombstone where hash = :hash"
 NEW_INBOUND = """
 insert into inbound (message, mailbox, seq, account, conversation, event_id, body_hash, principal, channel,
-                     kind, human, hop, body, state, reason, session, at)
+                     kind, human, hop, body, state, reason, session, at, address, sender_name)
 values (:message, :mailbox, :seq, :account, :conversation, :event_id, :body_hash, :principal, :channel,
-        :kind, :human, :hop, :body, :state, :reason, :session, :now)"""
+        :kind, :human, :hop, :body, :state, :reason, :session, :now, :address, :sender_name)"""
 GROW = """
 update mailbox
    set last_seq = :seq, depth = depth + :heavier, window_at = :window_at, window_count = :window_count,
@@ -146,6 +146,8 @@ def _append(arrival: Arrival, box: Box, secret: bytes, state: MessageState, reas
         state=state.value,
         reason=reason,
         session=box.session if arrival.kind is Kind.SIGNAL else None,
+        address=str(arrival.address),
+        sender_name=arrival.sender_name or None,
     )
     yield from run(
         GROW,

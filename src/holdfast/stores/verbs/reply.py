@@ -1,11 +1,14 @@
 """Replies: what is said to the sender, as rows of a ledger."""
 
+from holdfast.core.outgoing import PULLED, ReplyState
 from holdfast.core.turn import Reply
 from holdfast.stores.script import Script, run
 
 NEW_REPLY = """
-insert into reply (id, mailbox, session, turn, message, channel, address, state, at, body)
-values (:id, :mailbox, :session, :turn, :message, :channel, :address, :state, :now, :body)"""
+insert into reply (id, mailbox, session, turn, message, agent, channel, address, hop, state, due_at, at, body)
+values (:id, :mailbox, :session, :turn, :message, (select agent from mailbox where id = :mailbox), :channel,
+        coalesce((select address from inbound where message = :message), :address),
+        coalesce((select hop from inbound where message = :message), 0), :state, :now, :now, :body)"""
 
 
 def insert_reply(
@@ -27,6 +30,6 @@ def insert_reply(
         message=message,
         channel=channel,
         address=address,
-        state="delivered" if reply.pulled else "pending",
+        state=(ReplyState.DELIVERED if channel in PULLED else ReplyState.PENDING).value,
         body=reply.text.encode(),
     )

@@ -1,0 +1,162 @@
+"""A channel: one bot account on one platform. It receives into durable mailboxes and sends from a durable ledger.
+
+Rule 1: a message is acknowledged to the platform only after `Intake.receive` has returned. Whatever it raises means
+        "not acknowledged": the platform sends it again, or the channel fetches it after reconnecting.
+Rule 2: a channel keeps nothing that matters in RAM. What was missed while disconnected is found from `Intake.read_up_to`.
+Rule 3: `send` says what is certain. Only what provably did not leave, or was provably refused, may be sent again.
+Rule 4: foreign exceptions are translated here; a channel that cannot go on raises `ChannelFailed`, and its loop starts
+        it again with growing delays.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from holdfast.core.ids import AgentName
+from holdfast.core.key import Address
+from holdfast.core.outgoing import Post, SendOutcome
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.tasks import Tasks
+
+GROUP = "holdfast.channels"  # the entry point group of channels that others ship
+ATTACHMENT_BYTES_MAX = 20 * 1024 * 1024
+ATTACHMENTS_MAX = 10
+
+
+class Change(Enum):
+    """What happened on the platform. Edits and deletions are events of their own, journaled without a turn."""
+
+    NEW = "new"
+    EDITED = "edited"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """Something that came with a message. One that is too large has no body, and is named all the same."""
+
+    name: str
+    media_type: str
+    bytes: int
+    body: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatMessage:
+    """One event of a platform, in words that every platform shares. Ids are the platform's own and never change."""
+
+    account: str  # the bot's identity on the platform, e.g. telegram:12345
+    event_id: str  # unique in the conversation; an edit has another one than what it edits
+    chat: str
+    chat_type: str = "dm"  # dm, group, channel: Hermes' words where it has them
+    thread: str | None = None
+    sender: str  # the sender's immutable id on the platform
+    sender_name: str = ""  # as shown; never trusted for access
+    text: str = ""  # or the caption of what is attached
+    addressed: bool = True  # said to this bot: in private, by mention, or as an answer to it
+    human: bool = True
+    change: Change = Change.NEW
+    of: str = ""  # the event that an edit or deletion is about
+    attachments: tuple[Attachment, ...] = ()
+    position: int | None = None  # grows with every message of the conversation, where messages can be missed
+
+
+class Verdict(Enum):
+    """What became of an event. Whichever it is, it may be acknowledged: it is durable, or deliberately not kept."""
+
+    TAKEN = "taken"
+    DUPLICATE = "duplicate"
+    REFUSED = "refused"  # the mailbox was full or too fast; on record, and the sender is told
+    STRANGER = "stranger"  # the sender may not come in, and has been told how to ask
+    IGNORED = "ignored"  # nothing that an agent could read
+
+
+class Intake(Protocol):
+    """What a channel may call while it receives. Made for one agent's channel."""
+
+    async def receive(self, message: ChatMessage) -> Verdict:
+        """Durable when it returns. Raises `StoreUnavailable` and the like: do not acknowledge then."""
+        ...
+
+    async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
+        """Conversation to the newest position taken from it, and that event's id."""
+        ...
+
+    async def moved(self, old_chat: str, new_chat: str, *, new_type: str) -> None:
+        """The platform gave a chat a new id (a Telegram group became a supergroup): the same mailboxes go on."""
+        ...
+
+    def connected(self, detail: str = "") -> None:
+        """The platform is there."""
+        ...
+
+    def disconnected(self, reason: str) -> None:
+        """The platform went away; the channel is reconnecting by itself."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelCapabilities:
+    text_chars_max: int  # of one message, in the platform's own units
+    text_length: Callable[[str], int] = len  # how the platform counts
+    typing: bool = False
+    typing_lasts_ms: int = 5_000
+    chat_interval_ms: int = 0  # between two messages to one chat
+    nonce_lasts_ms: int = 0  # how long the platform refuses a repeated nonce; 0 when it does not
+    cumulative: bool = False  # acknowledging one event acknowledges those before it (Telegram), or none is (Discord)
+
+
+class Channel(Protocol):
+    @property
+    def capabilities(self) -> ChannelCapabilities: ...
+
+    async def run(self, intake: Intake) -> None:
+        """Connect and receive until cancelled. Raises `ChannelFailed` when it cannot go on."""
+        ...
+
+    async def send(self, post: Post) -> SendOutcome:
+        """Post one piece. Raises nothing."""
+        ...
+
+    async def typing(self, address: Address) -> None:
+        """Show that an answer is being made. Best effort; raises nothing."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelSetup:
+    """What a factory is given. `settings` is the channel's own table of holdfast.toml, unchecked."""
+
+    name: str
+    agent: AgentName
+    settings: Mapping[str, object]
+    environment: Mapping[str, str]  # where `token_env` is looked up
+    folder: Path  # that of holdfast.toml: relative `token_file` paths begin there
+    clock: Clock
+    entropy: Entropy
+    tasks: Tasks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookRequest:
+    """A request of a platform to our own HTTP server, with its raw bytes."""
+
+    headers: Mapping[str, str] = field(default_factory=dict)  # names in lower case
+    body: bytes = b""
+
+
+class Hooked(Protocol):
+    """A channel that the platform calls over HTTP, at /v1/hooks/<agent>/<channel>."""
+
+    async def hook(self, request: WebhookRequest, intake: Intake) -> int:
+        """The status to answer; the signature is checked on the raw bytes first. Raises `BadSignature`."""
+        ...
+
+
+# Raises `ConfigInvalid` for settings that cannot be right; does no I/O.
+ChannelFactory: TypeAlias = Callable[[ChannelSetup], Channel]
