@@ -2,7 +2,7 @@
 
 Rule 1: a message is acknowledged to the platform only after `Intake.receive` has returned. Whatever it raises means
         "not acknowledged": the platform sends it again, or the channel fetches it after reconnecting.
-Rule 2: a channel keeps nothing that matters in RAM. What was missed while disconnected is found from `Intake.read_up_to`.
+Rule 2: a channel keeps nothing that matters in RAM. What was missed is found by asking `Intake.read_up_to`.
 Rule 3: `send` says what is certain. Only what provably did not leave, or was provably refused, may be sent again.
 Rule 4: foreign exceptions are translated here; a channel that cannot go on raises `ChannelFailed`, and its loop starts
         it again with growing delays.
@@ -40,7 +40,7 @@ class Attachment:
 
     name: str
     media_type: str
-    bytes: int
+    size: int  # in bytes
     body: bytes | None = None
 
 

@@ -1,6 +1,6 @@
 """Questions about what happened. Readers never wait for the writer and hold no snapshot for long (D28)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,6 +25,17 @@ class ReplyView:
     state: str
     attempt: int
     at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class EnclosureView:
+    """Something that came with a message."""
+
+    n: int
+    hash: str
+    name: str
+    media_type: str
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +175,18 @@ class Reader(Protocol):
         self, key: LaneKey, *, after: int = 0, limit: int = 200
     ) -> Sequence[tuple[int, Parcel]]:
         """A page of everything that a provider was delivered, in order, rendered again; each with its number."""
+        ...
+
+    async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
+        """Conversation to the newest position read there, and its event."""
+        ...
+
+    async def enclosures(self, message: MessageId) -> Sequence[EnclosureView]:
+        """What came with a message."""
+        ...
+
+    async def attachment(self, hash: str) -> bytes | None:
+        """The bytes of that hash; None when nobody sent them, or they were forgotten."""
         ...
 
     async def next_ready(self) -> Instant | None:

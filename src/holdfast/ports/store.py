@@ -68,6 +68,10 @@ class Store(Protocol):
         """Deduplicate, append to the mailbox; signals take effect at once. Durable when it returns."""
         ...
 
+    async def note_read(self, account: str, conversation: str, position: int, event_id: str) -> None:
+        """A conversation was read up to a position, where nothing was accepted that would say so."""
+        ...
+
     # --- claiming
     async def claim_mailbox(self, node: NodeId, *, name: str = "") -> Claim | None:
         """Take the free mailbox that has been ready longest; its fence grows by one.

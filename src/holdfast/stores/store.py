@@ -3,7 +3,7 @@
 What this class adds to the scripts is RAM that can vanish: contexts read before, brought up to date on use.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 from holdfast.core.audit import SessionFacts
@@ -20,7 +20,7 @@ from holdfast.core.mailbox import Claim, Mail
 from holdfast.core.memory import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo
 from holdfast.core.session import CommandDone, CommandRun, Session
 from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, TurnRecord
-from holdfast.ports.reader import DeliveryView, EntryView, MailboxView, MessageTrace
+from holdfast.ports.reader import DeliveryView, EnclosureView, EntryView, MailboxView, MessageTrace
 from holdfast.ports.store import Busy, Committed, Reaped
 from holdfast.stores.database import Database
 from holdfast.stores.shelf import ContextShelf
@@ -37,6 +37,7 @@ from holdfast.stores.verbs import (
     memory,
     nodes,
     questions,
+    reading,
     record,
     settle,
     summaries,
@@ -82,6 +83,18 @@ class SqlStore:
 
     async def accept(self, arrival: Arrival, limits: Limits) -> AcceptOutcome:
         return await self._db.write("accept", lambda: accept.accept(arrival, limits, self._secret))
+
+    async def note_read(self, account: str, conversation: str, position: int, event_id: str) -> None:
+        await self._db.write("note_read", lambda: reading.note_read(account, conversation, position, event_id))
+
+    async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
+        return await self._db.read("read_up_to", lambda: reading.read_up_to(account))
+
+    async def enclosures(self, message: MessageId) -> Sequence[EnclosureView]:
+        return await self._db.read("enclosures", lambda: reading.enclosures(message))
+
+    async def attachment(self, hash: str) -> bytes | None:
+        return await self._db.read("attachment", lambda: reading.attachment(hash))
 
     async def claim_mailbox(self, node: NodeId, *, name: str = "") -> Claim | None:
         return await self._db.write("claim_mailbox", lambda: nodes.claim_mailbox(node, name))

@@ -22,6 +22,7 @@ from holdfast.core.inbound import (
 from holdfast.core.say import status_text, stop_text
 from holdfast.core.turn import Reply
 from holdfast.stores.script import Row, Script, one, run
+from holdfast.stores.verbs.reading import enclose, note_read
 from holdfast.stores.verbs.reply import insert_reply
 
 FIND_MAILBOX = """
@@ -70,6 +71,8 @@ class Box:
 
 def accept(arrival: Arrival, limits: Limits, secret: bytes) -> Script[AcceptOutcome]:
     box = yield from _mailbox(arrival)
+    if arrival.position is not None:
+        yield from note_read(arrival.account, arrival.conversation, arrival.position, arrival.event_id)
     known = yield from _known(arrival, secret)
     if known is not None:
         return known
@@ -87,6 +90,8 @@ def accept(arrival: Arrival, limits: Limits, secret: bytes) -> Script[AcceptOutc
         yield from _signal(arrival, box)
         return Accepted(arrival.message, box.id, 0)
     yield from _append(arrival, box, secret, MessageState.WAITING)
+    if arrival.enclosures:
+        yield from enclose(arrival.message, arrival.enclosures)
     return Accepted(arrival.message, box.id, box.depth)
 
 

@@ -6,6 +6,7 @@ both, are blanked too. Its undo count grows: contexts kept in RAM and summaries 
 
 from holdfast.core.ids import SessionId
 from holdfast.stores.script import Script, run
+from holdfast.stores.verbs.reading import drop_enclosures_of
 
 BLANK_ENTRIES = "update entry set body = :blank, tokens = 0 where session = :session and kind <> 'undo'"
 BLANK_INBOUND = "update inbound set body = :blank where session = :session"
@@ -32,6 +33,7 @@ update session
 
 
 def blank_session(session: SessionId) -> Script[None]:
+    yield from drop_enclosures_of(session)
     for blanking in (BLANK_ENTRIES, BLANK_INBOUND, BLANK_REPLIES, BLANK_SUMMARIES, BLANK_BRANCHES):
         yield from run(blanking, session=session, blank=b"")
     for ending in (VOID_BRANCHES, BLANK_TITLES, CANCEL, FORGET_FINALISATIONS, DELETED):

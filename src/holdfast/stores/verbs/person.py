@@ -18,6 +18,7 @@ from holdfast.stores.verbs.delete import BRANCHES
 from holdfast.stores.verbs.finish import forget_answers
 from holdfast.stores.verbs.halt import drop_mail, halt_turn
 from holdfast.stores.verbs.journal import entry_of
+from holdfast.stores.verbs.reading import drop_enclosures
 
 LOCK_MAILBOXES = "select id from mailbox where agent = :agent order by id /*lock*/"
 LOCK_SESSION = "select id from session where id = :session /*lock*/"
@@ -55,8 +56,9 @@ VOID_EXTRACTION = """
 update finalisation set owner = null, fence = fence + 1
  where session = :session and step = 'begun' and owner is not null and ended_at is null"""
 BLANK_INBOUND = """
-update inbound set body = :blank
- where principal = :person and length(body) > 0 and mailbox in (select id from mailbox where agent = :agent)
+update inbound set body = :blank, sender_name = null
+ where principal = :person and (length(body) > 0 or sender_name is not null)
+   and mailbox in (select id from mailbox where agent = :agent)
 returning message"""
 BLANK_REPLY = """
 update reply set body = :blank, state = case when state = 'pending' then 'failed' else state end"""
@@ -101,7 +103,9 @@ def blank_person(agent: AgentName, person: Principal) -> Script[Blanked]:
         yield from _blank_session(session, person, done)
     done.counts["unanswered"] += yield from drop_mail(agent, person)
     done.counts["replies"] += len((yield from rows(REPLIES_TO_THEM, agent=agent, person=person, blank=b"")))
-    done.counts["messages"] += len((yield from rows(BLANK_INBOUND, agent=agent, person=person, blank=b"")))
+    messages = [row[0] for row in (yield from rows(BLANK_INBOUND, agent=agent, person=person, blank=b""))]
+    done.counts["messages"] += len(messages)
+    done.counts["attachments"] += yield from drop_enclosures(messages)
     yield from _blank_titles(agent, person, done)
     yield from _blank_notes(agent, person, done)
     return done

@@ -3,6 +3,7 @@
 from holdfast.core.ids import Instant
 from holdfast.stores.script import Script, many, one, rows, run
 from holdfast.stores.verbs.accept import tombstone_hash
+from holdfast.stores.verbs.reading import drop_enclosures
 
 KEEP_KEY = "insert into secret (key, value) values (:key, :value) on conflict (key) do nothing"
 FIND_KEY = "select value from secret where key = :key"
@@ -15,6 +16,10 @@ select message, account, conversation, event_id, body_hash, state from inbound
 BURY = """
 insert into tombstone (hash, body_hash, message, state) values (:hash, :body_hash, :message, :state)
 on conflict (hash) do nothing"""
+# What came with a message has no longer a life than its row.
+ORPHANED = """
+select enclosure.message from enclosure
+ where not exists (select 1 from inbound where inbound.message = enclosure.message) limit :limit"""
 REMOVE = "delete from inbound where message = :message"
 
 
@@ -43,4 +48,7 @@ def prune(older_than_ms: int, limit: int, secret: bytes) -> Script[int]:
     ]
     yield from many(BURY, buried)
     yield from many(REMOVE, [{"message": grave["message"]} for grave in buried])
+    if buried:
+        orphaned = yield from rows(ORPHANED, limit=limit)
+        yield from drop_enclosures(row[0] for row in orphaned)
     return len(buried)

@@ -1,0 +1,71 @@
+"""The receiver: runs one channel and starts it again, with growing delays, whenever it ends."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from holdfast import log
+from holdfast.core.errors import ChannelFailed
+from holdfast.core.ids import AgentName, Instant
+from holdfast.core.policy import RetryPolicy
+from holdfast.loops.loop import Loop
+from holdfast.ports.channel import Channel, Intake
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.tasks import Tasks
+
+RETRY = RetryPolicy(delay_ms_base=1_000, delay_ms_max=300_000)
+SETTLED_MS = 60_000  # who was connected that long starts again with the shortest delay
+
+
+class LineState(Enum):
+    STARTING = "starting"
+    UP = "up"
+    DOWN = "down"
+
+
+@dataclass(slots=True, kw_only=True)
+class Line:
+    """How a channel is doing. RAM that can vanish; the console, the metrics and the log read it."""
+
+    agent: AgentName
+    channel: str
+    clock: Clock
+    state: LineState = LineState.STARTING
+    since: Instant = Instant(0)
+    reason: str = ""
+    taken: int = 0
+    taken_at: Instant | None = None
+
+    def turn(self, state: LineState, reason: str = "") -> None:
+        if (state, reason) != (self.state, self.reason):
+            self.state, self.reason, self.since = state, reason, self.clock.now()
+            event = "channel.up" if state is LineState.UP else "channel.down"
+            log.info(event, agent=self.agent, channel=self.channel, why=reason)
+
+    def took(self) -> None:
+        self.taken += 1
+        self.taken_at = self.clock.now()
+
+
+class Receiver(Loop):
+    def __init__(self, channel: Channel, intake: Intake, line: Line, tasks: Tasks, entropy: Entropy) -> None:
+        super().__init__(tasks, entropy)
+        self.name = f"receiver {line.agent} {line.channel}"
+        self.line = line
+        self._channel = channel
+        self._intake = intake
+        self._failures = 0
+
+    async def step(self) -> bool:
+        began = self.line.clock.now()
+        try:
+            await self._channel.run(self._intake)
+            self._failures = 0
+        except ChannelFailed as error:
+            lasted = self.line.clock.now() - began
+            self._failures = 1 if lasted >= SETTLED_MS else self._failures + 1
+            self.line.turn(LineState.DOWN, str(error))
+        return False
+
+    async def rest(self) -> None:
+        await self._tasks.sleep(RETRY.delay_ms(self._failures, self._entropy.fraction()))

@@ -1,0 +1,83 @@
+"""How far each conversation was read (D2), and what came with its messages."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from holdfast.core.ids import MessageId, SessionId
+from holdfast.core.inbound import Enclosure
+from holdfast.ports.reader import EnclosureView
+from holdfast.stores.script import Script, many, one, plain, rows, run
+
+NOTE = """
+insert into watermark (account, conversation, position, event_id, at)
+values (:account, :conversation, :position, :event_id, :now)
+on conflict (account, conversation) do update
+   set position = excluded.position, event_id = excluded.event_id, at = excluded.at
+ where watermark.position < excluded.position"""
+READ_UP_TO = "select conversation, position, event_id from watermark where account = :account order by conversation"
+KEEP = """
+insert into attachment (hash, bytes, at, body) values (:hash, :bytes, :now, :body) on conflict (hash) do nothing"""
+ENCLOSE = """
+insert into enclosure (message, n, hash, name, media_type, bytes)
+values (:message, :n, :hash, :name, :media_type, :bytes) on conflict (message, n) do nothing"""
+ENCLOSURES = "select n, hash, name, media_type, bytes from enclosure where message = :message order by n"
+BODY = "select body from attachment where hash = :hash"
+DROP = "delete from enclosure where message = :message returning hash"
+OF_SESSION = """
+select enclosure.message from enclosure join inbound on inbound.message = enclosure.message
+ where inbound.session = :session"""
+# The bytes go with the last message that brought them.
+DROP_UNUSED = """
+delete from attachment where hash = :hash and not exists (select 1 from enclosure where enclosure.hash = :hash)"""
+
+
+def note_read(account: str, conversation: str, position: int, event_id: str) -> Script[None]:
+    """An event was dealt with, kept or not; whatever is older is not asked for again."""
+    yield from run(NOTE, account=account, conversation=conversation, position=position, event_id=event_id)
+
+
+def read_up_to(account: str) -> Script[Mapping[str, tuple[int, str]]]:
+    found = yield from rows(READ_UP_TO, account=account)
+    return {conversation: (position, event_id) for conversation, position, event_id in found}
+
+
+def enclose(message: MessageId, enclosures: Sequence[Enclosure]) -> Script[None]:
+    for one_ in enclosures:
+        yield from run(KEEP, hash=one_.hash, bytes=len(one_.body), body=one_.body)
+    yield from many(
+        ENCLOSE,
+        [
+            {
+                "message": message,
+                "n": n,
+                "hash": one_.hash,
+                "name": plain(one_.name),
+                "media_type": plain(one_.media_type),
+                "bytes": len(one_.body),
+            }
+            for n, one_ in enumerate(enclosures)
+        ],
+    )
+
+
+def drop_enclosures(messages: Iterable[str]) -> Script[int]:
+    """Forget what came with these messages; how many things."""
+    dropped = 0
+    for message in sorted(set(messages)):
+        for (hash_,) in (yield from rows(DROP, message=message)):
+            yield from run(DROP_UNUSED, hash=hash_)
+            dropped += 1
+    return dropped
+
+
+def drop_enclosures_of(session: SessionId) -> Script[int]:
+    found = yield from rows(OF_SESSION, session=session)
+    return (yield from drop_enclosures(row[0] for row in found))
+
+
+def enclosures(message: MessageId) -> Script[Sequence[EnclosureView]]:
+    return [EnclosureView(*row) for row in (yield from rows(ENCLOSURES, message=message))]
+
+
+def attachment(hash_: str) -> Script[bytes | None]:
+    row = yield from one(BODY, hash=hash_)
+    return bytes(row[0]) if row else None
