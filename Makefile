@@ -67,7 +67,7 @@ soak: $(DEV) ## the long run: 50000 histories and the tests marked soak
 lock: ## choose the newest versions and write requirements/*.txt (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv on PATH: pip install uv"; exit 1; }
 	$(LOCK) --upgrade --group dev --all-extras --output-file requirements/dev.txt
-	$(LOCK) --upgrade --constraint requirements/dev.txt --output-file requirements/base.txt
+	$(LOCK) --upgrade --extra models --constraint requirements/dev.txt --output-file requirements/base.txt
 
 clean: ## remove .venv, caches and built files
 	rm -rf $(VENV) .venv-hindsight build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -17,7 +17,8 @@ def pins(lock: Path) -> dict[str, str]:
 
 
 def names(requirements: list[str]) -> set[str]:
-    return {re.split(r"[^\w.-]", requirement)[0].lower() for requirement in requirements}
+    found = (re.split(r"[^\w.-]", requirement)[0].lower() for requirement in requirements)
+    return {re.sub(r"[._-]+", "-", name) for name in found}
 
 
 @pytest.fixture(scope="module")

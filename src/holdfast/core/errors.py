@@ -264,6 +264,14 @@ class ApprovalNotFound(HoldfastError):
     hint = "Use the id that the agent named when it asked."
 
 
+class TokenNotFound(HoldfastError):
+    """There is no such token."""
+
+    code = "token_not_found"
+    remedy = Remedy.CORRECT
+    hint = "List them with `holdfast token list`."
+
+
 class ScopeRequired(HoldfastError):
     """The token is valid, but not for this."""
 

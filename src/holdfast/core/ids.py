@@ -17,6 +17,7 @@ Principal = NewType("Principal", str)  # who spoke
 Provider = NewType("Provider", str)  # the configured name of a memory provider
 DeliveryId = NewType("DeliveryId", str)  # one unit on a lane; the idempotency key towards its provider
 ForgetId = NewType("ForgetId", str)  # one request to forget a person or a session
+TokenId = NewType("TokenId", str)  # one access token; not its secret
 Instant = NewType("Instant", int)  # milliseconds since the Unix epoch, UTC
 
 ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford base 32: no i, l, o, u

@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from holdfast.core.access_token import AccessToken
 from holdfast.core.audit import SessionFacts
 from holdfast.core.compress import Operation, Summary
 from holdfast.core.context import Context
 from holdfast.core.delivery import Parcel
 from holdfast.core.finish import Finalisation
 from holdfast.core.forget import Forgetting
-from holdfast.core.ids import AgentName, ForgetId, Instant, MailboxId, MessageId, Principal, SessionId
+from holdfast.core.ids import AgentName, ForgetId, Instant, MailboxId, MessageId, Principal, SessionId, TokenId
 from holdfast.core.inbound import MessageState
 from holdfast.core.journal import Entry
 from holdfast.core.lane import LaneKey
@@ -98,6 +99,17 @@ class MailboxView:
     ready_at: Instant | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauges:
+    """What waits, in the store's own time."""
+
+    at: Instant
+    messages_waiting: Mapping[str, int]  # by agent; those of an open turn included
+    oldest_ready_at: Instant | None  # since when the mailbox that has waited longest could have been served
+    deliveries: Mapping[tuple[str, str], int]  # by provider and state, those that have not ended well
+    replies: Mapping[tuple[str, str], int]  # by channel and state, those that have not been delivered
+
+
 class Reader(Protocol):
     async def message(self, message: MessageId) -> MessageTrace:
         """Raises `MessageNotFound`."""
@@ -157,6 +169,22 @@ class Reader(Protocol):
 
     async def forgetting(self, id: ForgetId) -> Forgetting:
         """Where a request to forget stands, with each receipt. Raises `ForgetNotFound`."""
+        ...
+
+    async def token(self, hash: bytes) -> AccessToken | None:
+        """The token of a hash, revoked or not."""
+        ...
+
+    async def token_of(self, id: TokenId) -> AccessToken:
+        """Raises `TokenNotFound`."""
+        ...
+
+    async def tokens(self, *, after: str = "", limit: int = 1_000) -> Sequence[AccessToken]:
+        """Oldest first, with those that were revoked."""
+        ...
+
+    async def gauges(self) -> Gauges:
+        """How much there is to do now, for those who watch. Read from indexes, never from whole tables."""
         ...
 
     async def finalisations(self, *, session: SessionId | None = None, limit: int = 100) -> Sequence[Finalisation]:

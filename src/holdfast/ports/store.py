@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from holdfast.core.access_token import AccessToken
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
 from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.extraction import Excerpt, Notes, Proposal
 from holdfast.core.finish import Ending, Expired, Finalisation, FinishEvent, NotEnded
 from holdfast.core.forget import ForgetRequest, Forgetting
-from holdfast.core.ids import AgentName, DeliveryId, Instant, MessageId, NodeId, OperationId, SessionId
+from holdfast.core.ids import AgentName, DeliveryId, Instant, MessageId, NodeId, OperationId, SessionId, TokenId
 from holdfast.core.inbound import AcceptOutcome, Arrival, Limits
 from holdfast.core.lane import LaneClaim, LaneKey, Settlement
 from holdfast.core.mailbox import Claim, Mail
@@ -259,6 +260,15 @@ class Store(Protocol):
 
     async def retry_finalisation(self, session: SessionId, epoch: int) -> Finalisation:
         """Take a failed one up again, from its stored answer if there is one. Others are left as they are."""
+        ...
+
+    # --- tokens
+    async def add_token(self, token: AccessToken, hash: bytes) -> AccessToken:
+        """Keep a token by its hash. The same id again gets what was kept."""
+        ...
+
+    async def revoke_token(self, id: TokenId) -> AccessToken:
+        """End it, now and for good; a repeat changes nothing. Raises `TokenNotFound`."""
         ...
 
     # --- upkeep

@@ -6,6 +6,7 @@ What this class adds to the scripts is RAM that can vanish: contexts read before
 from collections.abc import Mapping, Sequence
 from typing import Self
 
+from holdfast.core.access_token import AccessToken
 from holdfast.core.audit import SessionFacts
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
@@ -33,6 +34,7 @@ from holdfast.stores.verbs import (
     extract,
     finish,
     forget,
+    gauges,
     mail,
     memory,
     nodes,
@@ -41,6 +43,7 @@ from holdfast.stores.verbs import (
     record,
     settle,
     summaries,
+    tokens,
     turns,
     upkeep,
 )
@@ -273,6 +276,23 @@ class SqlStore:
     async def open_forgettings(self) -> Sequence[ForgetId]:
         return await self._db.read("open_forgettings", forget.open_forgettings)
 
+    # --- tokens
+
+    async def add_token(self, token: AccessToken, hash: bytes) -> AccessToken:
+        return await self._db.write("add_token", lambda: tokens.add_token(token, hash))
+
+    async def revoke_token(self, id: TokenId) -> AccessToken:
+        return await self._db.write("revoke_token", lambda: tokens.revoke_token(id))
+
+    async def token(self, hash: bytes) -> AccessToken | None:
+        return await self._db.read("token", lambda: tokens.find_token(hash))
+
+    async def token_of(self, id: TokenId) -> AccessToken:
+        return await self._db.read("token_of", lambda: tokens.get_token(id))
+
+    async def tokens(self, *, after: str = "", limit: int = 1_000) -> Sequence[AccessToken]:
+        return await self._db.read("tokens", lambda: tokens.list_tokens(after, limit))
+
     # --- upkeep
 
     async def prove_write(self) -> Instant:
@@ -332,6 +352,9 @@ class SqlStore:
         self, key: LaneKey, *, after: int = 0, limit: int = 200
     ) -> Sequence[tuple[int, Parcel]]:
         return await self._db.read("delivered_parcels", lambda: backfill.delivered_parcels(key, after, limit))
+
+    async def gauges(self) -> Gauges:
+        return await self._db.read("gauges", gauges.gauges)
 
     async def next_ready(self) -> Instant | None:
         return await self._db.read("next_ready", questions.next_ready)

@@ -1,0 +1,88 @@
+"""Access tokens: who may ask over the network, for what, and about which agents.
+
+Rule 1: a token is 256 bits of chance, shown once. What is kept is its SHA-256: whoever reads the store cannot use it.
+Rule 2: a scope says what for. `GRANTS` is the one table of what each scope stands for.
+Rule 3: a token that names agents sees and reaches those only; whatever belongs to another agent does not exist for it.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from holdfast.core.errors import InvalidInput
+from holdfast.core.ids import Instant, TokenId
+from holdfast.core.key import agent_name
+
+TOKEN_BITS = 256
+LABEL_CHARS_MAX = 64
+AGENTS_MAX = 64
+_SHAPE = re.compile(r"hf_[0-9a-f]{64}\Z", re.ASCII)
+
+
+class Scope(Enum):
+    SEND = "send"  # messages, and hear the replies to them
+    READ = "read"  # whatever was said and happened
+    OPERATE = "operate"  # compress, replay, approve, forget
+    ADMIN = "admin"  # tokens, pairing, identities, and everything else
+
+
+GRANTS: Mapping[Scope, frozenset[Scope]] = {
+    Scope.SEND: frozenset({Scope.SEND}),
+    Scope.READ: frozenset({Scope.READ}),
+    Scope.OPERATE: frozenset({Scope.OPERATE, Scope.READ}),
+    Scope.ADMIN: frozenset(Scope),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessToken:
+    """A token without its secret."""
+
+    id: TokenId
+    label: str = ""
+    scopes: frozenset[Scope]
+    agents: frozenset[str] = frozenset()  # empty: all
+    made_at: Instant = Instant(0)
+    revoked_at: Instant | None = None
+
+    def __post_init__(self) -> None:
+        if not self.scopes:
+            raise InvalidInput("a token needs at least one scope")
+        if len(self.label) > LABEL_CHARS_MAX or not self.label.isprintable():
+            raise InvalidInput(f"a token's label is at most {LABEL_CHARS_MAX} visible characters")
+        if len(self.agents) > AGENTS_MAX:
+            raise InvalidInput(f"a token names at most {AGENTS_MAX} agents; without any it is for all of them")
+        for agent in self.agents:
+            agent_name(agent)
+
+    def may(self, scope: Scope) -> bool:
+        return any(scope in GRANTS[held] for held in self.scopes)
+
+    def sees(self, agent: str) -> bool:
+        return not self.agents or agent in self.agents
+
+
+def spell_token(chance: int) -> str:
+    """The token that 256 bits of chance spell."""
+    return f"hf_{chance:064x}"
+
+
+def is_token(text: str) -> bool:
+    """Whether it can be one of ours; anything else need not be looked for."""
+    return _SHAPE.match(text) is not None
+
+
+def hash_token(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def parse_scopes(words: Iterable[str]) -> frozenset[Scope]:
+    """Raises `InvalidInput` for a word that is no scope, with those that are."""
+    known = {scope.value: scope for scope in Scope}
+    wanted = list(words)
+    unknown = next((word for word in wanted if word not in known), None)
+    if unknown is not None:
+        raise InvalidInput(f"{unknown[:80]!r} is not a scope; there are: {', '.join(known)}")
+    return frozenset(known[word] for word in wanted)

@@ -1,0 +1,58 @@
+"""Access tokens, by their hash. A revoked one keeps its row, so that the list says when."""
+
+from collections.abc import Sequence
+
+from holdfast.core.access_token import AccessToken, parse_scopes
+from holdfast.core.errors import TokenNotFound
+from holdfast.core.ids import Instant, TokenId
+from holdfast.stores.script import Row, Script, one, plain, rows, run
+
+TOKEN_FIELDS = "id, label, scopes, agents, made_at, revoked_at"
+ADD = """
+insert into token (id, hash, label, scopes, agents, made_at)
+values (:id, :hash, :label, :scopes, :agents, :now) on conflict (id) do nothing"""
+REVOKE = "update token set revoked_at = :now where id = :id and revoked_at is null"
+TOKEN = f"select {TOKEN_FIELDS} from token where id = :id"
+BY_HASH = f"select {TOKEN_FIELDS} from token where hash = :hash"
+TOKENS = f"select {TOKEN_FIELDS} from token where id > :after order by id limit :limit"
+
+
+def add_token(token: AccessToken, hash_: bytes) -> Script[AccessToken]:
+    scopes = " ".join(sorted(scope.value for scope in token.scopes))
+    agents = " ".join(sorted(token.agents))
+    yield from run(ADD, id=token.id, hash=hash_, label=plain(token.label), scopes=scopes, agents=agents)
+    return (yield from get_token(token.id))
+
+
+def revoke_token(id_: TokenId) -> Script[AccessToken]:
+    """Revoking again changes nothing: the first time stands."""
+    yield from run(REVOKE, id=id_)
+    return (yield from get_token(id_))
+
+
+def get_token(id_: TokenId) -> Script[AccessToken]:
+    row = yield from one(TOKEN, id=id_)
+    if row is None:
+        raise TokenNotFound(f"there is no token {id_}", token=id_)
+    return token_of(row)
+
+
+def find_token(hash_: bytes) -> Script[AccessToken | None]:
+    row = yield from one(BY_HASH, hash=hash_)
+    return None if row is None else token_of(row)
+
+
+def list_tokens(after: str, limit: int) -> Script[Sequence[AccessToken]]:
+    return [token_of(row) for row in (yield from rows(TOKENS, after=after, limit=limit))]
+
+
+def token_of(row: Row) -> AccessToken:
+    id_, label, scopes, agents, made_at, revoked_at = row
+    return AccessToken(
+        id=TokenId(id_),
+        label=label,
+        scopes=parse_scopes(scopes.split()),
+        agents=frozenset(agents.split()),
+        made_at=Instant(made_at),
+        revoked_at=None if revoked_at is None else Instant(revoked_at),
+    )
