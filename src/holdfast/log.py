@@ -51,6 +51,8 @@ EVENTS: Mapping[str, str] = {
     "http.failed": "a request was answered with 500; the fault is ours",
     "channel.up": "a channel is connected to its platform",
     "channel.down": "a channel lost its platform, with the reason; it is tried again",
+    "channel.behind": "a conversation could not be read up to its end; it is read again after a pause",
+    "channel.skipped": "an event of a platform will never be taken, with the reason",
     "intake.refused": "somebody who may not come in wrote; nothing of it was kept",
     "runtime.opened": "the runtime is open",
     "runtime.closed": "the runtime is closed",

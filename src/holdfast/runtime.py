@@ -5,7 +5,7 @@ returns is durable, and everything it holds in RAM may vanish.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from types import TracebackType
 
@@ -37,7 +37,7 @@ from holdfast.loops.supervisor import Supervisor
 from holdfast.loops.visit import Visit
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
-from holdfast.ports.notifier import Feed, Notifier, Topic
+from holdfast.ports.notifier import Event, Feed, Notifier, Topic
 from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace, Reader
 from holdfast.ports.service import Delta, Health, Prompt
 from holdfast.ports.store import Busy, Store
@@ -355,9 +355,22 @@ class Runtime:
         self._agents.get(agent)
         return AgentName(agent)
 
+    def agents(self) -> Sequence[str]:
+        """Those that are configured; `main` where any name is an agent."""
+        return sorted(self._agents.listed) or ["main"]
+
+    def new_message(self) -> MessageId:
+        return self.gateway.new_message()
+
     def events(self) -> Feed:
         """Everything that happens in this process from now on."""
         return self._notifier.subscribe()
+
+    def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:
+        return self._notifier.subscribe(message=message, mailbox=mailbox)
+
+    def tap(self, hear: Callable[[Event], None]) -> None:
+        self._notifier.tap(hear)
 
     # --- operating
 

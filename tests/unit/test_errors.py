@@ -11,6 +11,10 @@ from holdfast.core.errors import HoldfastError, Remedy
 
 # Codes are never renamed or reused. A new error adds a line here.
 CODES = {
+    "address_not_found": Remedy.CORRECT,
+    "address_taken": Remedy.CORRECT,
+    "identity_conflict": Remedy.CORRECT,
+    "pairing_not_found": Remedy.CORRECT,
     "allowlist_not_immutable": Remedy.REPAIR,
     "approval_not_found": Remedy.CORRECT,
     "bad_signature": Remedy.CORRECT,

@@ -110,9 +110,9 @@ def test_a_message_id_that_cannot_be_kept_is_refused(event_id):
         ("hello", True, Kind.TEXT),
         ("hello", False, Kind.OBSERVED),
         ("/new", True, Kind.COMMAND),
-        ("/new", False, Kind.COMMAND),
+        ("/new", False, Kind.OBSERVED),
         ("/stop", True, Kind.SIGNAL),
-        ("/status", False, Kind.SIGNAL),
+        ("/status", False, Kind.OBSERVED),
         ("/nothing", True, Kind.TEXT),
     ],
 )

@@ -55,11 +55,11 @@ def test_the_kinds_and_field_names_are_stored_names():
     """A change here needs an upcast: journals of old releases are read with these names."""
     stored = {kind: body.__struct_fields__ for kind, body in BODIES.items()}
     assert stored == {
-        "user": ("text", "principal", "message", "event_id"),
+        "user": ("text", "principal", "message", "event_id", "name"),
         "assistant": ("text", "calls", "model"),
         "tool_started": ("call", "name"),
         "tool": ("call", "name", "text", "outcome"),
-        "observed": ("text", "principal", "message", "event_id"),
+        "observed": ("text", "principal", "message", "event_id", "name"),
         "recall": ("text", "session", "epoch", "head_seq", "principal", "sources"),
         "notice": ("text",),
         "undo": ("first_turn", "last_turn", "from_seq", "by"),

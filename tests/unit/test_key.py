@@ -10,7 +10,11 @@ from holdfast.core.errors import InvalidAddress, InvalidName
 from holdfast.core.ids import AgentName
 from holdfast.core.key import PART_CHARS_MAX, Address, agent_name, check_part, parse
 
-names = st.text("aZ09", min_size=1, max_size=1).flatmap(lambda head: st.text("aZ09._-", max_size=63).map(head.__add__))
+names = (
+    st.text("aZ09", min_size=1, max_size=1)
+    .flatmap(lambda head: st.text("aZ09._-", max_size=63).map(head.__add__))
+    .filter(lambda name: not name.endswith("."))
+)
 parts = st.text(
     st.one_of(st.sampled_from(":%/ #é😀."), st.characters(exclude_categories=["Cs", "Cc"])), min_size=1, max_size=30
 )
@@ -108,13 +112,19 @@ def test_a_spelling_with_one_character_escaped_or_changed_is_never_the_same_addr
         assert parse(changed) != one  # an escape that is escaped: the address of another chat
 
 
-@pytest.mark.parametrize("name", ["main", "a", "0", "A.b_c-d", "x" * 64])
+@pytest.mark.parametrize("name", ["main", "a", "0", "A.b_c-d", "x" * 64, "console", "com10", "a.con"])
 def test_a_name_is_kept_as_it_is(name):
     assert agent_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["", ".a", "-a", "_a", "a b", "a/b", "a:b", "é", "x" * 65, "a\n", "\ud800"])
 def test_a_name_that_could_be_mistaken_is_refused(name):
+    with pytest.raises(InvalidName):
+        agent_name(name)
+
+
+@pytest.mark.parametrize("name", ["../x", "..", "CON", "con", "Nul.txt", "com1", "LPT9.log", "aux.", "a.", "a.."])
+def test_a_name_that_some_system_reads_as_another_file_is_refused(name):
     with pytest.raises(InvalidName):
         agent_name(name)
 

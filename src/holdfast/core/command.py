@@ -17,9 +17,11 @@ class Verb(Enum):
     HELP = "help"
     STOP = "stop"
     STATUS = "status"
+    APPROVE = "approve"
+    DENY = "deny"
 
 
-SIGNALS = frozenset({Verb.STOP, Verb.STATUS})
+SIGNALS = frozenset({Verb.STOP, Verb.STATUS, Verb.APPROVE, Verb.DENY})
 ALIASES: Mapping[str, Verb] = {"reset": Verb.NEW, **{verb.value: verb for verb in Verb}}
 HELP: Mapping[Verb, tuple[str, str]] = {
     Verb.NEW: ("/new", "end this session and start a fresh one (/reset is the same)"),
@@ -32,6 +34,8 @@ HELP: Mapping[Verb, tuple[str, str]] = {
     Verb.DELETE: ("/delete", "close this session and blank everything said in it"),
     Verb.STOP: ("/stop", "interrupt the running turn, at once"),
     Verb.STATUS: ("/status", "what is running and waiting, at once"),
+    Verb.APPROVE: ("/approve <id>", "let the tool call that waits under this id run, once"),
+    Verb.DENY: ("/deny <id> [reason]", "do not let it run; the agent is told the reason"),
     Verb.HELP: ("/help", "this list"),
 }
 UNDO_TURNS_MAX = 100

@@ -96,13 +96,13 @@ def render_entries(
         body = entry.body
         match body:
             case UserSaid():
-                yield ModelMessage(role="user", content=f"{body.principal}: {body.text}" if named else body.text)
+                yield ModelMessage(role="user", content=f"{body.speaker}: {body.text}" if named else body.text)
             case AssistantSaid():
                 yield ModelMessage(role="assistant", content=body.text, calls=body.calls)
             case ToolReturned():
                 yield ModelMessage(role="tool", content=body.text, call=body.call, name=body.name)
             case Observed():
-                yield ModelMessage(role="user", content=f"[not addressed to you] {body.principal}: {body.text}")
+                yield ModelMessage(role="user", content=f"[not addressed to you] {body.speaker}: {body.text}")
             case Noticed():
                 yield ModelMessage(role="system", content=body.text)
             case Recalled() if entry.turn == open_turn:

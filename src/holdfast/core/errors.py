@@ -94,6 +94,17 @@ class ModelFailed(HoldfastError):
     remedy = Remedy.RETRY
     hint = "The turn is retried; when attempts run out it ends as failed and the sender is told."
 
+    @property
+    def is_final(self) -> bool:
+        """Whether asking the same model the same thing again cannot help."""
+        return self.context.get("final") is True
+
+    @property
+    def retry_after_ms(self) -> int:
+        """How long the vendor asks to be left alone; 0 where it said nothing."""
+        wait_ms = self.context.get("retry_after_ms")
+        return wait_ms if isinstance(wait_ms, int) else 0
+
 
 class ChannelFailed(HoldfastError):
     """A channel lost its platform and cannot go on; it is started again with growing delays."""
@@ -286,6 +297,38 @@ class AllowlistNotImmutable(HoldfastError):
     code = "allowlist_not_immutable"
     remedy = Remedy.REPAIR
     hint = "Write the platform's own id, as in telegram:123456789; `holdfast pairs` shows those who asked."
+
+
+class PairingNotFound(HoldfastError):
+    """Nobody waits to be let in under this code, or it has expired."""
+
+    code = "pairing_not_found"
+    remedy = Remedy.CORRECT
+    hint = "List them with `holdfast pairs`; a code is good for a day."
+
+
+class IdentityConflict(HoldfastError):
+    """The link would leave it open who somebody is."""
+
+    code = "identity_conflict"
+    remedy = Remedy.CORRECT
+    hint = "Look at `holdfast links` and take the old link back with `holdfast unlink` first."
+
+
+class AddressNotFound(HoldfastError):
+    """Nothing was ever said at this address."""
+
+    code = "address_not_found"
+    remedy = Remedy.CORRECT
+    hint = "Use an address as `holdfast trace` shows it."
+
+
+class AddressTaken(HoldfastError):
+    """The address has a history of its own, which moving another one there would orphan."""
+
+    code = "address_taken"
+    remedy = Remedy.CORRECT
+    hint = "Leave both as they are, and link the people instead: /resume reaches the sessions of either place."
 
 
 # --- the operator must act -----------------------------------------------------------------------

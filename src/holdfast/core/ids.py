@@ -16,6 +16,7 @@ NodeId = NewType("NodeId", str)  # one incarnation of one process; a restart is 
 Principal = NewType("Principal", str)  # who spoke
 Provider = NewType("Provider", str)  # the configured name of a memory provider
 DeliveryId = NewType("DeliveryId", str)  # one unit on a lane; the idempotency key towards its provider
+ApprovalId = NewType("ApprovalId", str)  # one tool call that waits for a human; people type it
 ForgetId = NewType("ForgetId", str)  # one request to forget a person or a session
 TokenId = NewType("TokenId", str)  # one access token; not its secret
 Instant = NewType("Instant", int)  # milliseconds since the Unix epoch, UTC

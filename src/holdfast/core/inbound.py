@@ -117,10 +117,13 @@ class Inbound:
     text: str
     state: MessageState
     at: Instant
+    name: str = ""  # the sender's, as the platform shows it
 
     def said(self) -> UserSaid:
         """The entry that this message becomes."""
-        return UserSaid(text=self.text, principal=self.principal, message=self.message, event_id=self.event_id)
+        return UserSaid(
+            text=self.text, principal=self.principal, message=self.message, event_id=self.event_id, name=self.name
+        )
 
     @property
     def command(self) -> Command | None:
@@ -204,11 +207,13 @@ def check_event_id(text: str) -> str:
 
 
 def kind_of(text: str, *, addressed: bool = True) -> Kind:
-    """How to treat a text: commands and signals start with a slash; unaddressed group talk is observed."""
+    """How to treat a text: unaddressed group talk is observed, whatever it says; commands start with a slash."""
+    if not addressed:
+        return Kind.OBSERVED
     command = parse_command(text)
     if command is not None:
         return Kind.SIGNAL if command.is_signal else Kind.COMMAND
-    return Kind.TEXT if addressed else Kind.OBSERVED
+    return Kind.TEXT
 
 
 def accepted_message(outcome: AcceptOutcome) -> MessageId:

@@ -33,12 +33,22 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     version: ClassVar[int] = 1
 
 
+def speaker_of(name: str, principal: str) -> str:
+    """Who spoke, for a model: a name can be anybody's, so the id always stands beside it."""
+    return f"{name} ({principal})" if name else principal
+
+
 class UserSaid(Body, frozen=True, omit_defaults=True):
     kind: ClassVar[str] = "user"
     text: str
     principal: str
     message: str = ""  # our id of the inbound
     event_id: str = ""  # the sender's id of it
+    name: str = ""  # the sender's, as the platform shows it
+
+    @property
+    def speaker(self) -> str:
+        return speaker_of(self.name, self.principal)
 
 
 class AssistantSaid(Body, frozen=True, omit_defaults=True):
@@ -72,6 +82,11 @@ class Observed(Body, frozen=True, omit_defaults=True):
     principal: str
     message: str = ""
     event_id: str = ""
+    name: str = ""
+
+    @property
+    def speaker(self) -> str:
+        return speaker_of(self.name, self.principal)
 
 
 class Recalled(Body, frozen=True, omit_defaults=True):

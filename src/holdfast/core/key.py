@@ -14,6 +14,7 @@ from holdfast.core.ids import AgentName
 
 PART_CHARS_MAX = 512
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|\Z)", re.IGNORECASE)  # Windows opens them
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _PARTS_MIN, _PARTS_MAX = 5, 7
 
@@ -67,9 +68,11 @@ def parse(text: str) -> Address:
 
 
 def agent_name(text: str, *, what: str = "agent") -> AgentName:
-    """`text` as a name, or `InvalidName`."""
+    """`text` as a name, or `InvalidName`. A name may become a folder, so it is one on every system."""
     if not _NAME.match(text):
         raise InvalidName(f"{text[:80]!r} is not a valid {what} name", value=text[:80])
+    if text.endswith(".") or _DEVICES.match(text):
+        raise InvalidName(f"{text[:80]!r} is not a valid {what} name: Windows reads it as another", value=text[:80])
     return AgentName(text)
 
 

@@ -1,6 +1,6 @@
 """The sentences that the runtime itself says to people. One place, so that they stay short and honest."""
 
-from holdfast.core.inbound import Status
+from holdfast.core.inbound import MailboxFull, Status, TooMany
 
 UNDO_NOTE = "What tools did and what memory already holds is not reversed, except what providers can retract."
 
@@ -55,6 +55,13 @@ def failed_text(reason: str) -> str:
 
 def interrupted_text(reason: str) -> str:
     return f"Interrupted ({reason})."
+
+
+def refused_text(outcome: MailboxFull | TooMany) -> str:
+    if isinstance(outcome, MailboxFull):
+        return f"I could not take this message: {outcome.depth} are waiting already. Send it again later."
+    seconds = max(1, round(outcome.retry_after_ms / 1000))
+    return f"I could not take this message: too many came at once. Send it again in {seconds} seconds."
 
 
 NO_SESSION = "There is no session here yet: say something first."

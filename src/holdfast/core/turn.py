@@ -5,12 +5,14 @@ Rule 1: everything that moves a turn from phase to phase is in TRANSITIONS; the 
 Rule 2: nothing here knows the time, the store or the model; they arrive as events.
 Rule 3: a crashed turn is not over: it stays in its phase, is resumed with attempt + 1 and goes on from its
         last journaled step. A call that was started and has no result is of unknown outcome.
+Rule 4: a turn that waits for a human holds no claim (D9): nobody works on it, and its mailbox sleeps until the decision.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from holdfast.core.approval import Approval, ApprovalAsk
 from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.errors import InvariantBroken
 from holdfast.core.ids import Instant, MessageId, Principal, ReplyId, SessionId
@@ -21,6 +23,7 @@ from holdfast.core.journal import AnyBody, AssistantSaid, Entry, ToolCall, ToolR
 class Phase(Enum):
     THINKING = "thinking"  # the model is being asked
     ACTING = "acting"  # tools are being run
+    AWAITING = "awaiting"  # a human is to decide about a tool call
     COMMITTED = "committed"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
@@ -33,6 +36,8 @@ class TurnEvent(Enum):
     CALLED = "turn.called"  # the model asked for tools
     STEPPED = "turn.stepped"  # a tool started or returned, and others are still to come
     RETURNED = "turn.returned"  # every tool call has a result
+    ASKED = "turn.asked"  # a call needs a human's approval
+    DECIDED = "turn.decided"  # the human approved, denied or was too late
     ANSWERED = "turn.answered"
     FAILED = "turn.failed"
     INTERRUPTED = "turn.interrupted"
@@ -52,6 +57,14 @@ TRANSITIONS: Mapping[Phase, Mapping[TurnEvent, Phase]] = {
         TurnEvent.RESUMED: Phase.ACTING,
         TurnEvent.STEPPED: Phase.ACTING,
         TurnEvent.RETURNED: Phase.THINKING,
+        TurnEvent.ASKED: Phase.AWAITING,
+        TurnEvent.FAILED: Phase.FAILED,
+        TurnEvent.INTERRUPTED: Phase.INTERRUPTED,
+    },
+    Phase.AWAITING: {
+        TurnEvent.RESUMED: Phase.AWAITING,
+        TurnEvent.DECIDED: Phase.ACTING,
+        TurnEvent.RETURNED: Phase.THINKING,  # the last call was denied: each has its result now
         TurnEvent.FAILED: Phase.FAILED,
         TurnEvent.INTERRUPTED: Phase.INTERRUPTED,
     },
@@ -90,6 +103,13 @@ class Turn:
     epoch: int = 1
     stopping: bool = False  # `/stop` was said
     opened_at: Instant = Instant(0)
+    hop: int = 0  # how many agents its messages have come through
+    approval: Approval | None = None  # what it waits for, while it does
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is nothing to do but to wait for a human."""
+        return self.approval is not None and self.approval.is_open and not self.stopping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +131,8 @@ class Step:
     event: TurnEvent
     entries: tuple[AnyBody, ...]
     messages: tuple[MessageId, ...] = ()  # inbound that joins the turn
+    ask: ApprovalAsk | None = None  # what a human is asked
+    outgoing: tuple["OutgoingMessage", ...] = ()  # messages to other agents; the step journals that they were sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +148,15 @@ class Reply:
 
     id: ReplyId
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutgoingMessage:
+    """A message from this agent to another one. It leaves as a reply row, through the postman, and nobody waits."""
+
+    address: str  # the place of the other agent that it goes to
+    text: str
+    id: ReplyId = ReplyId("")  # given by the worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

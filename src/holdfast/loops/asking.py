@@ -1,22 +1,49 @@
 """Asking a model: within a time, a bounded number of times, with a usable answer or a clear failure.
 
-A model is somebody else's code. Whatever it raises, says or leaves out is its failure (`ModelFailed`), never ours.
+Rule 1: a model is somebody else's code. Whatever it raises, says or leaves out is its failure (`ModelFailed`), never
+        ours. Only the store's own errors pass through, since the ledger of what models cost stands behind some.
+Rule 2: what cannot help is not tried: a final failure ends the asking at once, and so does a vendor that wants to be
+        left alone for longer than there is time.
+Rule 3: a turn that asks many questions has one budget of retries for all of them.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
 
 from holdfast import log
-from holdfast.core.errors import ModelFailed
+from holdfast.core.errors import ModelFailed, StoreBroken, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.core.journal import ToolCall, is_storable
 from holdfast.core.policy import TurnPolicy
 from holdfast.core.turn import Usage
 from holdfast.ports.entropy import Entropy
-from holdfast.ports.model import Answer, Model, ModelRequest, TextDelta
+from holdfast.ports.model import Answer, Model, ModelRequest, Restarted, TextDelta
 from holdfast.ports.tasks import Tasks
 
 ANSWER_CHARS_MAX = 4_000_000
 TOKENS_MAX = 1 << 40  # more is no count of tokens
+
+
+@dataclass(slots=True)
+class Patience:
+    """What is left for trying again: so many times, and so long a wait in all."""
+
+    retries: int
+    wait_ms: int
+
+    @classmethod
+    def of_turn(cls, policy: TurnPolicy) -> "Patience":
+        return cls(policy.model_retries_max, policy.model_wait_ms)
+
+    def take(self, error: ModelFailed, backoff_ms: int) -> int | None:
+        """How long to wait before the next try; None when there is none."""
+        delay_ms = max(backoff_ms, error.retry_after_ms)
+        if error.is_final or self.retries < 1 or delay_ms > self.wait_ms:
+            return None
+        self.retries -= 1
+        self.wait_ms -= delay_ms
+        return delay_ms
 
 
 class Asker:
@@ -31,32 +58,39 @@ class Asker:
         policy: TurnPolicy,
         heard: Callable[[str], None],
         restarted: Callable[[], None],
+        *,
+        patience: Patience | None = None,
     ) -> Answer:
         """The model's answer. `heard` gets each delta; `restarted` says that what was heard is void."""
+        patience = patience or Patience.of_turn(policy)
         for attempt in range(1, policy.model_attempts_max + 1):
             try:
-                return await hear(model, request, policy.model_wait_ms, heard)
+                return await hear(model, request, policy.model_wait_ms, heard, restarted)
             except ModelFailed as error:
                 log.error(
                     "model.failed", failure=error.__cause__, task=request.task.value, attempt=attempt, why=str(error)
                 )
-                if attempt == policy.model_attempts_max:
+                delay_ms = patience.take(error, policy.retry.delay_ms(attempt, self._entropy.fraction()))
+                if attempt == policy.model_attempts_max or delay_ms is None:
                     raise
             restarted()
-            await self._tasks.sleep(policy.retry.delay_ms(attempt, self._entropy.fraction()))
+            await self._tasks.sleep(delay_ms)
         raise ModelFailed("the model may not be asked at all: model_attempts_max is 0")
 
 
 async def hear(
-    model: Model, request: ModelRequest, wait_ms: int, heard: Callable[[str], None] = lambda _text: None
+    model: Model,
+    request: ModelRequest,
+    wait_ms: int,
+    heard: Callable[[str], None] = lambda _text: None,
+    restarted: Callable[[], None] = lambda: None,
 ) -> Answer:
     """One answer, whole and usable. Raises `ModelFailed` for everything else."""
     answer: Answer | None = None
     try:
         async with asyncio.timeout(wait_ms / 1000) as patience:
-            async for event in model.ask(request):
-                answer = _take(event, heard) or answer
-    except ModelFailed:
+            answer = await _listen(model, request, heard, restarted)
+    except (ModelFailed, StoreUnavailable, StoreFull, StoreReadOnly, StoreBroken):
         raise
     except asyncio.CancelledError as error:
         if is_cancelled_from_outside():
@@ -69,6 +103,29 @@ async def hear(
     fault = _fault_of(answer)
     if answer is None or fault:
         raise ModelFailed(fault)
+    return answer
+
+
+async def _listen(
+    model: Model, request: ModelRequest, heard: Callable[[str], None], restarted: Callable[[], None]
+) -> Answer | None:
+    """What the model says, to its end. A stream that is given up is closed here and now, with its connection."""
+    stream = model.ask(request)
+    if isinstance(stream, AsyncGenerator):
+        async with aclosing(stream):
+            return await _drain(stream, heard, restarted)
+    return await _drain(stream, heard, restarted)
+
+
+async def _drain(
+    stream: AsyncIterator[object], heard: Callable[[str], None], restarted: Callable[[], None]
+) -> Answer | None:
+    answer: Answer | None = None
+    async for event in stream:
+        if isinstance(event, Restarted):
+            restarted()
+        else:
+            answer = _take(event, heard) or answer
     return answer
 
 
@@ -91,7 +148,9 @@ def _fault_of(answer: Answer | None) -> str:
     """Why an answer cannot be used; empty when it can."""
     if answer is None:
         return "the model's answer broke off"
-    if not is_storable(answer.text) or not _are_calls(answer.calls) or not _is_counted(answer.usage):
+    if not is_storable(answer.text) or not is_storable(answer.model):
+        return "the model's answer is garbled"
+    if not _are_calls(answer.calls) or not _is_counted(answer.usage):
         return "the model's answer is garbled"
     if len(answer.text) > ANSWER_CHARS_MAX:
         return f"the model's answer has more than {ANSWER_CHARS_MAX} characters"

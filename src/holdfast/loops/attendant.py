@@ -56,7 +56,9 @@ class Attendant:
                 return
 
     async def _take_next(self, claim: Claim, mail: Mail) -> bool:
-        """One turn, one command or one run of observed talk; False when nothing waits."""
+        """One turn, one command or one run of observed talk; False when nothing waits, or only for a human."""
+        if mail.turn is not None and mail.turn.waits:
+            return False  # whatever else has come stands behind it; the claim goes back meanwhile (D9)
         if mail.turn is not None:
             await self._runner.resume(claim, mail.turn)
             return True

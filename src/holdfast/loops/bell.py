@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from holdfast.core.errors import HoldfastError, Remedy
 from holdfast.ports.notifier import Event, Topic
@@ -23,6 +23,7 @@ class Bell:
 
     def __init__(self) -> None:
         self._bells: dict[Topic, asyncio.Event] = {topic: asyncio.Event() for topic in Topic}
+        self._taps: list[Callable[[Event], None]] = []
         # By what they listen to, so that an event costs only those whom it concerns. Ordered, so that histories replay.
         self._feeds: dict[str, dict[Feed, None]] = {}
 
@@ -39,7 +40,12 @@ class Bell:
         bell.clear()
         return True
 
+    def tap(self, hear: Callable[[Event], None]) -> None:
+        self._taps.append(hear)
+
     def publish(self, event: Event) -> None:
+        for hear in self._taps:
+            hear(event)
         for key in ("", f"mailbox {event.mailbox}", *(f"message {message}" for message in event.messages)):
             for feed in tuple(self._feeds.get(key, ())):
                 feed.offer(event)

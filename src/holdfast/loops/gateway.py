@@ -9,6 +9,7 @@ from holdfast.core.inbound import (
     AcceptOutcome,
     Arrival,
     Duplicate,
+    Enclosure,
     check_event_id,
     check_text,
     kind_of,
@@ -35,6 +36,9 @@ class Received:
     human: bool = True
     hop: int = 0
     refuse_durably: bool = False
+    sender_name: str = ""
+    position: int | None = None
+    enclosures: tuple[Enclosure, ...] = ()
 
 
 class Gateway:
@@ -83,6 +87,9 @@ class Gateway:
             reply=ReplyId(self._id("rep")),
             new_mailbox=MailboxId(self._id("box")),
             refuse_durably=received.refuse_durably,
+            sender_name=received.sender_name,
+            position=received.position,
+            enclosures=received.enclosures,
         )
 
     def _id(self, prefix: str) -> str:

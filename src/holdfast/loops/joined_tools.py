@@ -20,6 +20,9 @@ class JoinedTools:
     def is_idempotent(self, name: str) -> bool:
         return self._owner(name, AgentName("")).is_idempotent(name)
 
+    def needs_approval(self, agent: AgentName, name: str) -> bool:
+        return self._owner(name, agent).needs_approval(agent, name)
+
     async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
         return await self._owner(name, context.agent).call(name, arguments, context)
 

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ class _Tool:
     arguments: type[msgspec.Struct]
     wants_context: bool
     idempotent: bool
+    dangerous: bool
 
 
 class ToolBox:
@@ -37,8 +38,17 @@ class ToolBox:
         self._tasks = tasks
         self._tools: dict[str, _Tool] = {}
 
-    def add(self, call: Callable[..., Any], *, name: str | None = None, idempotent: bool = False) -> None:
-        """Offer a function. `idempotent` says that a call of unknown outcome may be repeated."""
+    def add(
+        self,
+        call: Callable[..., Any],
+        *,
+        name: str | None = None,
+        idempotent: bool | None = None,
+        dangerous: bool | None = None,
+    ) -> None:
+        """Offer a function. `idempotent` says that a call of unknown outcome may be repeated, `dangerous` that a human
+        has to say yes to each call. What is not said is read from the function's attributes of these names.
+        """
         name = agent_name(name or call.__name__, what="tool")
         if name in self._tools:
             raise InvalidInput(f"there are two tools named {name!r}", tool=name)
@@ -48,7 +58,9 @@ class ToolBox:
             description=inspect.getdoc(call) or name,
             parameters=_schema(name, arguments),
         )
-        self._tools[name] = _Tool(spec, call, arguments, wants_context, idempotent)
+        again = bool(getattr(call, "idempotent", False)) if idempotent is None else idempotent
+        feared = bool(getattr(call, "dangerous", False)) if dangerous is None else dangerous
+        self._tools[name] = _Tool(spec, call, arguments, wants_context, again, feared)
 
     def specs(self, agent: AgentName) -> tuple[ToolSpec, ...]:
         del agent  # every agent has every tool until the configuration says otherwise
@@ -57,6 +69,11 @@ class ToolBox:
     def is_idempotent(self, name: str) -> bool:
         tool = self._tools.get(name)
         return tool is not None and tool.idempotent
+
+    def needs_approval(self, agent: AgentName, name: str) -> bool:
+        del agent
+        tool = self._tools.get(name)
+        return tool is not None and tool.dangerous
 
     async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
         tool = self._tools.get(name)
@@ -80,6 +97,8 @@ class ToolBox:
                 result = await self._tasks.in_thread(work)
             if isinstance(result, Awaitable):
                 result = await result
+            if isinstance(result, ToolOutcome):
+                return replace(result, text=storable(result.text)[:RESULT_CHARS_MAX])
             return ToolOutcome(storable(_text(result))[:RESULT_CHARS_MAX])
         except Exception as error:  # noqa: BLE001 - somebody else's code: its failure is the model's to hear of
             log.warning("model.failed", task="tool", tool=tool.spec.name, why=type(error).__name__)

@@ -3,15 +3,26 @@
 Rule 1: nothing is done before it is written that it will be done; nothing is told before it is committed.
 Rule 2: where a turn stands is read from the journal each time round, so starting and resuming are the same code.
 Rule 3: `/stop` and interrupting arrivals are seen while the model or a tool is still running.
+Rule 4: a dangerous call is not started before a human said yes. The turn then waits in the store, not here (D9).
 """
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast import log
 from holdfast.core import say
+from holdfast.core.approval import (
+    ID_BITS,
+    IDS_OFFERED,
+    ApprovalAsk,
+    Decision,
+    approval_id,
+    asked_text,
+    needs_approval,
+    refused_text,
+)
 from holdfast.core.compress import Pressure, pressure
 from holdfast.core.context import Context, render
 from holdfast.core.errors import ModelFailed
@@ -32,12 +43,14 @@ from holdfast.core.recall import is_group
 from holdfast.core.turn import (
     UNKNOWN_OUTCOME,
     OpenCall,
+    Phase,
     Reply,
     Step,
     Turn,
     TurnCommit,
     TurnEvent,
     Usage,
+    OutgoingMessage,
     close_call,
     open_calls,
 )
@@ -110,7 +123,7 @@ class TurnRunner:
     async def resume(self, claim: Claim, turn: Turn) -> None:
         agent = self._agents.get(claim.agent)
         with log.pinned(session=turn.session, turn=turn.n):
-            if turn.attempt >= agent.policy.turn.turn_attempts_max:
+            if turn.attempt >= agent.policy.turn.turn_attempts_max and turn.phase is not Phase.AWAITING:
                 run = Run(claim, turn, agent)
                 await self._fail(run, f"It was tried {turn.attempt} times and stopped its worker each time.")
                 return
@@ -129,6 +142,9 @@ class TurnRunner:
             run.instructions = await self._brief(run, context)
             if run.turn.stopping:
                 await self._interrupt(run, Interruption.STOPPED)
+                return
+            if run.turn.approval is not None and run.turn.approval.is_superseded:
+                await self._interrupt(run, Interruption.SUPERSEDED)
                 return
             calls = open_calls([entry for entry in context.entries if entry.turn == run.turn.n])
             ended = await self._act(run, calls) if calls else await self._think(run, context)
@@ -249,25 +265,40 @@ class TurnRunner:
     # --- acting
 
     async def _act(self, run: Run, calls: tuple[OpenCall, ...]) -> bool:
-        """Run the first open call; True when the turn has ended."""
+        """Run the first open call; True when the turn has ended, or waits for a human."""
         first, *others = calls
-        tools = run.agent.tools
-        if first.started and not tools.is_idempotent(first.call.name):
-            result = close_call(first)
-        else:
-            if not first.started:
-                started = ToolStarted(call=first.call.id, name=first.call.name)
-                await self._step(run, Step(event=TurnEvent.STEPPED, entries=(started,)))
-            returned = await self._raced(run, self._call(run, first))
-            if isinstance(returned, Interruption):
-                await self._interrupt(run, returned)
-                return True
-            result = returned
+        if run.turn.phase is Phase.AWAITING and await self._is_refused(run, first, is_last=not others):
+            return False
+        if run.turn.phase is Phase.ACTING and not first.started and self._is_feared(run, first.call):
+            await self._ask_human(run, first.call)
+            return True
+        outcome = await self._outcome(run, first)
+        if isinstance(outcome, Interruption):
+            await self._interrupt(run, outcome)
+            return True
+        returned, messages = outcome
         event = TurnEvent.STEPPED if others else TurnEvent.RETURNED
-        await self._step(run, Step(event=event, entries=(result,)))
+        outgoing = tuple(replace(one, id=self._reply_id("rep")) for one in messages)
+        await self._step(run, Step(event=event, entries=(returned,), outgoing=outgoing))
+        if outgoing:
+            self._notifier.wake(Topic.REPLY)
         return False
 
-    async def _call(self, run: Run, open_call: OpenCall) -> ToolReturned:
+    async def _outcome(
+        self, run: Run, first: OpenCall
+    ) -> tuple[ToolReturned, tuple[OutgoingMessage, ...]] | Interruption:
+        """What came of a call, or what cut it off. It is journaled as started before it starts."""
+        if first.started and not run.agent.tools.is_idempotent(first.call.name):
+            return close_call(first), ()
+        if not first.started:
+            started = ToolStarted(call=first.call.id, name=first.call.name)
+            event = TurnEvent.DECIDED if run.turn.phase is Phase.AWAITING else TurnEvent.STEPPED
+            await self._step(run, Step(event=event, entries=(started,)))
+        found: tuple[ToolReturned, tuple[OutgoingMessage, ...]] | Interruption
+        found = await self._raced(run, self._call(run, first))
+        return found
+
+    async def _call(self, run: Run, open_call: OpenCall) -> tuple[ToolReturned, tuple[OutgoingMessage, ...]]:
         """What came of a call. Cut off by the time limit, or by itself, its outcome is unknown."""
         context = ToolContext(
             agent=run.claim.agent,
@@ -275,19 +306,60 @@ class TurnRunner:
             turn=run.turn.n,
             principal=run.turn.principal,
             call=open_call.call.id,
+            address=run.claim.address,
+            epoch=run.turn.epoch,
+            head_seq=run.turn.first_seq - 1,
+            hop=run.turn.hop,
         )
         call, wait_ms = open_call.call, run.agent.policy.turn.tool_wait_ms
         try:
             async with asyncio.timeout(wait_ms / 1000):
                 outcome = await run.agent.tools.call(call.name, call.arguments, context)
         except TimeoutError:
-            return _unknown(call, f"The tool did not answer within {wait_ms} ms.")
+            return _unknown(call, f"The tool did not answer within {wait_ms} ms."), ()
         except asyncio.CancelledError:
             if is_cancelled_from_outside():
                 raise
-            return _unknown(call, "The tool cancelled its own work.")
+            return _unknown(call, "The tool cancelled its own work."), ()
+        if outcome.unknown:
+            return _unknown(call, storable(outcome.text)), ()
         said = "ok" if outcome.ok else "error"
-        return ToolReturned(call=call.id, name=call.name, text=storable(outcome.text), outcome=said)
+        return ToolReturned(call=call.id, name=call.name, text=storable(outcome.text), outcome=said), outcome.messages
+
+    # --- approvals
+
+    def _is_feared(self, run: Run, call: ToolCall) -> bool:
+        """Whether a human must say yes first. A call of a tool that does not exist harms nobody."""
+        agent, tools = run.claim.agent, run.agent.tools
+        dangerous = tools.needs_approval(agent, call.name)
+        if not needs_approval(run.agent.policy.approval, call.name, dangerous=dangerous):
+            return False
+        return dangerous or call.name in {spec.name for spec in tools.specs(agent)}
+
+    async def _ask_human(self, run: Run, call: ToolCall) -> None:
+        policy = run.agent.policy
+        ask = ApprovalAsk(
+            ids=tuple(approval_id(self._entropy.bits(ID_BITS)) for _ in range(IDS_OFFERED)),
+            call=call,
+            reply=self._reply_id("ask"),
+            wait_ms=policy.approval.wait_ms,
+            approvers=policy.approval.approvers,
+            yields=policy.turn.arrivals is Arrivals.INTERRUPT,
+        )
+        await self._step(run, Step(event=TurnEvent.ASKED, entries=(), ask=ask))
+        self._notifier.wake(Topic.REPLY)
+
+    async def _is_refused(self, run: Run, first: OpenCall, *, is_last: bool) -> bool:
+        """Tell the model that its call is not run; False when a human said yes to it."""
+        approval = run.turn.approval
+        if approval is None or approval.decision is Decision.APPROVED:
+            return False
+        said = ToolReturned(
+            call=first.call.id, name=first.call.name, text=storable(refused_text(approval)), outcome="not_run"
+        )
+        event = TurnEvent.RETURNED if is_last else TurnEvent.DECIDED
+        await self._step(run, Step(event=event, entries=(said,)))
+        return True
 
     # --- ending
 
@@ -318,7 +390,7 @@ class TurnRunner:
         *,
         reason: str | None = None,
     ) -> None:
-        reply = Reply(id=ReplyId(make_id("rep", self._clock.now(), self._entropy.bits(80))), text=text)
+        reply = Reply(id=self._reply_id("rep"), text=text)
         commit = TurnCommit(
             event=event,
             entries=entries,
@@ -357,10 +429,15 @@ class TurnRunner:
 
     # --- small helpers
 
+    def _reply_id(self, prefix: str) -> ReplyId:
+        return ReplyId(make_id(prefix, self._clock.now(), self._entropy.bits(80)))
+
     async def _step(self, run: Run, step: Step) -> None:
         run.turn = await self._store.append_step(run.claim, run.turn, step)
         log.info("turn.stepped", step=step.event.value, phase=run.turn.phase.value)
-        self._publish(run.claim, run.turn, step.event.value)
+        approval = run.turn.approval
+        text = asked_text(run.claim.agent, step.ask.call, approval.id) if step.ask and approval else ""
+        self._publish(run.claim, run.turn, step.event.value, text=text)
 
     async def _raced(self, run: Run, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401
         """The work's result, or the interruption that came first."""

@@ -64,6 +64,11 @@ class ChatMessage:
     position: int | None = None  # grows with every message of the conversation, where messages can be missed
 
 
+def conversation_of(chat: str, thread: str | None = None) -> str:
+    """What event ids are unique in, and what is read up to a position."""
+    return chat if thread is None else f"{chat}/{thread}"
+
+
 class Verdict(Enum):
     """What became of an event. Whichever it is, it may be acknowledged: it is durable, or deliberately not kept."""
 
@@ -82,7 +87,10 @@ class Intake(Protocol):
         ...
 
     async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
-        """Conversation to the newest position taken from it, and that event's id."""
+        """Conversation to the newest position taken from it, and that event's id.
+
+        A conversation is written <chat>, or <chat>/<thread> (`conversation_of`).
+        """
         ...
 
     async def moved(self, old_chat: str, new_chat: str, *, new_type: str) -> None:
@@ -160,3 +168,11 @@ class Hooked(Protocol):
 
 # Raises `ConfigInvalid` for settings that cannot be right; does no I/O.
 ChannelFactory: TypeAlias = Callable[[ChannelSetup], Channel]
+
+
+class Hooks(Protocol):
+    """The hooked channels of this process, for the HTTP server."""
+
+    async def hook(self, agent: str, channel: str, request: WebhookRequest) -> int | None:
+        """The status to answer; None when the agent has no such channel. Raises `BadSignature`."""
+        ...

@@ -35,6 +35,11 @@ class TextDelta:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """What was streamed so far is void: another model, or the same one again, begins anew."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The whole answer; it repeats what the deltas said."""
@@ -42,9 +47,11 @@ class Answer:
     text: str
     calls: tuple[ToolCall, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    model: str = ""  # which one answered, where it is not the one that was asked
+    cost_micros: int | None = None  # millionths of a dollar; None for a model that nobody is paid for
 
 
-ModelEvent: TypeAlias = TextDelta | Answer
+ModelEvent: TypeAlias = TextDelta | Restarted | Answer
 
 
 class Model(Protocol):

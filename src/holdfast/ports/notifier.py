@@ -3,7 +3,7 @@
 Nothing here is durable: a lost wake-up costs a poll, a lost event is read again from the journal.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -15,6 +15,7 @@ class Topic(Enum):
     DELIVERY = "delivery"
     FINISH = "finish"
     FORGET = "forget"
+    REPLY = "reply"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,10 @@ class Notifier(Protocol):
         ...
 
     def publish(self, event: Event) -> None: ...
+
+    def tap(self, hear: Callable[[Event], None]) -> None:
+        """Have every event told at once, for as long as the process lives. `hear` is quick and raises nothing."""
+        ...
 
     def subscribe(self, *, mailbox: str | None = None, message: str | None = None, name: str | None = None) -> Feed:
         """The events of one mailbox, about one message, of one name, or all. Who falls too far behind gets an

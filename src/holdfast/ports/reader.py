@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.core.access_token import AccessToken
+from holdfast.core.approval import ApprovalView
 from holdfast.core.audit import SessionFacts
 from holdfast.core.compress import Operation, Summary
 from holdfast.core.context import Context
@@ -17,6 +18,8 @@ from holdfast.core.journal import Entry
 from holdfast.core.lane import LaneKey
 from holdfast.core.memory import Memory, MemoryOperation
 from holdfast.core.session import Session
+from holdfast.ports.access_store import AccessReader
+from holdfast.ports.reply_store import ReplyReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,9 @@ class ReplyView:
     state: str
     attempt: int
     at: Instant
+    receipt: str | None = None
+    reason: str | None = None
+    possible_duplicate: bool = False  # the platform may show some piece of it twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,7 @@ class Gauges:
     replies: Mapping[tuple[str, str], int]  # by channel and state, those that have not been delivered
 
 
-class Reader(Protocol):
+class Reader(ReplyReader, AccessReader, Protocol):
     async def message(self, message: MessageId) -> MessageTrace:
         """Raises `MessageNotFound`."""
         ...
@@ -165,6 +171,10 @@ class Reader(Protocol):
         self, *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100
     ) -> Sequence[DeliveryView]:
         """Newest first; `after` is the `n` of the last one of the page before."""
+        ...
+
+    async def approvals(self, *, decided: bool = False, limit: int = 100) -> Sequence[ApprovalView]:
+        """Tool calls that wait for a human, oldest first; with `decided`, all of them, newest first."""
         ...
 
     async def forgetting(self, id: ForgetId) -> Forgetting:

@@ -1,6 +1,6 @@
 """The service: what a channel, a command or a console may ask of a running Holdfast. `Runtime` implements it."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from holdfast.core.ids import DeliveryId, Instant, MessageId, SessionId
 from holdfast.core.inbound import AcceptOutcome
 from holdfast.core.recall import Found
 from holdfast.core.session import Session
-from holdfast.ports.notifier import Feed
+from holdfast.ports.notifier import Event, Feed
 from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace, Reader
 
 
@@ -49,6 +49,14 @@ class Service(Protocol):
 
     async def health(self) -> Health: ...
 
+    def agents(self) -> Sequence[str]:
+        """Those that are configured; `main` where any name is an agent."""
+        ...
+
+    def new_message(self) -> MessageId:
+        """An id for a message about to be accepted, so that its sender can listen before it exists."""
+        ...
+
     async def accept(
         self,
         chat: str,
@@ -58,8 +66,21 @@ class Service(Protocol):
         sender: str = "user",
         id: str | None = None,
         channel: str = "http",
+        message: MessageId | None = None,
     ) -> AcceptOutcome:
         """Durable when it returns `Accepted`; raises for input that can never be accepted."""
+        ...
+
+    def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:
+        """What happens from now on to one message, in one mailbox, or at all."""
+        ...
+
+    def follow(self, message: MessageId, feed: Feed) -> AsyncIterator[Delta]:
+        """The reply to a message as it is made; the pieces add up to the durable one."""
+        ...
+
+    def tap(self, hear: Callable[[Event], None]) -> None:
+        """Have every event of this process told at once. `hear` must be quick and must not raise."""
         ...
 
     def stream(

@@ -10,19 +10,22 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.core.access_token import AccessToken
+from holdfast.core.approval import ApprovalView, Decision
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
 from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.extraction import Excerpt, Notes, Proposal
 from holdfast.core.finish import Ending, Expired, Finalisation, FinishEvent, NotEnded
 from holdfast.core.forget import ForgetRequest, Forgetting
-from holdfast.core.ids import AgentName, DeliveryId, Instant, MessageId, NodeId, OperationId, SessionId, TokenId
+from holdfast.core.ids import AgentName, ApprovalId, DeliveryId, Instant, MessageId, NodeId, OperationId, SessionId, TokenId
 from holdfast.core.inbound import AcceptOutcome, Arrival, Limits
 from holdfast.core.lane import LaneClaim, LaneKey, Settlement
 from holdfast.core.mailbox import Claim, Mail
 from holdfast.core.memory import MemoryBatch, MemoryOutcome, MemoryUndo
 from holdfast.core.session import CommandDone, CommandRun
 from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, TurnRecord
+from holdfast.ports.access_store import AccessStore
+from holdfast.ports.reply_store import ReplyStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class Reaped:
     operations: int
 
 
-class Store(Protocol):
+class Store(ReplyStore, AccessStore, Protocol):
     # --- nodes
     async def register_node(self, node: NodeId, host: str, *, sole: bool) -> None:
         """Announce a process that will claim. `sole` voids every earlier claim: the owner lock is held."""
@@ -105,6 +108,15 @@ class Store(Protocol):
 
     async def commit_turn(self, claim: Claim, turn: Turn, commit: TurnCommit) -> Committed:
         """Entries, acknowledgements, replies and cursor work become durable together or not at all."""
+        ...
+
+    async def decide_approval(
+        self, approval: ApprovalId, decision: Decision, *, by: str, reason: str = ""
+    ) -> ApprovalView:
+        """An operator's word on a tool call that waits; what was decided before, or came too late, stays.
+
+        Raises `ApprovalNotFound`.
+        """
         ...
 
     async def observe(

@@ -6,7 +6,6 @@ Rule 2: an address is http or https, without credentials in it, and never one wh
 Rule 3: a key is read from the environment, never from the file, and is in no text that is written anywhere.
 """
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from typing import TypeVar
@@ -15,13 +14,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core.errors import ConfigInvalid
+from holdfast.core.urls import is_forbidden
 
 T = TypeVar("T", bound=msgspec.Struct)
-METADATA_HOSTS = frozenset({"metadata", "metadata.google.internal", "metadata.goog", "instance-data"})
-METADATA_ADDRESSES = frozenset({"100.100.100.200", "fd00:ec2::254"})
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?\Z", re.DOTALL)
 _MISSING = re.compile(r"required field `(\w+)`")
-_NUMBERS = re.compile(r"(0x[0-9a-f]+|\d+)(\.(0x[0-9a-f]+|\d+)){0,3}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PRINTABLE = re.compile(r"[\x21-\x7e]+\Z")  # what may stand in a header
 
@@ -84,17 +81,6 @@ def check_url(provider: str, url: str) -> None:
     if is_forbidden(host):
         what = "(provider_url_forbidden) machines answer about themselves there; no memory service does"
         raise _wrong_url(provider, url, what)
-
-
-def is_forbidden(host: str) -> bool:
-    """An IPv4 address in one number, or in hexadecimal or octal parts, is refused whatever it means."""
-    name = host.rstrip(".").lower()
-    try:
-        address = ipaddress.ip_address(name.partition("%")[0])
-    except ValueError:
-        return name in METADATA_HOSTS or bool(_NUMBERS.fullmatch(name))
-    inner = getattr(address, "ipv4_mapped", None) or address
-    return inner.is_link_local or inner.is_multicast or inner.is_unspecified or str(inner) in METADATA_ADDRESSES
 
 
 def _wrong_url(provider: str, url: str, what: str) -> ConfigInvalid:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Self
 
 from holdfast.core.access_token import AccessToken
+from holdfast.core.approval import ApprovalView, Decision
 from holdfast.core.audit import SessionFacts
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
@@ -14,19 +15,33 @@ from holdfast.core.delivery import DeliveryPolicy, Parcel
 from holdfast.core.extraction import Excerpt, Notes, Proposal
 from holdfast.core.finish import Ending, Expired, Finalisation, FinishEvent, NotEnded
 from holdfast.core.forget import ForgetRequest, Forgetting
-from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, NodeId, OperationId, SessionId
+from holdfast.core.ids import (
+    AgentName,
+    ApprovalId,
+    DeliveryId,
+    ForgetId,
+    Instant,
+    MessageId,
+    NodeId,
+    OperationId,
+    SessionId,
+    TokenId,
+)
 from holdfast.core.inbound import AcceptOutcome, Arrival, Limits
 from holdfast.core.lane import LaneClaim, LaneKey, Settlement
 from holdfast.core.mailbox import Claim, Mail
 from holdfast.core.memory import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo
 from holdfast.core.session import CommandDone, CommandRun, Session
 from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, TurnRecord
-from holdfast.ports.reader import DeliveryView, EnclosureView, EntryView, MailboxView, MessageTrace
+from holdfast.ports.reader import DeliveryView, EnclosureView, EntryView, Gauges, MailboxView, MessageTrace
 from holdfast.ports.store import Busy, Committed, Reaped
+from holdfast.stores.access_verbs import AccessVerbs
 from holdfast.stores.database import Database
+from holdfast.stores.reply_verbs import ReplyVerbs
 from holdfast.stores.shelf import ContextShelf
 from holdfast.stores.verbs import (
     accept,
+    approvals,
     backfill,
     commands,
     contexts,
@@ -54,7 +69,7 @@ SWEPT_MAX = 100  # requests in one transaction
 ENTRIES_KEPT_MAX = 2_000  # a longer tail is read again rather than held
 
 
-class SqlStore:
+class SqlStore(ReplyVerbs, AccessVerbs):
     """Implements the ports `Store` and `Reader`."""
 
     def __init__(self, database: Database, secret: bytes) -> None:
@@ -132,6 +147,16 @@ class SqlStore:
 
     async def record_turn(self, record_: TurnRecord) -> Recorded:
         return await self._db.write("record_turn", lambda: record.record_turn(record_))
+
+    async def decide_approval(
+        self, approval: ApprovalId, decision: Decision, *, by: str, reason: str = ""
+    ) -> ApprovalView:
+        return await self._db.write(
+            "decide_approval", lambda: approvals.decide_approval(approval, decision, by, reason)
+        )
+
+    async def approvals(self, *, decided: bool = False, limit: int = 100) -> Sequence[ApprovalView]:
+        return await self._db.read("approvals", lambda: approvals.approvals(limit, decided=decided))
 
     # --- lanes
 

@@ -59,7 +59,39 @@ class HostNotAllowed(HoldfastError):
 
     code = "host_not_allowed"
     remedy = Remedy.CORRECT
-    hint = "Use the address http://127.0.0.1:<port> or http://localhost:<port>."
+    hint = "Use http://127.0.0.1:<port> or http://localhost:<port>, or name the host with --public-host."
+
+
+class OriginNotAllowed(HoldfastError):
+    """A page of another origin asks in the name of whoever looks at it."""
+
+    code = "origin_not_allowed"
+    remedy = Remedy.CORRECT
+    hint = "Open the page from this very server, or use a program with a token instead of a browser."
+
+
+class CsrfTokenMissing(HoldfastError):
+    """A browser's request would change something, and nothing shows that our own page made it."""
+
+    code = "csrf_token_missing"
+    remedy = Remedy.CORRECT
+    hint = "Send the header X-Holdfast-CSRF with the value that GET /v1/me gives, or use a bearer token."
+
+
+class TooManyConnections(HoldfastError):
+    """More connections are open than this server holds."""
+
+    code = "too_many_connections"
+    remedy = Remedy.RETRY
+    hint = "Close connections that are not used, and try again later."
+
+
+class SlowReader(HoldfastError):
+    """The client does not read what it is sent."""
+
+    code = "slow_reader"
+    remedy = Remedy.CORRECT
+    hint = "Nothing is lost: connect again and ask by the message's id."
 
 
 class RequestTimeout(HoldfastError):
@@ -79,11 +111,11 @@ class InternalError(HoldfastError):
 
 
 class PublicBindRefused(HoldfastError):
-    """Holdfast listens on loopback only."""
+    """Holdfast listens on loopback only, unless it was told who may come from elsewhere and under which name."""
 
     code = "public_bind_refused"
     remedy = Remedy.CORRECT
-    hint = "Use --host 127.0.0.1 or ::1, and a tunnel or a reverse proxy on this machine to reach it from elsewhere."
+    hint = "Use --host 127.0.0.1 and a reverse proxy, or set HOLDFAST_TOKEN and name this server with --public-host."
 
 
 class PortInUse(HoldfastError):
@@ -96,15 +128,26 @@ class PortInUse(HoldfastError):
 
 STATUS_BY_CODE: Mapping[str, int] = {
     "auth_required": 401,
+    "bad_signature": 401,
+    "csrf_token_missing": 403,
+    "origin_not_allowed": 403,
+    "scope_required": 403,
     "not_found": 404,
+    "address_not_found": 404,
     "agent_not_found": 404,
     "delivery_not_found": 404,
     "forget_not_found": 404,
     "message_not_found": 404,
+    "pairing_not_found": 404,
+    "approval_not_found": 404,
+    "reply_not_found": 404,
     "session_not_found": 404,
+    "token_not_found": 404,
     "method_not_allowed": 405,
     "request_timeout": 408,
+    "address_taken": 409,
     "idempotency_conflict": 409,
+    "identity_conflict": 409,
     "operation_busy": 409,
     "session_live": 409,
     "session_moved": 409,

@@ -1,31 +1,42 @@
-"""Who may ask: the host that is named, then the token. Both are judged before anything of the body is read.
+"""Who may ask: the host that is named, then the origin, then the credentials. All before anything of a body is read.
 
 Rule 1: a browser that was tricked into resolving a foreign name to this machine names that host, and is refused.
-Rule 2: the token is compared in constant time, and never taken from a URL.
+Rule 2: tokens are compared by their hashes, and never taken from a URL.
 Rule 3: wrong tokens are counted per client and slowed down in words only: the right token always passes, since on
         loopback every program is the same client and must not be able to lock the owner out. The strength lies in
         the token's length.
+Rule 4: who the client is, is told by the connection; a forwarded address is believed from trusted proxies only.
+Rule 5: a cookie counts only together with an origin of our own, where the browser tells one.
 """
 
-import hmac
+import ipaddress
 import re
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
 from urllib.parse import parse_qsl
 
 from holdfast import log
-from holdfast.channels.http.errors import AuthRequired, HostNotAllowed, TokenInUrl, TooManyAttempts
+from holdfast.channels.http.caller import Caller, Keyring
+from holdfast.channels.http.errors import AuthRequired, HostNotAllowed, OriginNotAllowed, TokenInUrl, TooManyAttempts
+from holdfast.channels.http.login import CSRF_HEADER, Logins
+from holdfast.core.errors import ConfigInvalid
 from holdfast.core.ids import Instant
 from holdfast.ports.clock import Clock
 
-HOSTS = re.compile(rb"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?\Z", re.IGNORECASE)
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\Z|\[[0-9A-Fa-f:.]{2,45}\]\Z")
 TOKEN_FIELDS = frozenset({"token", "access_token"})
-QUERY_BYTES_MAX = 8_192
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 ATTEMPTS_MAX = 20
 ATTEMPTS_WINDOW_MS = 60_000
 CLIENTS_MAX = 1_000
+FORWARDED_MAX = 32
 
 Headers = Iterable[tuple[bytes, bytes]]
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Attempts:
@@ -47,33 +58,139 @@ class Attempts:
         return began + ATTEMPTS_WINDOW_MS - now if failed >= ATTEMPTS_MAX else None
 
 
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What this server is called, and whose word on others it takes. Raises `ConfigInvalid`."""
+
+    public_hosts: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for host in self.public_hosts:
+            if not HOST_NAME.match(host):
+                raise ConfigInvalid(
+                    f"public host {host[:80]!r}: write the bare name, as in chat.example.org", key="public_hosts"
+                )
+        self.networks()
+
+    def networks(self) -> tuple[Network, ...]:
+        found = []
+        for proxy in self.trusted_proxies:
+            try:
+                found.append(ipaddress.ip_network(proxy, strict=False))
+            except ValueError as error:
+                raise ConfigInvalid(
+                    f"trusted proxy {proxy[:80]!r}: write an address or a network, as in 10.0.0.0/8",
+                    key="trusted_proxies",
+                ) from error
+        return tuple(found)
+
+
 class Guard:
     """Raises the error that a request deserves; returns when it may pass."""
 
-    def __init__(self, token: str, clock: Clock) -> None:
-        self._token = token.encode()
+    def __init__(self, keyring: Keyring, logins: Logins, clock: Clock, names: Names) -> None:
+        self._keyring = keyring
+        self._logins = logins
         self._attempts = Attempts(clock)
+        known = "|".join(re.escape(name) for name in (*LOOPBACK_NAMES, *names.public_hosts))
+        self._hosts = re.compile(rf"({known})(:\d{{1,5}})?\Z".encode(), re.IGNORECASE)
+        self._proxies = names.networks()
 
-    def check_host(self, headers: Headers) -> None:
+    # --- who is named
+
+    def check_host(self, headers: Headers) -> str:
         hosts = [value for name, value in headers if name == b"host"]
-        if len(hosts) != 1 or not HOSTS.match(hosts[0]):
+        if len(hosts) != 1 or not self._hosts.match(hosts[0]):
             named = hosts[0].decode("latin-1")[:80] if hosts else ""
             raise HostNotAllowed(f"this server is not {named!r}" if named else "the request names no host")
+        return hosts[0].decode("latin-1")
 
     def check_query(self, query: bytes) -> None:
+        if not query:
+            return
         names = {name.lower() for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)}
         if names & TOKEN_FIELDS:
             raise TokenInUrl("the URL carries a token")
 
-    def check_token(self, headers: Headers, client: str) -> None:
+    def check_origin(self, headers: Headers, host: str) -> bool:
+        """Whether an origin is told at all; it must be this server's own."""
+        origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
+        own = {f"http://{host}".lower(), f"https://{host}".lower()}
+        if len(origins) > 1 or (origins and origins[0].lower() not in own):
+            raise OriginNotAllowed(f"{origins[0][:80]!r} is not an origin of this server")
+        return bool(origins)
+
+    def client_of(self, scope: Any) -> str:  # noqa: ANN401 - an ASGI scope
+        """The address of whoever asks: the last one that no trusted proxy speaks for."""
+        peer = scope["client"][0] if scope.get("client") else ""
+        if not self._is_trusted(peer):
+            return peer
+        told = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
+        hops = [hop.strip() for hop in ",".join(told).split(",")][-FORWARDED_MAX:]
+        return next((hop for hop in reversed(hops) if hop and not self._is_trusted(hop)), peer)
+
+    def is_secure(self, scope: Any) -> bool:  # noqa: ANN401
+        """Whether the browser came over TLS, as far as one can know."""
+        if scope.get("scheme") in {"https", "wss"}:
+            return True
+        peer = scope["client"][0] if scope.get("client") else ""
+        told = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
+        return self._is_trusted(peer) and told == [b"https"]
+
+    def _is_trusted(self, address: str) -> bool:
+        if not self._proxies:
+            return False
+        try:
+            known = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        return any(known in network for network in self._proxies)
+
+    # --- who asks
+
+    async def identify(self, headers: Sequence[tuple[bytes, bytes]], client: str) -> Caller | None:
+        """Who asks, by header or cookie; None when neither is there."""
         given = [value for name, value in headers if name == b"authorization"]
-        if len(given) != 1:
-            raise AuthRequired("this route needs a bearer token")
-        scheme, _, token = given[0].partition(b" ")
-        if scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token):
-            return
+        if len(given) > 1:
+            raise AuthRequired("the request has several Authorization headers")
+        if given and given[0]:
+            scheme, _, secret = given[0].partition(b" ")
+            return await self.by_secret(secret.strip().decode("latin-1") if scheme.lower() == b"bearer" else "", client)
+        cookie = self._cookie(headers)
+        if not cookie:
+            return None
+        known = self._logins.read(cookie)
+        return Caller(await self._keyring.by_id(known.token), cookie)
+
+    async def by_secret(self, secret: str, client: str) -> Caller:
+        """Raises `AuthRequired`, and `TooManyAttempts` when there were too many before it."""
+        found = await self._keyring.by_secret(secret)
+        if found is None:
+            self.failed(client)
+            raise AuthRequired("the token is not the right one")
+        return Caller(found)
+
+    def failed(self, client: str) -> None:
+        """Count one more wrong token or code. Raises `TooManyAttempts`."""
         wait_ms = self._attempts.count(client)
         if wait_ms is not None:
             raise TooManyAttempts(f"{ATTEMPTS_MAX} wrong tokens within a minute", retry_after_ms=wait_ms)
         log.warning("auth.refused", client=client)
-        raise AuthRequired("the token is not the right one")
+
+    def check_cookie_use(self, caller: Caller, method: str, headers: Headers) -> None:
+        """What changes something must be made by our own page. Raises `CsrfTokenMissing`."""
+        if caller.cookie and method not in SAFE:
+            given = [value.decode("latin-1") for name, value in headers if name == CSRF_HEADER]
+            self._logins.check_csrf(caller.cookie, given[0] if len(given) == 1 else "")
+
+    def _cookie(self, headers: Headers) -> str:
+        for name, value in headers:
+            if name == b"cookie":
+                try:
+                    found = SimpleCookie(value.decode("latin-1")).get(self._logins.cookie_name)
+                except CookieError:
+                    continue
+                if found is not None:
+                    return found.value
+        return ""

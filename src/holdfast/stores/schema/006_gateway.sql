@@ -94,6 +94,7 @@ create table pairing (
   name text not null,
   address text not null,
   asked_at int8 not null,
+  told_at int8 not null,
   decided_at int8,
   decision text,
   unique (agent, principal)
@@ -105,7 +106,8 @@ create table admission (
   primary key (agent, principal)
 ) /*strict*/ /*clustered*/;
 
--- One person, several principals. A principal without a row is a person of its own.
+-- One person, several principals. A principal without a row is a person of its own; a person to whom anybody is
+-- linked has a row that names itself, so that both ends of a link can be locked.
 create table identity (
   principal text primary key,
   person text not null,
@@ -113,7 +115,9 @@ create table identity (
 ) /*strict*/ /*clustered*/;
 create index identity_person on identity (person);
 
--- A tool call that waits for a human. Undecided ones make their turn wait without a claim (D9).
+-- A tool call that waits for a human. Undecided ones make their turn wait without a claim (D9). `approvers` are
+-- principals, one on a line; none means whoever asked. `yields`: mail that comes meanwhile ends the turn. The reason
+-- of a denial is kept until its turn ends: by then it is in the journal.
 create table approval (
   id text primary key,
   session text not null,
@@ -122,14 +126,22 @@ create table approval (
   tool text not null,
   mailbox text not null,
   principal text not null,
+  approvers text not null,
+  yields int8 not null,
   asked_at int8 not null,
   due_at int8 not null,
   decided_at int8,
   decision text,
   decided_by text,
-  unique (session, turn, call)
+  reason text
 ) /*strict*/;
+create index approval_turn on approval (session, turn);
+create index approval_asked on approval (asked_at, id);
 create index approval_open on approval (mailbox) where decided_at is null;
+-- The newest approval that a turn asked for; and until when its mailbox sleeps, unless it is decided, stopped or yields.
+alter table turn add column approval text;
+alter table mailbox add column waits_until int8;
+alter table mailbox add column yields int8 not null default 0;
 
 -- One row for each answer of a model that was paid for; a millionth of a dollar is the unit.
 create table spend (

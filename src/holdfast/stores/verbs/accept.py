@@ -19,9 +19,11 @@ from holdfast.core.inbound import (
     Status,
     TooMany,
 )
-from holdfast.core.say import status_text, stop_text
+from holdfast.core.outgoing import PULLED
+from holdfast.core.say import refused_text, status_text, stop_text
 from holdfast.core.turn import Reply
 from holdfast.stores.script import Row, Script, one, run
+from holdfast.stores.verbs.approvals import decide_here
 from holdfast.stores.verbs.reading import enclose, note_read
 from holdfast.stores.verbs.reply import insert_reply
 
@@ -44,15 +46,23 @@ values (:message, :mailbox, :seq, :account, :conversation, :event_id, :body_hash
 GROW = """
 update mailbox
    set last_seq = :seq, depth = depth + :heavier, window_at = :window_at, window_count = :window_count,
-       ready_at = case when :heavier = 1 then coalesce(ready_at, :now) else ready_at end
+       ready_at = case when :heavier = 1 and :spoken = 1 and yields = 1 then cast(:now as int8)
+                       when :heavier = 1 then coalesce(ready_at, :now) else ready_at end,
+       waits_until = case when :heavier = 1 and :spoken = 1 and yields = 1 then null else waits_until end
  where id = :mailbox"""
+REFUSED_LATELY = """
+select 1 from (select state, at from inbound where mailbox = :mailbox order by seq desc limit :newest) as lately
+ where state = 'refused' and at > :since limit 1"""
 OPEN_TURN = """
 select turn.n, turn.attempt, turn.phase, turn.stop_at,
        (select count(*) from inbound where inbound.session = turn.session and inbound.turn = turn.n)
   from session join turn on turn.session = session.id and turn.n = session.open_turn
  where session.id = :session"""
 STOP = "update turn set stop_at = :now where session = :session and n = :n and stop_at is null"
-HURRY = "update mailbox set ready_at = :now where id = :mailbox and ready_at > :now"
+HURRY = """
+update mailbox
+   set ready_at = case when ready_at > :now then cast(:now as int8) else ready_at end, waits_until = null, yields = 0
+ where id = :mailbox"""
 SIGNALS_SHARE = 2  # signals pass a full window until it holds this many times what others may send
 
 
@@ -82,7 +92,10 @@ def accept(arrival: Arrival, limits: Limits, secret: bytes) -> Script[AcceptOutc
     if refusal is not None:
         if arrival.refuse_durably:
             reason = "mailbox_full" if isinstance(refusal, MailboxFull) else "rate_limited"
+            told = yield from _was_told(box, limits)
             yield from _append(arrival, box, secret, MessageState.REFUSED, reason)
+            if not told:
+                yield from _tell(arrival, box, refused_text(refusal))
         return refusal
     box.window_count += 1
     if arrival.kind is Kind.SIGNAL:
@@ -159,6 +172,7 @@ def _append(arrival: Arrival, box: Box, secret: bytes, state: MessageState, reas
         mailbox=box.id,
         seq=box.last_seq,
         heavier=int(state is MessageState.WAITING),
+        spoken=int(arrival.kind is not Kind.OBSERVED),
         window_at=box.window_at,
         window_count=box.window_count,
     )
@@ -167,16 +181,34 @@ def _append(arrival: Arrival, box: Box, secret: bytes, state: MessageState, reas
 def _signal(arrival: Arrival, box: Box) -> Script[None]:
     command = parse_command(arrival.text)
     row = yield from one(OPEN_TURN, session=box.session or "")
-    if command is not None and command.verb is Verb.STOP:
+    if command is not None and command.verb in {Verb.APPROVE, Verb.DENY}:
+        text = yield from decide_here(arrival, command, box)
+    elif command is not None and command.verb is Verb.STOP:
         if row is not None:
             yield from run(STOP, session=box.session, n=row[0])
-            yield from run(HURRY, mailbox=box.id)  # the turn may be waiting out a delay
+            yield from run(HURRY, mailbox=box.id)  # the turn may be waiting out a delay, or for a human
         text = stop_text(row[0] if row else None)
     else:
         text = status_text(_status(box, row))
-    reply = Reply(id=arrival.reply, text=text)
+    yield from _reply(arrival, box, text)
+
+
+def _was_told(box: Box, limits: Limits) -> Script[bool]:
+    """Whether somebody was refused here within a window: then they have been told, and once is enough."""
+    newest = limits.window_messages_max * SIGNALS_SHARE + 1  # more than can be taken within a window
+    since = box.now - limits.window_ms
+    return (yield from one(REFUSED_LATELY, mailbox=box.id, newest=newest, since=since)) is not None
+
+
+def _tell(arrival: Arrival, box: Box, text: str) -> Script[None]:
+    """Say why, where the platform could not be told (D2). Programs, and talk that is only overheard, get no answer."""
+    if arrival.human and arrival.kind is not Kind.OBSERVED and arrival.address.channel not in PULLED:
+        yield from _reply(arrival, box, text)
+
+
+def _reply(arrival: Arrival, box: Box, text: str) -> Script[None]:
     yield from insert_reply(
-        reply,
+        Reply(id=arrival.reply, text=text),
         mailbox=box.id,
         address=str(arrival.address),
         channel=arrival.address.channel,

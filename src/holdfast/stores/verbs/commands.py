@@ -16,6 +16,7 @@ from holdfast.stores.verbs.cursors import schedule_tail
 from holdfast.stores.verbs.delete import blank_session
 from holdfast.stores.verbs.fence import Held, hold, lighten
 from holdfast.stores.verbs.finish import close_epoch, reopen
+from holdfast.stores.verbs.identity import KIN
 from holdfast.stores.verbs.reply import insert_reply
 from holdfast.stores.verbs.sessions import go_live, new_session, undo_turns
 
@@ -27,9 +28,9 @@ DONE = "update inbound set state = 'command', session = :session where message =
 LIVE = """
 select id, title, last_seq, committed_seq, turns, summaries, token_ratio, open_turn
   from session where id = :session /*lock*/"""
-VISIBLE = """
+VISIBLE = f"""
 agent = :agent and state <> 'deleted' and purpose = 'conversation'
-   and (mailbox = :mailbox or principal = :principal)"""
+   and (mailbox = :mailbox or principal = :principal or principal in ({KIN}))"""
 FIND_ID = f"select id, title from session where id = :wanted and {VISIBLE}"
 FIND_TITLE = f"""
 select id, title from session

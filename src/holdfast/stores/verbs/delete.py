@@ -7,12 +7,11 @@ both, are blanked too. Its undo count grows: contexts kept in RAM and summaries 
 from holdfast.core.ids import SessionId
 from holdfast.stores.script import Script, run
 from holdfast.stores.verbs.reading import drop_enclosures_of
+from holdfast.stores.verbs.replies import BLANK
 
 BLANK_ENTRIES = "update entry set body = :blank, tokens = 0 where session = :session and kind <> 'undo'"
 BLANK_INBOUND = "update inbound set body = :blank where session = :session"
-BLANK_REPLIES = """
-update reply set body = :blank, state = case when state = 'pending' then 'failed' else state end
- where session = :session"""
+BLANK_REPLIES = f"{BLANK} where session = :session"
 BLANK_SUMMARIES = "update summary set body = :blank where session = :session"
 BRANCHES = """
 with recursive branch (id) as (

@@ -6,6 +6,7 @@ The claim on the mailbox is voided first, so a worker that still thinks about th
 from holdfast.core.ids import AgentName, Principal, SessionId
 from holdfast.core.turn import Phase, TurnEvent, advance
 from holdfast.stores.script import Row, Script, one, rows, run
+from holdfast.stores.verbs import approvals
 from holdfast.stores.verbs.fence import LIGHTEN
 
 FORGOTTEN = "forgotten"  # the reason that the envelopes keep
@@ -41,6 +42,7 @@ def halt_turn(session: SessionId, turns: frozenset[int] | None = None) -> Script
     yield from run(VOID, mailbox=box[0])
     yield from run(CLOSE_TURN, session=session, n=found[0], phase=phase.value, reason=FORGOTTEN, mailbox=box[0])
     yield from run(CLOSE_SESSION, session=session)
+    yield from approvals.close(box[0], session, found[0])
     ended = yield from rows(IN_TURN, mailbox=box[0], reason=FORGOTTEN)
     yield from run(LIGHTEN, mailbox=box[0], count=len(ended))
 

@@ -13,7 +13,7 @@ select mailbox.fence, mailbox.session_id, mailbox.depth, mailbox.unattended, ses
   from mailbox left join session on session.id = mailbox.session_id
  where mailbox.id = :mailbox"""
 WAITING = """
-select message, seq, event_id, principal, channel, kind, human, hop, body, state, at from inbound
+select message, seq, event_id, principal, channel, kind, human, hop, body, state, at, sender_name from inbound
  where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'waiting' order by seq limit :limit"""
 
 
@@ -48,4 +48,5 @@ def inbound_of(row: Row) -> Inbound:
         text=bytes(row[8]).decode(),
         state=MessageState(row[9]),
         at=Instant(row[10]),
+        name=row[11] or "",
     )

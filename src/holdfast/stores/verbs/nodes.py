@@ -5,6 +5,7 @@ from holdfast.core.ids import AgentName, MailboxId, NodeId
 from holdfast.core.mailbox import Claim
 from holdfast.ports.store import Reaped
 from holdfast.stores.script import Script, many, one, rows, run
+from holdfast.stores.verbs.replies import DOUBT_ALL_REPLIES, DOUBT_ORPHANED_REPLIES, DOUBT_REPLIES, ORPHANED_REPLY
 
 REGISTER = """
 insert into node (id, host, started_at, heartbeat_at) values (:node, :host, :now, :now)
@@ -33,7 +34,7 @@ VOID_FINISHES = "update finalisation set owner = null, fence = fence + 1 where o
 END_ORPHANS = """
 update operation set ended_at = :now, outcome = 'abandoned'
  where ended_at is null and not exists (select 1 from node where node.id = operation.owner) returning id"""
-ORPHANED = """
+ORPHANED = f"""
 select 1
  where exists (select 1 from mailbox
                 where owner is not null and not exists (select 1 from node where node.id = mailbox.owner))
@@ -42,7 +43,8 @@ select 1
     or exists (select 1 from finalisation
                where owner is not null and not exists (select 1 from node where node.id = finalisation.owner))
     or exists (select 1 from operation
-                where ended_at is null and not exists (select 1 from node where node.id = operation.owner))"""
+                where ended_at is null and not exists (select 1 from node where node.id = operation.owner))
+    or exists (select 1 from reply where {ORPHANED_REPLY})"""
 END = (
     "update operation set ended_at = :now, outcome = 'abandoned' where ended_at is null and owner = :node returning id"
 )
@@ -60,10 +62,13 @@ update mailbox
        and exists (select 1 from node where node.id = :node)
      order by ready_at, id limit 1 /*skip locked*/))
 returning id, fence, agent, address"""
+# A mailbox whose turn waits for a human sleeps until that is decided, stopped or overdue, whatever mail it has (D9).
 RELEASE = """
 update mailbox
    set owner = null,
-       ready_at = case when depth > 0 then cast(:now as int8) + cast(:retry_in_ms as int8) else null end
+       ready_at = case when depth <= 0 then null
+                       when waits_until > cast(:now as int8) + cast(:retry_in_ms as int8) then waits_until
+                       else cast(:now as int8) + cast(:retry_in_ms as int8) end
  where id = :mailbox and fence = :fence and owner = :node"""
 
 
@@ -73,6 +78,7 @@ def register_node(node: NodeId, host: str, sole: bool) -> Script[None]:
         yield from run(VOID_ALL, node=node)
         yield from run(VOID_ALL_LANES, node=node)
         yield from run(VOID_ALL_FINISHES, node=node)
+        yield from run(DOUBT_ALL_REPLIES, node=node)
         yield from run(END_OTHERS, node=node)
         yield from run(FORGET_OTHERS, node=node)
 
@@ -86,6 +92,7 @@ def retire_node(node: NodeId) -> Script[None]:
     yield from rows(VOID, node=node)
     yield from run(VOID_LANES, node=node)
     yield from run(VOID_FINISHES, node=node)
+    yield from run(DOUBT_REPLIES, node=node)
     yield from rows(END, node=node)
     yield from run(FORGET, node=node)
 
@@ -98,6 +105,7 @@ def reap_nodes(lease_ms: int) -> Script[Reaped]:
     claims = yield from rows(VOID_ORPHANS)
     yield from run(VOID_ORPHAN_LANES)
     yield from run(VOID_ORPHAN_FINISHES)
+    yield from run(DOUBT_ORPHANED_REPLIES)
     operations = yield from rows(END_ORPHANS)
     return Reaped(nodes=len(dead), claims=len(claims), operations=len(operations))
 

@@ -19,6 +19,7 @@ from holdfast.stores.verbs.finish import forget_answers
 from holdfast.stores.verbs.halt import drop_mail, halt_turn
 from holdfast.stores.verbs.journal import entry_of
 from holdfast.stores.verbs.reading import drop_enclosures
+from holdfast.stores.verbs.replies import BLANK
 
 LOCK_MAILBOXES = "select id from mailbox where agent = :agent order by id /*lock*/"
 LOCK_SESSION = "select id from session where id = :session /*lock*/"
@@ -60,15 +61,13 @@ update inbound set body = :blank, sender_name = null
  where principal = :person and (length(body) > 0 or sender_name is not null)
    and mailbox in (select id from mailbox where agent = :agent)
 returning message"""
-BLANK_REPLY = """
-update reply set body = :blank, state = case when state = 'pending' then 'failed' else state end"""
-REPLIES_TO_THEM = f"""{BLANK_REPLY}
+REPLIES_TO_THEM = f"""{BLANK}
  where length(body) > 0 and message in (
    select message from inbound
     where principal = :person and mailbox in (select id from mailbox where agent = :agent)) returning id"""
-REPLIES_OF_TURN = f"{BLANK_REPLY} where session = :session and turn = :turn and length(body) > 0 returning id"
+REPLIES_OF_TURN = f"{BLANK} where session = :session and turn = :turn and length(body) > 0 returning id"
 # Answers to commands whose messages were pruned: nobody can say any more who gave them, so in their session they go.
-REPLIES_OF_SESSION = f"""{BLANK_REPLY}
+REPLIES_OF_SESSION = f"""{BLANK}
  where session = :session and turn is null and length(body) > 0
    and not exists (select 1 from inbound where inbound.message = reply.message and inbound.principal <> :person)
 returning id"""

@@ -8,6 +8,7 @@ from holdfast.core.errors import MessageNotFound, SessionNotFound
 from holdfast.core.ids import AgentName, Instant, MailboxId, MessageId, Principal, SessionId
 from holdfast.core.inbound import UNFINISHED, MessageState
 from holdfast.core.journal import is_undone
+from holdfast.core.posting import is_possible_duplicate
 from holdfast.core.session import Purpose, Session, SessionState
 from holdfast.ports.reader import DeliveryView, EntryView, MailboxView, MessageTrace, ReplyView
 from holdfast.stores.script import Row, Script, one, rows
@@ -24,7 +25,9 @@ select inbound.message, mailbox.agent, inbound.conversation, mailbox.address, in
 BEHIND = """
 select count(*) from inbound
  where mailbox = :mailbox and state in ('waiting', 'in_turn') and seq < :seq"""
-REPLY_TO = "select id, body, state, attempt, at from reply where message = :message order by at desc, id desc limit 1"
+REPLY_TO = """
+select id, body, state, attempt, at, receipt, reason, doubts from reply
+ where message = :message order by at desc, id desc limit 1"""
 TURN_LAST = "select message from inbound where session = :session and turn = :turn order by seq desc limit 1"
 DELIVERY_FIELDS = """
 n, id, agent, provider, place, op, state, attempt, stream, from_turn, through_turn, late, at, due_at, receipt, reason"""
@@ -142,7 +145,17 @@ def _reply(wanted: MessageId, session: str | None, turn: int | None) -> Script[R
         row = (yield from one(REPLY_TO, message=last[0])) if last else None
     if row is None:
         return None
-    return ReplyView(id=row[0], text=bytes(row[1]).decode(), state=row[2], attempt=row[3], at=Instant(row[4]))
+    id_, body, state, attempt, at, receipt, reason, doubts = row
+    return ReplyView(
+        id=id_,
+        text=bytes(body).decode(),
+        state=state,
+        attempt=attempt,
+        at=Instant(at),
+        receipt=receipt,
+        reason=reason,
+        possible_duplicate=is_possible_duplicate(state, doubts),
+    )
 
 
 def deliveries(provider: str | None, state: str | None, after: int, limit: int) -> Script[tuple[DeliveryView, ...]]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from holdfast.core.context import calibrate
 from holdfast.core.errors import ClaimLost, InvariantBroken
-from holdfast.core.ids import Instant, MessageId, Principal, SessionId
+from holdfast.core.ids import ApprovalId, Instant, MessageId, Principal, SessionId
 from holdfast.core.inbound import MessageState
 from holdfast.core.journal import Observed
 from holdfast.core.mailbox import Claim
@@ -23,10 +23,12 @@ from holdfast.core.turn import (
 )
 from holdfast.ports.store import Committed
 from holdfast.stores.script import Row, Script, many, one, plain, rows, run
+from holdfast.stores.verbs import approvals
 from holdfast.stores.verbs.cursors import places_of, schedule
 from holdfast.stores.verbs.fence import Held, hold, lighten
 from holdfast.stores.verbs.finish import reopen
 from holdfast.stores.verbs.journal import append
+from holdfast.stores.verbs.outgoing import send_messages
 from holdfast.stores.verbs.reply import insert_reply
 from holdfast.stores.verbs.sessions import new_session, undo_turns
 
@@ -44,15 +46,15 @@ OPENED = "update session set last_seq = :last_seq, turns = :n, open_turn = :n, a
 ATTENDED = "update mailbox set unattended = case when :human = 1 then 0 else unattended + 1 end where id = :mailbox"
 READ_TURN = """
 select phase, attempt, principal, first_seq, last_seq, stop_at, fence, opened_at,
-       (select epoch from session where id = :session)
+       (select epoch from session where id = :session), approval
   from turn where session = :session and n = :n"""
 TURN_MESSAGES = """
-select message from inbound
+select message, hop from inbound
  where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'in_turn' order by seq"""
 TURN_FENCE = "select fence from turn where session = :session and n = :n"
 RESUME = """
 update turn
-   set attempt = attempt + 1, fence = :fence, lease_fence = (select fence from mailbox where id = :mailbox)
+   set attempt = :attempt, fence = :fence, lease_fence = (select fence from mailbox where id = :mailbox)
  where session = :session and n = :n"""
 STEPPED = "update turn set phase = :phase, last_seq = :last_seq where session = :session and n = :n"
 GROWN = "update session set last_seq = :last_seq, active_at = :now where id = :session"
@@ -62,7 +64,7 @@ update turn
    set phase = :phase, last_seq = :last_seq, closed_at = :now, tokens_in = :tokens_in, tokens_out = :tokens_out,
        reason = :reason, fence = :fence, lease_fence = (select fence from mailbox where id = :mailbox),
        title = :title, places = :places
- where session = :session and n = :n"""
+ where session = :session and n = :n returning approval"""
 FINISH_MESSAGES = """
 update inbound set state = :state, reason = :reason
  where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'in_turn' returning message, channel"""
@@ -71,7 +73,7 @@ update session
    set last_seq = :last_seq, committed_seq = :last_seq, open_turn = null, active_at = :now, token_ratio = :ratio
  where id = :session"""
 READ_WAITING = """
-select message, principal, event_id, body from inbound
+select message, principal, event_id, body, sender_name from inbound
  where message = :message and mailbox = :mailbox and state = 'waiting'"""
 OBSERVE = "update inbound set state = :state, reason = :reason, session = :session where message = :message"
 OBSERVED_SESSION = """
@@ -140,20 +142,23 @@ def read_turn(claim: Claim, session: SessionId, n: int, last_seq: int) -> Script
     row = yield from one(READ_TURN, session=session, n=n)
     if row is None:
         raise InvariantBroken(f"the open turn {n} of {session} has no row", session=session)
-    phase, attempt, principal, first_seq, _, stop_at, _, opened_at, epoch = row
+    phase, attempt, principal, first_seq, _, stop_at, _, opened_at, epoch, approval = row
     messages = yield from rows(TURN_MESSAGES, mailbox=claim.mailbox)
+    awaited = (yield from approvals.read_approval(ApprovalId(approval))) if phase == Phase.AWAITING.value else None
     return Turn(
         session=session,
         n=n,
         phase=Phase(phase),
         attempt=attempt,
         principal=Principal(principal),
-        messages=tuple(MessageId(message) for (message,) in messages),
+        messages=tuple(MessageId(message) for message, _ in messages),
         first_seq=first_seq,
         last_seq=last_seq,
         epoch=epoch,
         stopping=stop_at is not None,
         opened_at=Instant(opened_at),
+        hop=max((hop for _, hop in messages), default=0),
+        approval=awaited,
     )
 
 
@@ -167,8 +172,10 @@ def resume_turn(claim: Claim, turn: Turn) -> Script[Turn]:
         yield from _require_resumed(claim, turn, current)
         return current
     advance(current.phase, TurnEvent.RESUMED)
-    yield from run(RESUME, session=turn.session, n=turn.n, fence=claim.fence, mailbox=claim.mailbox)
-    return replace(current, attempt=current.attempt + 1)
+    # A turn that waited did not fail: however many approvals it needs, they are not attempts.
+    attempt = current.attempt + (current.phase is not Phase.AWAITING)
+    yield from run(RESUME, session=turn.session, n=turn.n, fence=claim.fence, mailbox=claim.mailbox, attempt=attempt)
+    return replace(current, attempt=attempt)
 
 
 def _require_resumed(claim: Claim, turn: Turn, current: Turn) -> Script[None]:
@@ -187,12 +194,19 @@ def append_step(claim: Claim, turn: Turn, step: Step) -> Script[Turn]:
         yield from _require_mine(claim, turn, row[0], turn.last_seq + len(step.entries))
         return (yield from read_turn(claim, turn.session, turn.n, row[0]))
     current = yield from read_turn(claim, turn.session, turn.n, row[0])
+    if step.ask is not None and current.phase is Phase.AWAITING:
+        return current  # asked, but its caller never learned of it: the claim stands, so nobody else did
     phase = advance(current.phase, step.event)
+    if current.approval is not None:
+        yield from approvals.leave(claim, current.approval, step)
     last_seq = yield from append(turn.session, turn.n, row[0], step.entries, claim)
     yield from run(STEPPED, session=turn.session, n=turn.n, phase=phase.value, last_seq=last_seq)
     yield from run(GROWN, session=turn.session, last_seq=last_seq)
     yield from _take(claim, step.messages, turn.session, turn.n)
-    return replace(current, phase=phase, last_seq=last_seq, messages=current.messages + step.messages)
+    yield from send_messages(claim, current, step.outgoing)
+    asked = (yield from approvals.ask(claim, current, step.ask)) if step.ask is not None else None
+    messages = current.messages + step.messages
+    return replace(current, phase=phase, last_seq=last_seq, messages=messages, approval=asked)
 
 
 def _require_mine(claim: Claim, turn: Turn, found_seq: int, written_seq: int) -> Script[None]:
@@ -214,7 +228,7 @@ def commit_turn(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[Committe
     reason = plain(commit.reason)
     last_seq = yield from append(turn.session, turn.n, row[0], commit.entries, claim)
     title, places = row[4], places_of(commit.policies, _naming(claim, turn, row))
-    yield from run(
+    closed = yield from one(
         CLOSE_TURN,
         session=turn.session,
         n=turn.n,
@@ -242,6 +256,8 @@ def commit_turn(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[Committe
         )
     ratio = calibrate(row[3], commit.usage.tokens_in, commit.usage.estimated_in)
     yield from run(CLOSED_SESSION, session=turn.session, last_seq=last_seq, ratio=ratio)
+    if closed is not None and closed[0] is not None:
+        yield from approvals.close(claim.mailbox, turn.session, turn.n)
     yield from lighten(claim, len(finished))
     newest = (turn.n, turn.first_seq, last_seq, claim.address, turn.principal, title, places)
     yield from schedule(turn.session, claim.agent, commit.policies, start=turn.first_seq - 1, newest=newest)
@@ -279,8 +295,8 @@ def observe(claim: Claim, session: SessionId, messages: Sequence[MessageId], hel
     if row[2] is not None:
         raise InvariantBroken(f"talk is observed while turn {row[2]} of {session} is open", session=session)
     bodies = [
-        Observed(text=bytes(body).decode(), principal=principal, message=message, event_id=event_id)
-        for message, principal, event_id, body in waiting
+        Observed(text=bytes(body).decode(), principal=principal, message=message, event_id=event_id, name=name or "")
+        for message, principal, event_id, body, name in waiting
     ]
     last_seq = yield from append(session, 0, row[0], bodies, claim)
     state = MessageState.HELD if held_why else MessageState.OBSERVED

@@ -1,0 +1,20 @@
+"""Discord, through discord.py (the extra `discord`). The vendor's package is imported here and nowhere else.
+
+On Python before 3.13 discord.py imports the deprecated `audioop` for voice, which Holdfast does not use: the warning
+would only frighten. Its log is silent until somebody gives it a handler, as ours is.
+"""
+
+import logging
+import warnings
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import discord
+
+logging.getLogger("discord").addHandler(logging.NullHandler())
+discord.VoiceClient.warn_nacl = False
+discord.VoiceClient.warn_dave = False
+
+from holdfast.channels.discord.channel import DiscordChannel, make_discord  # noqa: E402 (discord.py must come first)
+
+__all__ = ["DiscordChannel", "make_discord"]

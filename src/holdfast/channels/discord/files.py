@@ -1,0 +1,68 @@
+"""What came with a message, fetched within limits, and from Discord's own hosts only.
+
+An attachment that is too large, elsewhere, or cannot be had is named without its body: a conversation does not wait
+for a file. Addresses come with messages, so they are not trusted: no redirect is followed.
+"""
+
+import asyncio
+from urllib.parse import urlsplit
+
+import aiohttp
+import discord
+
+from holdfast.ports.channel import ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, Attachment
+
+HOSTS = frozenset({("https", "cdn.discordapp.com"), ("https", "media.discordapp.net")})
+FETCH_S = 30.0
+TRIES_MAX = 2
+AT_ONCE_MAX = 2  # bounds the memory that files take while they are on their way
+_CHUNK_BYTES = 64 * 1024
+
+
+class Files:
+    """Made for one run of a channel; `close` ends it."""
+
+    def __init__(self, api_url: str) -> None:
+        parts = urlsplit(api_url)
+        self._hosts = HOSTS | {(parts.scheme, parts.netloc)}
+        self._gate = asyncio.Semaphore(AT_ONCE_MAX)
+        timeout = aiohttp.ClientTimeout(total=FETCH_S)
+        self._session = aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
+
+    async def of(self, message: discord.Message) -> tuple[Attachment, ...]:
+        if not message.attachments:
+            return ()
+        async with self._gate:
+            return tuple([await self._attachment(item) for item in message.attachments[:ATTACHMENTS_MAX]])
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def _attachment(self, item: discord.Attachment) -> Attachment:
+        body = await self._body(item) if self._is_wanted(item) else None
+        media_type = item.content_type or "application/octet-stream"
+        size = item.size if body is None else len(body)
+        return Attachment(name=item.filename, media_type=media_type, bytes=size, body=body)
+
+    def _is_wanted(self, item: discord.Attachment) -> bool:
+        parts = urlsplit(item.url)
+        return item.size <= ATTACHMENT_BYTES_MAX and (parts.scheme, parts.netloc) in self._hosts
+
+    async def _body(self, item: discord.Attachment) -> bytes | None:
+        for _ in range(TRIES_MAX):
+            try:
+                return await self._fetch(item.url)
+            except (TimeoutError, OSError, aiohttp.ClientError):
+                continue
+        return None
+
+    async def _fetch(self, url: str) -> bytes | None:
+        async with self._session.get(url, allow_redirects=False) as answer:
+            if answer.status != 200:
+                return None
+            body = bytearray()
+            async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
+                body += chunk
+                if len(body) > ATTACHMENT_BYTES_MAX:
+                    return None
+            return bytes(body)

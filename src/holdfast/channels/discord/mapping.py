@@ -1,0 +1,116 @@
+"""Discord's messages in the words of the port. Pure but for the objects of discord.py that it reads.
+
+A thread is a channel of its own for Discord and a part of its parent's chat for us. Every id is Discord's own: names
+are only for showing. A bot's or a webhook's words are not a human's.
+"""
+
+import re
+from dataclasses import dataclass
+
+import discord
+
+from holdfast.ports.channel import Attachment, Change, ChatMessage
+
+SPOKEN = frozenset({discord.MessageType.default, discord.MessageType.reply})  # the others report joins, pins, calls
+_CHANNEL = re.compile(r"(\d{1,20})\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a channel of Discord is, as an address names it."""
+
+    chat: str
+    thread: str | None = None
+    type: str = "group"
+    guild_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Me:
+    """This bot, in the place where a message was said."""
+
+    account: str
+    user_id: int
+    role_id: int | None = None  # the role that Discord made for the bot in the guild; it can be mentioned too
+
+
+def place_of(channel: object) -> Place | None:
+    """None when discord.py does not know enough about the channel."""
+    match channel:
+        case discord.DMChannel():
+            return Place(chat=str(channel.id), type="dm")
+        case discord.GroupChannel():
+            return Place(chat=str(channel.id))
+        case discord.Thread():
+            return Place(chat=str(channel.parent_id), thread=str(channel.id), guild_id=channel.guild.id)
+        case discord.abc.GuildChannel():
+            return Place(chat=str(channel.id), guild_id=channel.guild.id)
+        case _:
+            return None
+
+
+def channel_id_of(conversation: str) -> int | None:
+    """The channel to fetch from, of a conversation as the intake names it: its chat, or its chat and thread."""
+    found = _CHANNEL.search(conversation)
+    return int(found[1]) if found else None
+
+
+def is_for_us(message: discord.Message, me: Me) -> bool:
+    """Somebody else's words, whoever they are for."""
+    return message.author.id != me.user_id and message.type in SPOKEN
+
+
+def said(
+    message: discord.Message, place: Place, me: Me, attachments: tuple[Attachment, ...], change: Change = Change.NEW
+) -> ChatMessage:
+    is_new = change is Change.NEW
+    return ChatMessage(
+        account=me.account,
+        event_id=str(message.id) if is_new else f"{message.id}.edit.{_edited_ms(message)}",
+        chat=place.chat,
+        chat_type=place.type,
+        thread=place.thread,
+        sender=str(message.author.id),
+        sender_name=message.author.display_name,
+        text=_without_call(message.content, me),
+        addressed=place.type == "dm" or _is_addressed(message, me),
+        human=not message.author.bot and message.webhook_id is None,
+        change=change,
+        of="" if is_new else str(message.id),
+        attachments=attachments,
+        position=message.id if is_new else None,
+    )
+
+
+def deleted(message_id: int, place: Place, me: Me) -> ChatMessage:
+    """Discord does not say who wrote what is gone, nor who removed it."""
+    return ChatMessage(
+        account=me.account,
+        event_id=f"{message_id}.delete",
+        chat=place.chat,
+        chat_type=place.type,
+        thread=place.thread,
+        sender="",
+        addressed=False,
+        change=Change.DELETED,
+        of=str(message_id),
+    )
+
+
+def _is_addressed(message: discord.Message, me: Me) -> bool:
+    if any(user.id == me.user_id for user in message.mentions):
+        return True
+    if me.role_id is not None and me.role_id in message.raw_role_mentions:
+        return True
+    answered = message.reference.resolved if message.reference is not None else None
+    return isinstance(answered, discord.Message) and answered.author.id == me.user_id
+
+
+def _without_call(text: str, me: Me) -> str:
+    """The text without the mention that it begins with, if that calls this bot."""
+    names = [rf"<@!?{me.user_id}>", *([] if me.role_id is None else [rf"<@&{me.role_id}>"])]
+    return re.sub(rf"\A\s*(?:{'|'.join(names)})[\s,:]*", "", text)
+
+
+def _edited_ms(message: discord.Message) -> int:
+    return int(message.edited_at.timestamp() * 1000) if message.edited_at is not None else 0

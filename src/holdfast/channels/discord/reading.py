@@ -1,0 +1,232 @@
+"""What is said on Discord, taken in order and without gaps. Discord acknowledges nothing and sends nothing again.
+
+Rule 1: each channel is a stream of its own, taken one event after the other. The position of a stream is its newest
+        message of which, and of all before it, the intake has returned; it never runs ahead.
+Rule 2: a stream that may have missed something is behind: after every new or resumed connection, after an intake that
+        raised, and after its queue overflowed. A stream that is behind first fetches what follows its position, oldest
+        first, and only then takes what arrived meanwhile. What is taken twice is a duplicate, and harmless.
+Rule 3: positions come from the intake, so a restart continues where the store was. A conversation that the store does
+        not know begins with the first message that arrives; until that is stored, only this process knows it.
+Rule 4: Discord cannot be asked for edits and deletions that were missed while disconnected. They are lost to us, but a
+        message that is fetched has the text of its newest edit.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+import aiohttp
+import discord
+
+from holdfast import log
+from holdfast.channels.discord.mapping import channel_id_of
+from holdfast.core.errors import HoldfastError, Remedy
+from holdfast.core.policy import RetryPolicy
+from holdfast.ports.channel import Change, ChatMessage, Intake
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.tasks import Task, Tasks
+
+QUEUE_MAX = 256  # live events of one channel that wait; a message beyond is fetched later
+STREAMS_MAX = 10_000
+FETCHES_MAX = 4  # channels that are fetched from at the same time
+CLOSE_S = 3.0
+RETRY = RetryPolicy(delay_ms_base=500, delay_ms_max=60_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    change: Change
+    channel_id: int
+    message_id: int
+    message: discord.Message | None = None  # none for a deletion
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    channel_id: int
+    position: int | None = None
+    queue: deque[Event] = field(default_factory=deque)
+    asked: int = 1  # how often catching up was asked for, and for which of these it was done
+    done: int = 0
+    failures: int = 0
+    task: Task | None = None
+
+    @property
+    def is_behind(self) -> bool:
+        return self.done != self.asked
+
+    @property
+    def has_work(self) -> bool:
+        return self.is_behind or bool(self.queue)
+
+
+class Reading:
+    """The streams of one account, from one run of its channel."""
+
+    def __init__(
+        self,
+        account: str,
+        intake: Intake,
+        translate: Callable[[Event], Awaitable[ChatMessage | None]],
+        history: Callable[[int, int], AsyncIterator[discord.Message]],
+        tasks: Tasks,
+        entropy: Entropy,
+    ) -> None:
+        self._account = account
+        self._intake = intake
+        self._translate = translate
+        self._history = history
+        self._tasks = tasks
+        self._entropy = entropy
+        self._streams: dict[int, Stream] = {}
+        self._known: dict[int, int] = {}
+        self._loaded = asyncio.Event()
+        self._connection = 0
+        self._loader: Task | None = None
+        self._fetches = asyncio.Semaphore(FETCHES_MAX)
+        self._running = 0
+        self._idle = asyncio.Event()
+
+    def connected(self) -> None:
+        """Everything may have missed something. Called before any event of the new connection is offered."""
+        self._connection += 1
+        self._loaded.clear()
+        for stream in self._streams.values():
+            self._ask(stream)
+        self._loader = self._start(self._load(self._connection), "discord positions")
+
+    def offer(self, event: Event) -> None:
+        stream = self._stream(event.channel_id)
+        if len(stream.queue) < QUEUE_MAX:
+            stream.queue.append(event)
+            self._wake(stream)
+        elif event.change is Change.NEW:
+            self._ask(stream)
+        else:
+            log.warning("channel.skipped", account=self._account, event_id=event.message_id, why="too many wait")
+
+    async def close(self) -> None:
+        """Whatever was not taken is fetched in the next run."""
+        for task in (self._loader, *(stream.task for stream in self._streams.values())):
+            if task is not None:
+                task.cancel()
+        async with asyncio.timeout(CLOSE_S):
+            while self._running:
+                self._idle.clear()
+                await self._idle.wait()
+
+    # --- streams -----------------------------------------------------------------------------------
+
+    def _stream(self, channel_id: int) -> Stream:
+        stream = self._streams.get(channel_id)
+        if stream is None:
+            if len(self._streams) >= STREAMS_MAX:
+                self._streams = {key: kept for key, kept in self._streams.items() if kept.has_work}
+            stream = self._streams[channel_id] = Stream(channel_id)
+        return stream
+
+    def _ask(self, stream: Stream) -> None:
+        stream.asked += 1
+        self._wake(stream)
+
+    def _wake(self, stream: Stream) -> None:
+        if stream.task is None:
+            stream.task = self._start(self._work(stream), f"discord channel {stream.channel_id}")
+
+    def _start(self, work: Awaitable[None], name: str) -> Task:
+        async def counted() -> None:
+            try:
+                await work
+            finally:
+                self._running -= 1
+                self._idle.set()
+
+        self._running += 1
+        return self._tasks.start(counted(), name=name)
+
+    async def _load(self, connection: int) -> None:
+        """How far the store has read. Streams that it knows catch up, whether or not anything arrives there."""
+        failures = 0
+        while connection == self._connection:
+            try:
+                positions = await self._intake.read_up_to(self._account)
+            except HoldfastError as error:
+                failures += 1
+                await self._pause(failures, error.code, None)
+                continue
+            if connection == self._connection:
+                pairs = [(channel_id_of(name), position) for name, (position, _) in positions.items()]
+                self._known = {channel_id: position for channel_id, position in pairs if channel_id is not None}
+                self._loaded.set()
+                for channel_id in self._known:
+                    self._wake(self._stream(channel_id))
+            return
+
+    # --- one stream --------------------------------------------------------------------------------
+
+    async def _work(self, stream: Stream) -> None:
+        try:
+            while stream.has_work:
+                await self._step(stream)
+        finally:
+            stream.task = None
+
+    async def _step(self, stream: Stream) -> None:
+        try:
+            if stream.is_behind:
+                await self._catch_up(stream)
+            while stream.queue and not stream.is_behind:
+                await self._take(stream, stream.queue[0])
+                stream.queue.popleft()
+            stream.failures = 0
+        except (discord.Forbidden, discord.NotFound) as error:
+            stream.queue.clear()  # the channel is gone, or closed to this bot: there is nothing to read any more
+            stream.done = stream.asked
+            log.warning("channel.skipped", account=self._account, chat=stream.channel_id, why=f"{error.status}")
+        except HoldfastError as error:
+            await self._fell_behind(stream, error.code)
+        except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
+            await self._fell_behind(stream, type(error).__name__)
+
+    async def _fell_behind(self, stream: Stream, why: str) -> None:
+        stream.asked += 1
+        stream.failures += 1
+        await self._pause(stream.failures, why, stream.channel_id)
+
+    async def _pause(self, failures: int, why: str, channel_id: int | None) -> None:
+        log.warning("channel.behind", account=self._account, chat=channel_id, failures=failures, why=why)
+        await self._tasks.sleep(RETRY.delay_ms(failures, self._entropy.fraction()))
+
+    async def _catch_up(self, stream: Stream) -> None:
+        asked = stream.asked
+        if stream.position is None:
+            await self._loaded.wait()
+            stream.position = self._known.get(stream.channel_id)
+        if stream.position is None:
+            first = next((event.message_id for event in stream.queue if event.change is Change.NEW), None)
+            stream.position = None if first is None else first - 1
+        else:
+            async with self._fetches:
+                async for message in self._history(stream.channel_id, stream.position):
+                    missed = Event(
+                        change=Change.NEW, channel_id=stream.channel_id, message_id=message.id, message=message
+                    )
+                    await self._take(stream, missed)
+        stream.done = asked
+
+    async def _take(self, stream: Stream, event: Event) -> None:
+        message = await self._translate(event)
+        if message is not None:
+            await self._receive(message)
+        if event.change is Change.NEW:
+            stream.position = max(stream.position or 0, event.message_id)
+
+    async def _receive(self, message: ChatMessage) -> None:
+        """Raises what time or the operator will mend. What never will be taken would hold up all that follows."""
+        try:
+            await self._intake.receive(message)
+        except HoldfastError as error:
+            if error.remedy is not Remedy.CORRECT:
+                raise
+            log.warning("channel.skipped", account=message.account, event_id=message.event_id, why=error.code)

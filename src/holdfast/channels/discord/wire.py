@@ -1,0 +1,139 @@
+"""discord.py, pointed at the address that is configured, and made to end.
+
+Rule 1: nothing global is changed, so two accounts of one process may talk to two addresses.
+Rule 2: a request that is cancelled leaves nothing locked, and a connection that is given up leaves no thread behind.
+Rule 3: a connection that cannot be resumed at once is not mended here: `connect` raises, and whoever runs the channel
+        starts it again with delays of minutes at most (discord.py's own grow to a quarter of an hour).
+"""
+
+import asyncio
+import threading
+from typing import Any, Protocol
+
+import aiohttp
+import discord
+from discord.gateway import DiscordWebSocket, KeepAliveHandler
+from discord.http import HTTPClient, Route
+
+from holdfast.channels.discord.letter import Letter, watched
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.tasks import Tasks
+
+OFFICIAL = "https://discord.com/api/v10"
+RATELIMIT_WAIT_S = 30.0  # the longest that discord.py waits for a limit by itself, and the shortest it can be told
+CLOSE_S = 3.0
+IDENTIFY_MS_MIN, IDENTIFY_MS_SPREAD = 1_000, 4_000  # between a session that Discord voids and the next
+
+
+class Listener(Protocol):
+    """What happens on the connection. Each call returns at once, and they come in the order of the events."""
+
+    def connected(self) -> None: ...
+
+    def disconnected(self) -> None: ...
+
+    def posted(self, message: discord.Message) -> None: ...
+
+    def edited(self, message: discord.Message) -> None: ...
+
+    def deleted(self, channel_id: int, message_id: int) -> None: ...
+
+
+class Wire(HTTPClient):
+    """discord.py's HTTP client for one API address."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, base: str) -> None:
+        super().__init__(loop, http_trace=watched(), max_ratelimit_timeout=RATELIMIT_WAIT_S)
+        self._base = base
+        self._gateway: str | None = None
+        self._socket: aiohttp.ClientWebSocketResponse | None = None
+
+    async def find_gateway(self) -> None:
+        """The official gateway's address is in discord.py; any other is asked for."""
+        if self._base != OFFICIAL:
+            _, self._gateway, _ = await self.get_bot_gateway()
+
+    async def request(self, route: Route, **options: Any) -> Any:  # type: ignore[override]  # noqa: ANN401 (JSON)
+        route.url = self._base + route.url.removeprefix(Route.BASE)
+        try:
+            return await super().request(route, **options)
+        except asyncio.CancelledError:
+            self._global_over.set()  # discord.py leaves everybody waiting when cancelled within a global limit
+            raise
+
+    async def post_message(self, channel_id: int, payload: dict[str, object], letter: Letter) -> None:
+        route = Route("POST", "/channels/{channel_id}/messages", channel_id=channel_id)
+        await self.request(route, json=payload, trace_request_ctx=letter, allow_redirects=False)
+
+    async def ws_connect(self, url: str, *, compress: int = 0) -> aiohttp.ClientWebSocketResponse:
+        official = str(DiscordWebSocket.DEFAULT_GATEWAY)
+        if self._gateway is not None and url.startswith(official):
+            url = f"{self._gateway.rstrip('/')}/{url.removeprefix(official)}"
+        self.stop_heartbeat()
+        self._socket = await super().ws_connect(url, compress=compress)
+        return self._socket
+
+    def stop_heartbeat(self) -> None:
+        """A connection that was given up between hello and ready has a thread which nobody else knows."""
+        for thread in threading.enumerate():
+            if isinstance(thread, KeepAliveHandler) and thread.ws.socket is self._socket:
+                thread.stop()
+
+
+class Bot(discord.Client):
+    """One account. It keeps no messages and no members."""
+
+    http: Wire
+
+    def __init__(self, base: str, listener: Listener, tasks: Tasks, entropy: Entropy) -> None:
+        self._base, self._listener, self._tasks, self._entropy = base, listener, tasks, entropy
+        intents = discord.Intents(guilds=True, guild_messages=True, dm_messages=True, message_content=True)
+        super().__init__(
+            intents=intents,
+            max_messages=None,
+            chunk_guilds_at_startup=False,
+            member_cache_flags=discord.MemberCacheFlags.none(),
+        )
+
+    def _get_state(self, **options: Any) -> Any:  # noqa: ANN401 (discord.py's own hook, as its sharded client uses it)
+        self.http = Wire(self.loop, self._base)
+        return super()._get_state(**options)
+
+    async def setup_hook(self) -> None:
+        await self.http.find_gateway()
+
+    async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:  # noqa: ARG002
+        if not initial:
+            await self._tasks.sleep(IDENTIFY_MS_MIN + IDENTIFY_MS_SPREAD * self._entropy.fraction())
+
+    async def on_connect(self) -> None:
+        self._listener.connected()
+
+    async def on_resumed(self) -> None:
+        self._listener.connected()
+
+    async def on_disconnect(self) -> None:
+        self._listener.disconnected()
+
+    async def on_message(self, message: discord.Message) -> None:
+        self._listener.posted(message)
+
+    async def on_raw_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
+        self._listener.edited(event.message)
+
+    async def on_raw_message_delete(self, event: discord.RawMessageDeleteEvent) -> None:
+        self._listener.deleted(event.channel_id, event.message_id)
+
+    async def on_raw_bulk_message_delete(self, event: discord.RawBulkMessageDeleteEvent) -> None:
+        for message_id in sorted(event.message_ids):
+            self._listener.deleted(event.channel_id, message_id)
+
+    async def shut(self) -> None:
+        """Close within a bounded time, whatever the other side does."""
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self.close()
+        except (TimeoutError, OSError, aiohttp.ClientError):
+            await self.http.close()
+        finally:
+            self.http.stop_heartbeat()

@@ -1,0 +1,199 @@
+"""The service as a token that names agents sees it: whatever belongs to another agent does not exist.
+
+Rule 1: what is not listed here is refused (`ScopeRequired`): a new question is closed until somebody opens it.
+Rule 2: what exists elsewhere and what exists nowhere get the same answer.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import NoReturn
+
+from holdfast.core.access_token import AccessToken
+from holdfast.core.compress import Operation, Summary
+from holdfast.core.context import Context
+from holdfast.core.errors import (
+    AgentNotFound,
+    ForgetNotFound,
+    InvalidInput,
+    MessageNotFound,
+    ScopeRequired,
+    SessionNotFound,
+)
+from holdfast.core.forget import Forgetting, Kind
+from holdfast.core.ids import ForgetId, MessageId, SessionId
+from holdfast.core.inbound import AcceptOutcome
+from holdfast.core.key import parse
+from holdfast.core.recall import Found
+from holdfast.core.session import Session
+from holdfast.ports.notifier import Feed
+from holdfast.ports.reader import DeliveryView, EntryView, MailboxView, MessageTrace, Reader
+from holdfast.ports.service import Delta, Health, Prompt, Service
+
+PAGE = 1_000
+
+
+class FencedReader:
+    def __init__(self, reader: Reader, token: AccessToken) -> None:
+        self._inner = reader
+        self._token = token
+
+    def __getattr__(self, name: str) -> NoReturn:
+        refuse(name)
+
+    async def message(self, message: MessageId) -> MessageTrace:
+        found = await self._inner.message(message)
+        if not self._token.sees(found.agent):
+            raise MessageNotFound(f"no message {message!r} was accepted here", message=message)
+        return found
+
+    async def mailbox(self, address: str) -> MailboxView | None:
+        return await self._inner.mailbox(address) if self._token.sees(parse(address).agent) else None
+
+    async def session(self, session: SessionId) -> Session:
+        found = await self._inner.session(session)
+        if not self._token.sees(found.agent):
+            raise SessionNotFound(f"there is no session {session}", session=session)
+        return found
+
+    async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
+        await self.session(session)
+        return await self._inner.snapshot(session, n)
+
+    async def operations(
+        self, *, session: SessionId | None = None, after: str = "", limit: int = 1_000
+    ) -> Sequence[Operation]:
+        if session is None:
+            raise InvalidInput("this token is for some agents only: say whose operations, with `session`")
+        await self.session(session)
+        return await self._inner.operations(session=session, after=after, limit=limit)
+
+
+class FencedService:
+    """Implements the part of `Service` that a token for some agents may use."""
+
+    def __init__(self, service: Service, token: AccessToken) -> None:
+        self._inner = service
+        self._token = token
+        self.reader = FencedReader(service.reader, token)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        refuse(name)
+
+    def agents(self) -> Sequence[str]:
+        return sorted(self._token.agents)
+
+    async def health(self) -> Health:
+        return await self._inner.health()
+
+    def new_message(self) -> MessageId:
+        return self._inner.new_message()
+
+    async def accept(
+        self,
+        chat: str,
+        text: str,
+        *,
+        agent: str = "main",
+        sender: str = "user",
+        id: str | None = None,
+        channel: str = "http",
+        message: MessageId | None = None,
+    ) -> AcceptOutcome:
+        self._check_agent(agent)
+        return await self._inner.accept(
+            chat, text, agent=agent, sender=sender, id=id, channel=channel, message=message
+        )
+
+    def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:
+        """Ids are not guessable, and whoever has one was let see it."""
+        if message is None and mailbox is None:
+            refuse("events")
+        return self._inner.listen(message=message, mailbox=mailbox)
+
+    def follow(self, message: MessageId, feed: Feed) -> AsyncIterator[Delta]:
+        return self._inner.follow(message, feed)
+
+    async def trace(self, message: MessageId) -> MessageTrace:
+        return await self.reader.message(message)
+
+    async def sessions(
+        self,
+        *,
+        agent: str | None = None,
+        chat: str | None = None,
+        channel: str = "http",
+        after: str = "",
+        limit: int = 100,
+    ) -> Sequence[Session]:
+        """Newest first, over all the agents that the token names."""
+        if agent is not None or chat is not None:
+            wanted = [name for name in [agent or "main"] if self._token.sees(name)]
+        else:
+            wanted = sorted(self._token.agents)
+        found: list[Session] = []
+        for name in wanted:
+            found += await self._inner.sessions(agent=name, chat=chat, channel=channel, after=after, limit=limit)
+        found.sort(key=lambda one: (one.opened_at, one.id), reverse=True)
+        return found[:limit]
+
+    async def history(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
+        await self.reader.session(session)
+        return await self._inner.history(session, after=after, limit=limit)
+
+    async def context(self, session: SessionId) -> Context:
+        await self.reader.session(session)
+        return await self._inner.context(session)
+
+    async def prompt(self, session: SessionId) -> Prompt:
+        await self.reader.session(session)
+        return await self._inner.prompt(session)
+
+    async def begin_compression(self, session: SessionId) -> Operation:
+        await self.reader.session(session)
+        return await self._inner.begin_compression(session)
+
+    async def recall(
+        self, text: str, *, agent: str = "main", chat: str = "", sender: str = "user", channel: str = "http"
+    ) -> Found:
+        self._check_agent(agent)
+        return await self._inner.recall(text, agent=agent, chat=chat, sender=sender, channel=channel)
+
+    async def deliveries(
+        self, *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100
+    ) -> Sequence[DeliveryView]:
+        """The token's own, from as many pages as that takes."""
+        found: list[DeliveryView] = []
+        while len(found) < limit:
+            page = await self._inner.deliveries(provider=provider, state=state, after=after, limit=PAGE)
+            found += [one for one in page if self._token.sees(one.agent)]
+            if len(page) < PAGE:
+                break
+            after = page[-1].n
+        return found[:limit]
+
+    async def forget(
+        self, *, session: str | None = None, person: str | None = None, agent: str | None = None, id: str | None = None
+    ) -> Forgetting:
+        if session is not None:
+            await self.reader.session(SessionId(session))
+        if agent is not None:
+            self._check_agent(agent)
+        elif person is not None:
+            raise ScopeRequired("this token is for some agents only: say which of them is to forget, with `agent`")
+        return await self._inner.forget(session=session, person=person, agent=agent, id=id)
+
+    async def forget_status(self, id: str) -> Forgetting:
+        found = await self._inner.forget_status(id)
+        agent = found.agent
+        if agent is None and found.kind is Kind.SESSION:
+            agent = (await self._inner.reader.session(SessionId(found.subject))).agent
+        if agent is None or not self._token.sees(agent):
+            raise ForgetNotFound(f"nobody asked to forget anything under {id!r}", forget=ForgetId(id))
+        return found
+
+    def _check_agent(self, agent: str) -> None:
+        if not self._token.sees(agent):
+            raise AgentNotFound(f"this token knows no agent {agent[:80]!r}; it is for {', '.join(sorted(self._token.agents))}")
+
+
+def refuse(what: str) -> NoReturn:
+    raise ScopeRequired(f"this needs a token for all agents, not for some of them ({what})")

@@ -1,0 +1,127 @@
+"""A channel's own table of holdfast.toml, checked before anything is sent anywhere.
+
+Rule 1: an unknown key is refused with the keys that exist; an error names the key and what would be right.
+Rule 2: a secret is read from the environment or from a file of its own, never from holdfast.toml. No error repeats the
+        value of a key that may hold one by mistake.
+Rule 3: a secret travels over https, or over http to this machine only.
+"""
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from holdfast.core.errors import ConfigInvalid
+from holdfast.ports.channel import ChannelSetup
+
+T = TypeVar("T", bound=msgspec.Struct)
+SECRET_BYTES_MAX = 4096
+_PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?\Z", re.DOTALL)
+_MISSING = re.compile(r"required field `(\w+)`")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_PRINTABLE = re.compile(r"[\x21-\x7e]+\Z")  # what may stand in a header
+_SECRETS = re.compile(r"token|secret|password|api_key", re.IGNORECASE)
+
+
+def read_settings(setup: ChannelSetup, shape: type[T], hints: Mapping[str, str] | None = None) -> T:
+    """The table as the channel's struct. `hints` are better sentences for some keys. Raises `ConfigInvalid`."""
+    known = shape.__struct_fields__
+    unknown = next((key for key in setup.settings if key not in known), None)
+    if unknown is not None:
+        raise _unknown(setup.name, unknown, known)
+    try:
+        return msgspec.convert(dict(setup.settings), shape, strict=True)
+    except msgspec.ValidationError as error:
+        raise _translated(setup, str(error), hints or {}) from error
+
+
+def _unknown(channel: str, key: str, known: tuple[str, ...]) -> ConfigInvalid:
+    if f"{key}_env" in known:
+        what = f"a secret does not stand in holdfast.toml; name where it is with {key}_env or {key}_file"
+        return ConfigInvalid(f"{channel}.{key}: {what}", key=key)
+    return ConfigInvalid(f"{channel}: {key!r} is no setting; there are {', '.join(known)}", key=key)
+
+
+def _translated(setup: ChannelSetup, message: str, hints: Mapping[str, str]) -> ConfigInvalid:
+    """msgspec's sentence with the key and, unless that may be a secret, the value it is about."""
+    found = _PLACE.match(message)
+    what, key = (found["what"], (found["path"] or "").split("[")[0]) if found else (message, "")
+    if key:
+        value = "" if _SECRETS.search(key) else f" is {setup.settings.get(key)!r}"
+        return ConfigInvalid(f"{setup.name}.{key}{value}: {hints.get(key, what)}", key=key)
+    missing = _MISSING.search(what)
+    if missing:
+        return ConfigInvalid(f"{setup.name}.{missing[1]} is missing; it must be there", key=missing[1])
+    return ConfigInvalid(f"{setup.name}: {what}", key="")
+
+
+def read_secret(setup: ChannelSetup, variable: str | None, file: str | None, *, name: str = "token") -> str:
+    """The secret that `<name>_env` or `<name>_file` leads to; exactly one of them must. Raises `ConfigInvalid`."""
+    env_key, file_key = f"{name}_env", f"{name}_file"
+    if variable is not None and file is not None:
+        raise ConfigInvalid(f"{setup.name}: {env_key} and {file_key} are both there; keep one", key=env_key)
+    if variable is not None:
+        return _from_environment(setup, variable, env_key)
+    if file is not None:
+        return _from_file(setup, file, file_key)
+    what = f"neither {env_key} nor {file_key} is there; name where the {name} is"
+    raise ConfigInvalid(f"{setup.name}: {what}", key=env_key)
+
+
+def _from_environment(setup: ChannelSetup, variable: str, key: str) -> str:
+    if not _VARIABLE.match(variable):
+        what = "it must be the name of an environment variable, not the secret itself"
+        raise ConfigInvalid(f"{setup.name}.{key}: {what}", key=key)
+    value = setup.environment.get(variable, "").strip()
+    if not value:
+        raise ConfigInvalid(f"{setup.name}.{key}: the environment has no {variable}; set it to the secret", key=key)
+    return _checked(setup, value, key, variable)
+
+
+def _from_file(setup: ChannelSetup, file: str, key: str) -> str:
+    path = setup.folder / Path(file).expanduser()
+    try:
+        with path.open("rb") as opened:
+            value = opened.read(SECRET_BYTES_MAX + 1).decode("ascii", "replace").strip()
+    except (OSError, ValueError) as error:
+        why = f"it names no file that can be read from {setup.folder} ({type(error).__name__})"
+        raise ConfigInvalid(f"{setup.name}.{key}: {why}", key=key) from None  # the value may be the secret itself
+    if not value:
+        raise ConfigInvalid(f"{setup.name}.{key}: the file is empty; write the secret into it", key=key)
+    return _checked(setup, value, key, "the file")
+
+
+def _checked(setup: ChannelSetup, value: str, key: str, where: str) -> str:
+    if len(value) > SECRET_BYTES_MAX or not _PRINTABLE.match(value):
+        raise ConfigInvalid(f"{setup.name}.{key}: {where} has blanks or characters that no such secret has", key=key)
+    return value
+
+
+def check_url(setup: ChannelSetup, url: str, *, key: str = "api_url") -> str:
+    """The address without a slash at its end. Raises `ConfigInvalid`."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise ConfigInvalid(f"{setup.name}.{key} is no address: {error}", key=key) from error
+    if parts.username is not None or parts.password is not None:
+        raise ConfigInvalid(f"{setup.name}.{key}: it must hold no user and no password", key=key)
+    if parts.scheme not in ("http", "https") or not host or port == 0:
+        raise ConfigInvalid(f"{setup.name}.{key} is {url!r}: it must start with https:// and a host", key=key)
+    if parts.query or parts.fragment or not _PRINTABLE.match(url):
+        raise ConfigInvalid(f"{setup.name}.{key} is {url!r}: it must be plain, without ?, # or blanks", key=key)
+    if parts.scheme == "http" and not is_loopback(host):
+        what = "over http the token could be read on its way; use https, or an address of this machine"
+        raise ConfigInvalid(f"{setup.name}.{key} is {url!r}: {what}", key=key)
+    return url.rstrip("/")
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

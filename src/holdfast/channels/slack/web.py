@@ -1,0 +1,140 @@
+"""Slack's Web API: one call, and what is certain about it afterwards.
+
+Rule 1: the SDK repeats nothing by itself. Its default handler posts again after a lost connection, which doubles words.
+Rule 2: a call that failed is a value that says whether anything can have happened.
+Rule 3: the SDK writes no log: its lines hold people's words and the tickets of connections.
+"""
+
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import aiohttp
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+CALL_S = 30
+CONNECT_S = 10
+LIMITED_MS = 1_000  # where Slack names no time
+SILENT = logging.getLogger("holdfast.channels.slack.sdk")
+SILENT.setLevel(logging.CRITICAL + 1)
+
+BAD_TOKEN = frozenset(
+    {
+        *("invalid_auth", "not_authed", "account_inactive", "token_expired", "token_revoked", "no_permission"),
+        *("missing_scope", "not_allowed_token_type", "org_login_required", "ekm_access_denied", "access_denied"),
+        *("two_factor_setup_required", "team_access_not_granted", "accesslimited"),
+    }
+)
+LIMITED = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
+UNCLEAR = frozenset({"fatal_error", "internal_error", "service_unavailable"})  # part of it may have happened
+
+
+class Kind(Enum):
+    UNREACHED = "unreached"  # no connection: nothing left this machine
+    LIMITED = "limited"
+    BAD_TOKEN = "bad_token"  # noqa: S105 - the operator must act
+    REFUSED = "refused"
+    UNCLEAR = "unclear"  # the answer was lost, or said nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    kind: Kind
+    code: str  # Slack's own word, or ours; never a token
+    retry_after_ms: int = 0
+
+    @property
+    def passes(self) -> bool:
+        """Whether the same call may succeed later, with nobody doing anything."""
+        return self.kind in (Kind.UNREACHED, Kind.LIMITED, Kind.UNCLEAR)
+
+
+class Web:
+    def __init__(self, token: str, api_url: str) -> None:
+        self._token = token
+        self._api_url = api_url
+        self._client: AsyncWebClient | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._is_closed = False
+
+    @property
+    def api_url(self) -> str:
+        return self._api_url
+
+    @property
+    def bearer(self) -> dict[str, str]:
+        """For files, which are no methods of the API."""
+        return {"Authorization": f"Bearer {self._token}"}
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(total=CALL_S, sock_connect=CONNECT_S)
+            self._session = aiohttp.ClientSession(timeout=timeout)
+        return self._session
+
+    @property
+    def client(self) -> AsyncWebClient:
+        if self._client is None:
+            self._client = AsyncWebClient(
+                token=self._token,
+                base_url=self._api_url,
+                session=self.session,
+                logger=SILENT,
+                retry_handlers=[],
+            )
+        return self._client
+
+    async def get(self, method: str, **params: object) -> dict[str, Any] | Failure:
+        return await self._call(method, http_verb="GET", params=params)
+
+    async def post(self, method: str, body: dict[str, object]) -> dict[str, Any] | Failure:
+        return await self._call(method, json=body)
+
+    async def _call(self, method: str, **request: Any) -> dict[str, Any] | Failure:  # noqa: ANN401
+        if self._is_closed:
+            return Failure(Kind.UNREACHED, "the channel is closed")
+        answer = await attempted(self.client.api_call(method, **request))
+        if isinstance(answer, Failure):
+            return answer
+        return answer.data if isinstance(answer.data, dict) else Failure(Kind.UNCLEAR, "the answer is no JSON object")
+
+    async def close(self) -> None:
+        self._is_closed = True
+        if self._session is not None:
+            await self._session.close()
+
+
+async def attempted(call: Awaitable[Any]) -> Any | Failure:  # noqa: ANN401 - the SDK's methods say no more
+    """What the SDK's call returned, or what its exception means."""
+    try:
+        return await call
+    except SlackApiError as error:
+        return _told(error.response)
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        return Failure(Kind.UNREACHED, f"Slack could not be reached ({type(error).__name__})")
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        return Failure(Kind.UNCLEAR, f"the answer was lost ({type(error).__name__})")
+    except (SlackClientError, ValueError, AttributeError) as error:  # AttributeError: the SDK, of an answer in plain text
+        return Failure(Kind.UNCLEAR, f"the answer is not Slack's ({type(error).__name__})")
+
+
+def _told(answer: object) -> Failure:
+    """What an answer says that is not ok. The SDK gives aiohttp's own answer where the JSON is broken."""
+    if not isinstance(answer, AsyncSlackResponse):
+        return Failure(Kind.UNCLEAR, "the answer is no JSON")
+    code = str(answer.data.get("error") or "") if isinstance(answer.data, dict) else ""
+    if answer.status_code == 429 or code in LIMITED:
+        return Failure(Kind.LIMITED, code or "ratelimited", _retry_after_ms(answer.headers))
+    if answer.status_code >= 500 or not code or code in UNCLEAR:
+        return Failure(Kind.UNCLEAR, code or f"HTTP {answer.status_code}")
+    return Failure(Kind.BAD_TOKEN if code in BAD_TOKEN else Kind.REFUSED, code[:80])
+
+
+def _retry_after_ms(headers: Any) -> int:  # noqa: ANN401 - the SDK hands on whatever aiohttp has
+    value = str(headers.get("Retry-After", ""))
+    return int(value) * 1000 if value.isascii() and value.isdigit() and len(value) < 7 else LIMITED_MS

@@ -1,0 +1,28 @@
+"""What can go wrong with a call to Telegram, in our words. Vendors' exceptions end in calls.py.
+
+A reason holds class names and Telegram's own descriptions only: an address of the Bot API has the token in it, and an
+answer that could not be read may hold people's words.
+"""
+
+from enum import Enum
+
+
+class Kind(Enum):
+    UNREACHABLE = "unreachable"  # no connection was made, so nothing left
+    LOST = "lost"  # it left, and no whole answer came: it may have been done
+    BROKEN = "broken"  # an answer that says nothing (5xx, no JSON, no verdict): it may have been done
+    BUSY = "busy"  # refused for now, with a time to wait
+    TOKEN = "token"  # refused: Telegram does not know this bot
+    CONFLICT = "conflict"  # refused: another process polls, or a webhook is set
+    MOVED = "moved"  # refused: the chat has another id now
+    REFUSED = "refused"  # refused for good
+    ODD = "odd"  # refused with a code that nobody has documented
+
+
+class CallFailed(Exception):
+    def __init__(self, kind: Kind, reason: str, *, retry_after_ms: int = 0, moved_to: int = 0) -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
+        self.retry_after_ms = retry_after_ms
+        self.moved_to = moved_to

@@ -1,0 +1,89 @@
+"""The settings of a Telegram channel, with its secrets read.
+
+    token_env or token_file                    the bot's token, from @BotFather
+    mode = "polling" | "webhook"               polling asks Telegram; a webhook is called by it
+    webhook_url                                where Telegram reaches /v1/hooks/<agent>/<channel> from outside
+    webhook_secret_env or webhook_secret_file  what Telegram sends along, so that nobody else can call the webhook
+    api_url                                    another Bot API server than Telegram's own
+    poll_s                                     how long one question for updates may wait
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, NoReturn
+
+import msgspec
+
+from holdfast.channels.settings import check_url, read_secret, read_settings
+from holdfast.core.errors import ConfigInvalid
+from holdfast.ports.channel import ChannelSetup
+
+OFFICIAL = "https://api.telegram.org"
+_TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{1,200}\Z")
+_WEBHOOK_SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}\Z")  # what Telegram takes
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    token_env: str | None = None
+    token_file: str | None = None
+    mode: Literal["polling", "webhook"] = "polling"
+    webhook_url: str | None = None
+    webhook_secret_env: str | None = None
+    webhook_secret_file: str | None = None
+    api_url: str = OFFICIAL
+    poll_s: Annotated[int, msgspec.Meta(ge=1, le=50)] = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    url: str
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelegramSettings:
+    token: str = field(repr=False)
+    token_from: str  # the key that led to the token, for sentences about it
+    webhook: Webhook | None  # None: polling
+    api_url: str
+    poll_s: int
+
+
+HINTS = {"mode": 'it must be "polling" or "webhook"', "poll_s": "it must be a whole number of seconds from 1 to 50"}
+
+
+def read_telegram(setup: ChannelSetup) -> TelegramSettings:
+    """Raises `ConfigInvalid`, in which no secret is."""
+    table = read_settings(setup, Table, HINTS)
+    token = read_secret(setup, table.token_env, table.token_file)
+    token_from = f"token_env ({table.token_env})" if table.token_env is not None else "token_file"
+    if not _TOKEN.match(token):
+        _wrong(setup, "token", f"what {token_from} leads to is no bot token; @BotFather gives one like 123456:ABC-DEF")
+    return TelegramSettings(
+        token=token,
+        token_from=token_from,
+        webhook=_webhook(setup, table) if table.mode == "webhook" else _no_webhook(setup, table),
+        api_url=check_url(setup, table.api_url),
+        poll_s=table.poll_s,
+    )
+
+
+def _webhook(setup: ChannelSetup, table: Table) -> Webhook:
+    """Fails closed: there is no webhook without a secret."""
+    if not table.webhook_url:
+        path = f"/v1/hooks/{setup.agent}/{setup.name}"
+        _wrong(setup, "webhook_url", f"it is missing; write the https address under which Telegram reaches {path}")
+    secret = read_secret(setup, table.webhook_secret_env, table.webhook_secret_file, name="webhook_secret")
+    if not _WEBHOOK_SECRET.match(secret):
+        _wrong(setup, "webhook_secret", "Telegram takes 1 to 256 characters of A-Z, a-z, 0-9, _ and -")
+    return Webhook(url=check_url(setup, table.webhook_url, key="webhook_url"), secret=secret)
+
+
+def _no_webhook(setup: ChannelSetup, table: Table) -> None:
+    for key in ("webhook_url", "webhook_secret_env", "webhook_secret_file"):
+        if getattr(table, key) is not None:
+            _wrong(setup, key, 'it is used with mode = "webhook" only; add that, or remove the key')
+
+
+def _wrong(setup: ChannelSetup, key: str, what: str) -> NoReturn:
+    raise ConfigInvalid(f"{setup.name}.{key}: {what}", key=key)

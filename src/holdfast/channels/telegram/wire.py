@@ -1,0 +1,98 @@
+"""The parts of the Bot API's objects that are read here. Fields that are not named are not looked at.
+
+aiogram's own models are not used for updates: they check hundreds of fields, and one that is newer than the library
+would cost a message. See https://core.telegram.org/bots/api#available-types.
+"""
+
+from typing import Any
+
+import msgspec
+
+
+class Me(msgspec.Struct, frozen=True):
+    id: int
+    username: str = ""
+
+
+class File(msgspec.Struct, frozen=True):
+    file_path: str = ""
+    file_size: int = 0
+
+
+class User(msgspec.Struct, frozen=True):
+    id: int
+    is_bot: bool = False
+    first_name: str = ""
+    last_name: str = ""
+
+
+class Chat(msgspec.Struct, frozen=True):
+    id: int
+    type: str = ""
+    title: str = ""
+
+
+class Entity(msgspec.Struct, frozen=True):
+    """A stretch of a text; `offset` and `length` count UTF-16 units."""
+
+    type: str
+    offset: int
+    length: int
+    user: User | None = None
+
+
+class Media(msgspec.Struct, frozen=True):
+    """Any kind of file: each kind has some of these."""
+
+    file_id: str
+    file_size: int = 0
+    file_name: str = ""
+    mime_type: str = ""
+    emoji: str = ""
+    is_animated: bool = False
+    is_video: bool = False
+
+
+class Replied(msgspec.Struct, frozen=True, rename={"from_": "from"}):
+    message_id: int
+    from_: User | None = None
+
+
+class Message(msgspec.Struct, frozen=True, rename={"from_": "from"}):
+    message_id: int
+    chat: Chat
+    from_: User | None = None
+    sender_chat: Chat | None = None
+    message_thread_id: int | None = None
+    is_topic_message: bool = False
+    reply_to_message: Replied | None = None
+    text: str = ""
+    caption: str = ""
+    entities: list[Entity] = []
+    caption_entities: list[Entity] = []
+    photo: list[Media] = []
+    animation: Media | None = None
+    document: Media | None = None
+    voice: Media | None = None
+    audio: Media | None = None
+    video: Media | None = None
+    video_note: Media | None = None
+    sticker: Media | None = None
+    location: dict[str, Any] | None = None
+    contact: dict[str, Any] | None = None
+    migrate_to_chat_id: int | None = None
+    migrate_from_chat_id: int | None = None
+
+
+class Update(msgspec.Struct, frozen=True):
+    update_id: int
+    message: Message | None = None
+    edited_message: Message | None = None
+    channel_post: Message | None = None
+    edited_channel_post: Message | None = None
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """An update whose content is not looked at."""
+
+    update_id: int

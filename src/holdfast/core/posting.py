@@ -1,0 +1,177 @@
+"""Posting: what becomes of a reply after each attempt to send a piece of it. Values in, values out (D26).
+
+Rule 1: `doubts` is 0 while nothing is in doubt, 1 while the very piece that comes next may have been posted already,
+        and 2 once some piece may stand there twice, or nobody can say: from then on nothing is resent by itself.
+Rule 2: a doubt is resolved only by a platform that refuses a repeated nonce, and only while it still knows the first.
+Rule 3: what certainly was not posted is tried again, however often the platform is away; a reply that fails for a day
+        while others pass is failed, so that it does not hold up its chat for ever.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from holdfast.core.errors import InvalidInput
+from holdfast.core.ids import MessageId, NodeId, ReplyId
+from holdfast.core.key import Address
+from holdfast.core.outgoing import Declined, Doubtful, NotSent, OnDoubt, Post, ReplyState, SendOutcome, Sent
+from holdfast.core.policy import DAY_MS, RetryPolicy
+
+CLEAR, OPEN_DOUBT, BEYOND_DOUBT = 0, 1, 2
+REASON_CHARS_MAX = 400
+CHAT_PARTS = 5  # of an address: `agent`, the agent, the channel, the type, the chat
+POSSIBLE_DUPLICATE = "possible duplicate: an earlier attempt may have been posted too"
+NOBODY_KNOWS = "nobody can say whether it was posted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyClaim:
+    """A reply that one node sends. The owner and the attempt are its fence. Durations are by the store's clock."""
+
+    n: int
+    id: ReplyId
+    node: NodeId
+    attempt: int
+    part: int  # how many pieces were sent
+    doubts: int
+    address: Address
+    text: str
+    message: MessageId
+    in_reply_to: str = ""
+    hop: int = 0
+    doubtful_for_ms: int = 0  # since the attempt that may have been posted began
+    waited_ms: int = 0  # since it was committed
+
+    @property
+    def chat(self) -> str:
+        return chat_of(str(self.address))
+
+    def post(self, pieces: tuple[str, ...]) -> Post:
+        """The next piece."""
+        return Post(
+            reply=self.id,
+            part=self.part,
+            parts=len(pieces),
+            address=self.address,
+            text=pieces[self.part],
+            message=self.message,
+            in_reply_to=self.in_reply_to,
+            hop=self.hop,
+            attempt=self.attempt,
+            doubtful=self.doubts == OPEN_DOUBT,
+        )
+
+    def after(self, settlement: "ReplySettlement") -> "ReplyClaim":
+        """The same claim after a piece was sent and another one follows."""
+        return replace(self, part=settlement.part, doubts=settlement.doubts, doubtful_for_ms=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplySettlement:
+    """What becomes of a reply; the store makes it durable. `ATTEMPTING` means that its next piece follows."""
+
+    state: ReplyState
+    part: int
+    doubts: int
+    delay_ms: int = 0
+    receipt: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostmanPolicy:
+    retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(delay_ms_base=1_000, delay_ms_max=300_000))
+    attempts_max: int = 40  # and only after `give_up_ms`
+    give_up_ms: int = DAY_MS
+    send_wait_ms: int = 60_000
+    send_within_ms: int = 5_000  # of the claim; later it may be somebody else's, and no fence reaches a request
+    sends_max: int = 8  # at once, per bot account
+
+
+def after_send(
+    claim: ReplyClaim,
+    outcome: SendOutcome,
+    *,
+    parts: int,
+    on_doubt: OnDoubt,
+    nonce_lasts_ms: int,
+    elapsed_ms: int,
+    policy: PostmanPolicy,
+    chance: float,
+) -> ReplySettlement:
+    """After an attempt at the piece `claim.part`; `elapsed_ms` is the time since the claim was asked for."""
+    match outcome:
+        case Sent(receipt):
+            proved = claim.doubts == OPEN_DOUBT and claim.doubtful_for_ms + elapsed_ms <= nonce_lasts_ms
+            return _sent(claim, receipt, parts, proved=proved)
+        case Declined(reason) if claim.doubts != CLEAR:
+            why = f"an earlier attempt may have been posted; a later one was declined: {reason}"
+            return _kept(claim, ReplyState.UNCERTAIN, why)
+        case Declined(reason):
+            return _kept(claim, ReplyState.FAILED, reason)
+        case Doubtful(reason):
+            return _doubted(claim, reason, on_doubt, policy, chance)
+        case NotSent(reason, retry_after_ms):
+            if claim.attempt >= policy.attempts_max and claim.waited_ms >= policy.give_up_ms:
+                state = ReplyState.FAILED if claim.doubts == CLEAR else ReplyState.UNCERTAIN
+                return _kept(claim, state, f"given up: {reason}")
+            delay_ms = max(policy.retry.delay_ms(claim.attempt, chance), retry_after_ms)
+            return _kept(claim, ReplyState.PENDING, reason, delay_ms)
+
+
+def _kept(claim: ReplyClaim, state: ReplyState, reason: str, delay_ms: int = 0) -> ReplySettlement:
+    """No piece was sent: what is known of the reply stays as it was."""
+    return ReplySettlement(state=state, part=claim.part, doubts=claim.doubts, delay_ms=delay_ms, reason=short(reason))
+
+
+def _sent(claim: ReplyClaim, receipt: str, parts: int, *, proved: bool) -> ReplySettlement:
+    doubts = CLEAR if proved else min(claim.doubts * BEYOND_DOUBT, BEYOND_DOUBT)
+    state = ReplyState.ATTEMPTING
+    if claim.part + 1 >= parts:
+        state = ReplyState.DELIVERED if doubts == CLEAR else ReplyState.UNCERTAIN
+    return ReplySettlement(
+        state=state,
+        part=claim.part + 1,
+        doubts=doubts,
+        receipt=short(receipt),
+        reason=None if doubts == CLEAR else POSSIBLE_DUPLICATE,
+    )
+
+
+def _doubted(
+    claim: ReplyClaim, reason: str, on_doubt: OnDoubt, policy: PostmanPolicy, chance: float
+) -> ReplySettlement:
+    if claim.doubts == CLEAR and on_doubt is OnDoubt.RESEND:
+        delay_ms = policy.retry.delay_ms(claim.attempt, chance)
+        return ReplySettlement(
+            state=ReplyState.PENDING, part=claim.part, doubts=OPEN_DOUBT, delay_ms=delay_ms, reason=short(reason)
+        )
+    doubts = OPEN_DOUBT if claim.doubts == CLEAR else BEYOND_DOUBT
+    why = short(f"{NOBODY_KNOWS}: {reason}")
+    return ReplySettlement(state=ReplyState.UNCERTAIN, part=claim.part, doubts=doubts, reason=why)
+
+
+def untried(claim: ReplyClaim) -> ReplySettlement:
+    """For a process that slept before it sent: if the reply is still its own, it is given back as it was."""
+    return ReplySettlement(state=ReplyState.PENDING, part=claim.part, doubts=claim.doubts)
+
+
+def is_possible_duplicate(state: str, doubts: int) -> bool:
+    """Whether the platform may show some piece of it twice."""
+    return state == ReplyState.UNCERTAIN.value and doubts >= BEYOND_DOUBT
+
+
+def chat_of(address: str) -> str:
+    """The chat that an address is in, whatever its thread and user: what platforms count by."""
+    return ":".join(address.split(":")[:CHAT_PARTS])
+
+
+def reply_state(text: str | None) -> str | None:
+    """A state that somebody wrote, checked."""
+    known = [state.value for state in ReplyState]
+    if text is not None and text not in known:
+        raise InvalidInput(f"there is no reply state {text[:40]!r}; there are {', '.join(known)}", state=text[:40])
+    return text
+
+
+def short(text: str) -> str:
+    """A platform's words, as they can be kept in a column and shown on a line."""
+    return " ".join(text.replace("\0", "").split())[:REASON_CHARS_MAX]

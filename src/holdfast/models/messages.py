@@ -1,0 +1,96 @@
+"""Our messages as pydantic-ai's. Imported only where a real model is asked, since pydantic-ai is heavy.
+
+Rule 1: the translation of a message depends on the message alone, so a context that grew at its end gives requests
+        whose beginning is the same, byte for byte, and vendors' prompt caches hit.
+Rule 2: what stands before the first word of a person is the system prompt; later notices stay at their place.
+Rule 3: a conversation to be summarised is data, one JSON value per line, so that nobody in it can give the summariser
+        orders, no model goes on with it, and calls of tools that are not offered do no harm.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+
+from holdfast.core.context import ModelMessage as Message
+from holdfast.ports.model import ModelRequest as Request
+from holdfast.ports.model import Task, ToolSpec
+
+NO_TEXT = "(no text)"  # vendors refuse an empty message
+TRANSCRIPT = "The conversation, one JSON value per line:"
+
+
+def messages_of(request: Request) -> list[ModelMessage]:
+    said = transcript(request.messages) if request.task is Task.SUMMARY else request.messages
+    turns = groupby((message for message in said if not _is_blank(message)), lambda one: one.role == "assistant")
+    return [_response(part) if is_answer else _request(part) for is_answer, part in turns]
+
+
+def parameters_of(tools: Sequence[ToolSpec]) -> ModelRequestParameters:
+    return ModelRequestParameters(
+        function_tools=[
+            ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.parameters)
+            for tool in tools
+        ]
+    )
+
+
+def transcript(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """A request for a summary as a task and one piece of data (rule 3)."""
+    head = next((n for n, message in enumerate(messages) if message.role != "system"), len(messages))
+    lines = [TRANSCRIPT, *(_line(message) for message in messages[head:])]
+    return (*messages[:head], Message(role="user", content="\n".join(lines)))
+
+
+def _line(message: Message) -> str:
+    value: dict[str, object] = {"role": message.role, "text": message.content}
+    if message.name:
+        value["name"] = message.name
+    if message.calls:
+        value["calls"] = [{"name": call.name, "arguments": call.arguments} for call in message.calls]
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _is_blank(message: Message) -> bool:
+    """An answer without words and calls says nothing, and vendors refuse it."""
+    return message.role == "assistant" and not message.content.strip() and not message.calls
+
+
+def _request(messages: Iterable[Message]) -> ModelRequest:
+    return ModelRequest(parts=[_part(message) for message in messages])
+
+
+def _part(message: Message) -> ModelRequestPart:
+    match message.role:
+        case "system":
+            return SystemPromptPart(content=message.content)
+        case "tool":
+            return ToolReturnPart(tool_name=message.name, content=message.content, tool_call_id=message.call)
+        case _:
+            return UserPromptPart(content=message.content if message.content.strip() else NO_TEXT)
+
+
+def _response(messages: Iterable[Message]) -> ModelResponse:
+    parts: list[ModelResponsePart] = []
+    for message in messages:
+        if message.content.strip():
+            parts.append(TextPart(content=message.content))
+        parts.extend(
+            ToolCallPart(tool_name=call.name, args=call.arguments or "{}", tool_call_id=call.id)
+            for call in message.calls
+        )
+    return ModelResponse(parts=parts)

@@ -1,0 +1,37 @@
+"""What an answer costs, in millionths of a dollar, rounded up. Offline: the table of prices comes with genai-prices.
+
+Where the vendor did not say how many tokens it counted they are estimated, so that a limit on spending still holds.
+"""
+
+import math
+from collections.abc import Mapping
+
+from holdfast.models.settings import ModelSettings
+from holdfast.models.vendors import VENDORS
+
+MILLION = 1_000_000
+
+
+def has_price(settings: ModelSettings) -> bool:
+    """Whether it is known what the model costs. A local one costs nothing, and that is known."""
+    return price_micros(settings, {"input_tokens": MILLION, "output_tokens": MILLION}) is not None
+
+
+def price_micros(settings: ModelSettings, tokens: Mapping[str, int]) -> int | None:
+    """`tokens` by the names that genai-prices has for them; None where nobody knows the price."""
+    if settings.input_usd_per_million is not None and settings.output_usd_per_million is not None:
+        read, written = tokens.get("input_tokens", 0), tokens.get("output_tokens", 0)
+        return math.ceil(read * settings.input_usd_per_million + written * settings.output_usd_per_million)
+    if settings.is_practice or not VENDORS[settings.vendor].prices:
+        return 0
+    return _listed(settings, tokens)
+
+
+def _listed(settings: ModelSettings, tokens: Mapping[str, int]) -> int | None:
+    from genai_prices import Usage, calc_price  # noqa: PLC0415 - heavy, and an extra
+
+    try:
+        found = calc_price(Usage(**tokens), settings.model, provider_id=VENDORS[settings.vendor].prices)
+    except LookupError:
+        return None
+    return math.ceil(found.total_price * MILLION)

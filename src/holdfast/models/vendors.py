@@ -1,0 +1,56 @@
+"""The vendors we speak to, in one table: what brings them, where their key is, what is chosen unasked.
+
+pydantic-ai knows more of them than stand here; a row is all that another one needs. The defaults are the newest small
+models: whoever only has a key in the environment did not say how much may be spent.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendor:
+    package: str = "openai"  # what must be importable beside pydantic-ai
+    key_env: str | None = None  # None: no key is needed
+    default: str = ""  # the model that is chosen when only the key is there
+    has_address: bool = False  # whether base_url may point elsewhere
+    prices: str = ""  # its name in the table of prices; empty: it costs nothing
+
+    @property
+    def install(self) -> str:
+        extra = "models" if self.package in ("openai", "anthropic") else ""
+        return "pip install 'holdfast[models]'" if extra else f"pip install 'pydantic-ai-slim[{self.prices}]'"
+
+
+def _compatible(name: str, key_env: str) -> Vendor:
+    """A vendor that speaks OpenAI's protocol at an address of its own."""
+    return Vendor(key_env=key_env, prices=name)
+
+
+VENDORS: Mapping[str, Vendor] = {
+    # `openai` is the Responses API, or at an address of its own Chat Completions, which every compatible server has.
+    "openai": Vendor(key_env="OPENAI_API_KEY", default="gpt-6-luna", has_address=True, prices="openai"),
+    "openai-chat": Vendor(key_env="OPENAI_API_KEY", has_address=True, prices="openai"),
+    "openai-responses": Vendor(key_env="OPENAI_API_KEY", has_address=True, prices="openai"),
+    "anthropic": Vendor(
+        package="anthropic",
+        key_env="ANTHROPIC_API_KEY",
+        default="claude-haiku-5-5",
+        has_address=True,
+        prices="anthropic",
+    ),
+    "ollama": Vendor(default="llama3.2", has_address=True),
+    "openrouter": _compatible("openrouter", "OPENROUTER_API_KEY"),
+    "deepseek": _compatible("deepseek", "DEEPSEEK_API_KEY"),
+    "together": _compatible("together", "TOGETHER_API_KEY"),
+    "fireworks": _compatible("fireworks", "FIREWORKS_API_KEY"),
+    "moonshotai": _compatible("moonshotai", "MOONSHOTAI_API_KEY"),
+    "cerebras": _compatible("cerebras", "CEREBRAS_API_KEY"),
+    "zai": _compatible("zai", "ZAI_API_KEY"),
+    "google": Vendor(package="google.genai", key_env="GOOGLE_API_KEY", prices="google"),
+    "groq": Vendor(package="groq", key_env="GROQ_API_KEY", prices="groq"),
+    "mistral": Vendor(package="mistralai", key_env="MISTRAL_API_KEY", prices="mistral"),
+    "cohere": Vendor(package="cohere", key_env="CO_API_KEY", prices="cohere"),
+}
+# Those whose library takes the HTTP client that refuses redirects and has our limits.
+TAKES_OUR_CLIENT = frozenset(name for name, vendor in VENDORS.items() if vendor.package in ("openai", "anthropic"))

@@ -1,0 +1,54 @@
+"""The part of the store that keeps who may come in and who is whom."""
+
+from collections.abc import Sequence
+
+from holdfast.core.access import PAIRING, Asked, PairingAsk, PairingDecision, PairingPolicy, PairingView
+from holdfast.core.identity import ChatMove, Link, LinkRequest, Moved
+from holdfast.core.ids import AgentName, OperationId, Principal
+from holdfast.core.key import Address
+from holdfast.ports.access_store import LISTED_MAX
+from holdfast.stores.database import Database
+from holdfast.stores.verbs import access, identity
+
+
+class AccessVerbs:
+    """Implements the ports `AccessStore` and `AccessReader`."""
+
+    _db: Database
+
+    async def ask_pairing(self, ask: PairingAsk, *, policy: PairingPolicy = PAIRING) -> Asked:
+        return await self._db.write("ask_pairing", lambda: access.ask_pairing(ask, policy))
+
+    async def decide_pairing(self, decision: PairingDecision, *, policy: PairingPolicy = PAIRING) -> PairingView:
+        return await self._db.write("decide_pairing", lambda: access.decide_pairing(decision, policy))
+
+    async def unpair(
+        self, principal: Principal, *, agent: AgentName | None = None, by: str, operation: OperationId
+    ) -> Sequence[str]:
+        return await self._db.write("unpair", lambda: access.unpair(principal, agent, by, operation))
+
+    async def link(self, request: LinkRequest) -> Link:
+        return await self._db.write("link", lambda: identity.link(request))
+
+    async def unlink(self, principal: Principal, *, by: str, operation: OperationId) -> Link | None:
+        return await self._db.write("unlink", lambda: identity.unlink(principal, by, operation))
+
+    async def move_address(self, old: Address, new: Address, *, by: str, operation: OperationId) -> Moved:
+        return await self._db.write("move_address", lambda: identity.move_address(old, new, by, operation))
+
+    async def move_chat(self, move: ChatMove) -> Moved:
+        return await self._db.write("move_chat", lambda: identity.move_chat(move))
+
+    async def admitted(self, agent: AgentName, principal: Principal) -> bool:
+        return await self._db.read("admitted", lambda: access.admitted(agent, principal))
+
+    async def pairings(
+        self, *, agent: AgentName | None = None, limit: int = LISTED_MAX, policy: PairingPolicy = PAIRING
+    ) -> Sequence[PairingView]:
+        return await self._db.read("pairings", lambda: access.pairings(agent, policy, limit))
+
+    async def links(self, *, limit: int = LISTED_MAX) -> Sequence[Link]:
+        return await self._db.read("links", lambda: identity.links(limit))
+
+    async def kin(self, principal: Principal) -> Sequence[Principal]:
+        return await self._db.read("kin", lambda: identity.kin(principal))

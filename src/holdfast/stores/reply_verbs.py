@@ -1,0 +1,52 @@
+"""The part of the store that keeps the ledger of replies."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from holdfast.core.ids import AgentName, Instant, NodeId, ReplyId
+from holdfast.core.outgoing import OnDoubt
+from holdfast.core.posting import ReplyClaim, ReplySettlement
+from holdfast.ports.reply_store import PostedReply
+from holdfast.stores.database import Database
+from holdfast.stores.verbs import replies
+
+
+class ReplyVerbs:
+    """Implements the ports `ReplyStore` and `ReplyReader`."""
+
+    _db: Database
+
+    async def claim_replies(
+        self,
+        node: NodeId,
+        agent: AgentName,
+        channel: str,
+        *,
+        name: str,
+        limit: int,
+        on_doubt: OnDoubt = OnDoubt.RESEND,
+        resting: Collection[str] = (),
+    ) -> tuple[ReplyClaim, ...]:
+        return await self._db.write(
+            "claim_replies",
+            lambda: replies.claim_replies(node, agent, channel, name, limit=limit, on_doubt=on_doubt, resting=resting),
+        )
+
+    async def settle_reply(self, claim: ReplyClaim, settlement: ReplySettlement) -> bool:
+        return await self._db.write("settle_reply", lambda: replies.settle_reply(claim, settlement))
+
+    async def next_reply_due(self) -> Mapping[tuple[AgentName, str], Instant]:
+        return await self._db.read("next_reply_due", replies.next_reply_due)
+
+    async def resend_reply(self, reply: ReplyId) -> str:
+        return await self._db.write("resend_reply", lambda: replies.resend_reply(reply))
+
+    async def replies(
+        self,
+        *,
+        state: str | None = None,
+        agent: str | None = None,
+        channel: str | None = None,
+        after: int = 0,
+        limit: int = 100,
+    ) -> Sequence[PostedReply]:
+        return await self._db.read("replies", lambda: replies.replies(state, agent, channel, after, limit))

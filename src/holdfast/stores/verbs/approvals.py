@@ -1,0 +1,247 @@
+"""Approvals: asked in the step that makes a turn wait, decided by a signal or an operator, checked by the step after.
+
+Everything here happens under the lock of the mailbox, so a decision and the worker that looks for it see each other:
+`waits_until` says how long the mailbox may sleep, and whoever gives the turn something to do clears it.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from holdfast.core.approval import (
+    REASON_CHARS_MAX,
+    Approval,
+    ApprovalAsk,
+    ApprovalView,
+    Decision,
+    already_text,
+    asked_text,
+    decided_text,
+    may_decide,
+    not_found_text,
+    not_yours_text,
+    typed_id,
+)
+from holdfast.core.command import Command, Verb
+from holdfast.core.errors import ApprovalNotFound, InvariantBroken
+from holdfast.core.ids import AgentName, ApprovalId, Instant, MailboxId, Principal, SessionId
+from holdfast.core.inbound import Arrival
+from holdfast.core.journal import AssistantSaid, ToolStarted, decode_body
+from holdfast.core.mailbox import Claim
+from holdfast.core.turn import Reply, Step, Turn
+from holdfast.stores.script import Row, Script, one, plain, rows, run
+from holdfast.stores.verbs.reply import insert_reply
+
+TAKEN = "select 1 from approval where id = :id"
+NEW = """
+insert into approval (id, session, turn, call, tool, mailbox, principal, approvers, yields, asked_at, due_at)
+values (:id, :session, :turn, :call, :tool, :mailbox, :principal, :approvers, :yields, :now,
+        cast(:now as int8) + cast(:wait_ms as int8))"""
+ASKING = "update turn set approval = :id where session = :session and n = :turn"
+SLEEP = """
+update mailbox set waits_until = (select due_at from approval where id = :id), yields = :yields where id = :mailbox"""
+CHANNEL = "select channel from inbound where message = :message"
+READ = """
+select id, tool, call, decision, decided_by, reason, case when due_at <= :now then 1 else 0 end,
+       case when yields = 1 and exists (
+         select 1 from inbound
+          where inbound.mailbox = approval.mailbox and inbound.state in ('waiting', 'in_turn')
+            and inbound.state = 'waiting' and inbound.kind <> 'observed') then 1 else 0 end
+  from approval where id = :id"""
+FIND = """
+select tool, principal, approvers, decision, case when due_at <= :now then 1 else 0 end
+  from approval where id = :id and mailbox = :mailbox"""
+OPEN_HERE = "select id from approval where mailbox = :mailbox and decided_at is null order by asked_at, id limit 20"
+DECIDE = """
+update approval set decided_at = :now, decision = :decision, decided_by = :by, reason = :reason
+ where id = :id and decided_at is null"""
+WAKE = "update mailbox set waits_until = null, yields = 0, ready_at = :now where id = :mailbox"
+AWAKE = "update mailbox set waits_until = null, yields = 0 where id = :mailbox"
+CLOSE = """
+update approval
+   set reason = null, decision = coalesce(decision, :void), decided_at = coalesce(decided_at, :now)
+ where session = :session and turn = :turn"""
+MAILBOX_OF = "select mailbox from approval where id = :id"
+LOCK = "select id from mailbox where id = :mailbox /*lock*/"
+VIEW_FIELDS = """
+approval.id, mailbox.agent, approval.session, approval.turn, approval.tool, approval.call, approval.mailbox,
+mailbox.address, approval.principal, approval.asked_at, approval.due_at, approval.decision, approval.decided_at,
+approval.decided_by"""
+VIEW = f"select {VIEW_FIELDS} from approval join mailbox on mailbox.id = approval.mailbox where approval.id = :id"
+OPEN = f"""
+select {VIEW_FIELDS} from approval join mailbox on mailbox.id = approval.mailbox
+ where approval.decided_at is null order by approval.asked_at, approval.id limit :limit"""
+NEWEST = f"""
+select {VIEW_FIELDS} from approval join mailbox on mailbox.id = approval.mailbox
+ order by approval.asked_at desc, approval.id desc limit :limit"""
+CALLS = """
+select body from entry where session = :session and turn = :turn and kind = 'assistant' order by seq desc"""
+AGENT_CHANNEL = "agent"
+
+
+class Boxed(Protocol):
+    """The mailbox of a signal, under lock."""
+
+    @property
+    def id(self) -> MailboxId: ...
+
+
+# --- the worker's side: inside append_step and the end of a turn -----------------------------------
+
+
+def ask(claim: Claim, turn: Turn, asked: ApprovalAsk) -> Script[Approval]:
+    """Write the question down, tell the chat, and let the mailbox sleep until it is decided or overdue."""
+    id = yield from _free(asked.ids)
+    yield from run(
+        NEW,
+        id=id,
+        session=turn.session,
+        turn=turn.n,
+        call=plain(asked.call.id),
+        tool=plain(asked.call.name),
+        mailbox=claim.mailbox,
+        principal=turn.principal,
+        approvers="\n".join(sorted(asked.approvers)),
+        yields=int(asked.yields),
+        wait_ms=asked.wait_ms,
+    )
+    yield from run(ASKING, id=id, session=turn.session, turn=turn.n)
+    yield from run(SLEEP, id=id, mailbox=claim.mailbox, yields=int(asked.yields))
+    yield from _tell(claim, turn, asked, id)
+    return (yield from read_approval(id))
+
+
+def _free(ids: Sequence[ApprovalId]) -> Script[ApprovalId]:
+    for id in ids:
+        if (yield from one(TAKEN, id=id)) is None:
+            return id
+    raise InvariantBroken(f"none of {len(ids)} approval ids is free")
+
+
+def _tell(claim: Claim, turn: Turn, asked: ApprovalAsk, id: ApprovalId) -> Script[None]:
+    """Ask where the turn was asked. Another agent is not asked: it may not decide, and would only answer."""
+    message = turn.messages[-1]
+    (channel,) = (yield from one(CHANNEL, message=message)) or (AGENT_CHANNEL,)
+    if channel == AGENT_CHANNEL:
+        return
+    yield from insert_reply(
+        Reply(id=asked.reply, text=asked_text(claim.agent, asked.call, id)),
+        mailbox=claim.mailbox,
+        address=claim.address,
+        channel=channel,
+        message=message,
+        session=turn.session,
+        turn=turn.n,
+    )
+
+
+def read_approval(id: ApprovalId) -> Script[Approval]:
+    row = yield from one(READ, id=id)
+    if row is None:
+        raise InvariantBroken(f"a turn waits for approval {id}, which has no row")
+    return Approval(
+        id=ApprovalId(row[0]),
+        tool=row[1],
+        call=row[2],
+        decision=Decision(row[3]) if row[3] else None,
+        decided_by=row[4] or "",
+        reason=row[5] or "",
+        is_due=bool(row[6]),
+        is_superseded=bool(row[7]),
+    )
+
+
+def leave(claim: Claim, approval: Approval, step: Step) -> Script[None]:
+    """The turn goes on. Nothing starts without a yes, and nothing is refused while somebody may still say it."""
+    starts = any(isinstance(body, ToolStarted) for body in step.entries)
+    if starts and approval.decision is not Decision.APPROVED:
+        raise InvariantBroken(f"a call was to start without approval {approval.id}")
+    if approval.decision is None and not approval.is_due:
+        raise InvariantBroken(f"a turn was to go on while approval {approval.id} is open")
+    yield from run(DECIDE, id=approval.id, decision=Decision.EXPIRED.value, by="", reason=None)
+    yield from run(AWAKE, mailbox=claim.mailbox)
+
+
+def close(mailbox: str, session: SessionId, turn: int) -> Script[None]:
+    """The turn is over: what it asked can no longer be decided, and its mailbox is awake."""
+    yield from run(CLOSE, session=session, turn=turn, void=Decision.VOID.value)
+    yield from run(AWAKE, mailbox=mailbox)
+
+
+# --- the human's side ------------------------------------------------------------------------------
+
+
+def decide_here(arrival: Arrival, command: Command, box: Boxed) -> Script[str]:
+    """`/approve ID` and `/deny ID [reason]`, inside the transaction that accepts them; what to answer."""
+    typed, _, reason = command.argument.partition(" ")
+    id = typed_id(typed)
+    row = yield from one(FIND, id=plain(id), mailbox=box.id)
+    if row is None:
+        found = yield from rows(OPEN_HERE, mailbox=box.id)
+        return not_found_text(typed, [one_id for (one_id,) in found])
+    tool, asker, approvers, decision, is_due = row
+    named = approvers.split("\n") if approvers else ()
+    if not may_decide(arrival.principal, human=arrival.human, asker=asker, approvers=named):
+        return not_yours_text(id)
+    if decision is not None or is_due:
+        return already_text(id, tool, Decision(decision or Decision.EXPIRED.value))
+    wanted = Decision.APPROVED if command.verb is Verb.APPROVE else Decision.DENIED
+    yield from _decide(box.id, id, wanted, by=arrival.principal, reason=reason.strip())
+    return decided_text(id, tool, wanted)
+
+
+def _decide(mailbox: str, id: ApprovalId, decision: Decision, *, by: str, reason: str) -> Script[None]:
+    kept = plain(reason[:REASON_CHARS_MAX]) or None
+    yield from run(DECIDE, id=id, decision=decision.value, by=plain(by), reason=kept)
+    yield from run(WAKE, mailbox=mailbox)
+
+
+def decide_approval(id: ApprovalId, decision: Decision, by: str, reason: str) -> Script[ApprovalView]:
+    """An operator's decision. Decided before or overdue, it stays as it is; the view says how that is."""
+    found = yield from one(MAILBOX_OF, id=plain(id))
+    if found is None:
+        raise ApprovalNotFound(f"there is no approval {id[:40]!r}", approval=id[:40])
+    yield from one(LOCK, mailbox=found[0])
+    current = yield from read_approval(id)
+    if current.decision is None and not current.is_due:
+        yield from _decide(found[0], id, decision, by=by, reason=reason)
+    row = yield from one(VIEW, id=id)
+    assert row is not None  # noqa: S101 - rows of this table are never removed
+    return (yield from _view(row))
+
+
+def approvals(limit: int, *, decided: bool) -> Script[Sequence[ApprovalView]]:
+    """Those that wait, oldest first; with `decided`, all of them, newest first."""
+    found = yield from rows(NEWEST if decided else OPEN, limit=limit)
+    views = []
+    for row in found:
+        views.append((yield from _view(row)))
+    return views
+
+
+def _view(row: Row) -> Script[ApprovalView]:
+    return ApprovalView(
+        id=ApprovalId(row[0]),
+        agent=AgentName(row[1]),
+        session=SessionId(row[2]),
+        turn=row[3],
+        tool=row[4],
+        arguments=(yield from _arguments(row[2], row[3], row[5])),
+        mailbox=MailboxId(row[6]),
+        address=row[7],
+        principal=Principal(row[8]),
+        asked_at=Instant(row[9]),
+        due_at=Instant(row[10]),
+        decision=Decision(row[11]) if row[11] else None,
+        decided_at=None if row[12] is None else Instant(row[12]),
+        decided_by=row[13],
+    )
+
+
+def _arguments(session: str, turn: int, call: str) -> Script[str]:
+    """What the call is to do, as the journal has it; nothing once that was forgotten."""
+    for (body,) in (yield from rows(CALLS, session=session, turn=turn)):
+        said = decode_body("assistant", bytes(body))
+        for wish in said.calls if isinstance(said, AssistantSaid) else ():
+            if plain(wish.id) == call:
+                return wish.arguments
+    return ""

@@ -1,0 +1,202 @@
+"""The reply ledger: claimed in order, chat by chat, and settled under the fence of (owner, attempt) (D26).
+
+A reply is `attempting`, with its owner, before its first byte leaves. One whose owner is gone may have been posted:
+it is in doubt from then on, and never again looks as if nothing had been sent. What is uncertain or failed is over:
+the replies behind it go on.
+"""
+
+from collections.abc import Collection, Mapping
+
+from holdfast.core.errors import InvalidInput, ReplyNotFound
+from holdfast.core.ids import AgentName, Instant, MessageId, NodeId, ReplyId
+from holdfast.core.key import parse
+from holdfast.core.outgoing import OnDoubt, ReplyState
+from holdfast.core.posting import NOBODY_KNOWS, ReplyClaim, ReplySettlement, chat_of, is_possible_duplicate
+from holdfast.ports.reply_store import PostedReply
+from holdfast.stores.script import Row, Script, one, plain, rows, run
+
+FIRST_OF_ITS_ADDRESS = """
+not exists (select 1 from reply as earlier
+             where earlier.address = reply.address and earlier.n < reply.n
+               and earlier.state in ('pending', 'attempting'))"""
+HEADS = f"""
+select n, address from reply
+ where agent = :agent and channel = :channel and state = 'pending' and due_at <= :now
+   and exists (select 1 from node where node.id = :node) and {FIRST_OF_ITS_ADDRESS}
+ order by due_at, n limit :limit /*skip locked*/"""
+TAKE = """
+update reply
+   set state = 'attempting', attempt = attempt + 1, owner = :node, claim = :name, settled_at = null,
+       sent_at = case when doubts = 1 then sent_at else cast(:now as int8) end
+ where n = :n and state = 'pending'"""
+HELD = """
+select reply.n, reply.id, reply.attempt, reply.part, reply.doubts, reply.address, reply.body, reply.message,
+       coalesce(inbound.event_id, ''), reply.hop, cast(:now as int8) - coalesce(reply.sent_at, cast(:now as int8)),
+       cast(:now as int8) - reply.at
+  from reply left join inbound on inbound.message = reply.message
+ where reply.owner = :node and reply.claim = :name and reply.state = 'attempting' order by reply.n"""
+HOLD_DOUBTFUL = """
+update reply set state = 'uncertain', settled_at = :now, reason = :reason
+ where agent = :agent and channel = :channel and state = 'pending' and doubts = 1"""
+SETTLE = """
+update reply
+   set state = :state, part = :part, doubts = :doubts, due_at = cast(:now as int8) + cast(:delay_ms as int8),
+       owner = case when :goes_on = 1 then owner end, claim = case when :goes_on = 1 then claim end,
+       sent_at = case when :goes_on = 1 then cast(:now as int8) else sent_at end,
+       settled_at = case when :settled = 1 then cast(:now as int8) end,
+       receipt = case when cast(:receipt as text) is null then receipt
+                      else coalesce(receipt || ' ', '') || cast(:receipt as text) end,
+       reason = cast(:reason as text)
+ where n = :n and state = 'attempting' and owner = :node and attempt = :attempt and part = :sent returning n"""
+GOES_ON = """
+select 1 from reply
+ where n = :n and state = 'attempting' and owner = :node and attempt = :attempt and part = :part"""
+NEXT_DUE = f"""
+select agent, channel, min(due_at) from reply
+ where state = 'pending' and {FIRST_OF_ITS_ADDRESS} group by agent, channel"""
+# What was cut off may have been posted: it is sent once more, and what was sent twice is not sent a third time.
+CUT_OFF = """
+update reply
+   set state = case when doubts = 0 then 'pending' else 'uncertain' end,
+       doubts = case when doubts = 0 then 1 else 2 end, owner = null, claim = null, due_at = :now, reason = 'it was being sent when its process ended',
+       settled_at = case when doubts = 0 then null else cast(:now as int8) end"""
+DOUBT_REPLIES = f"{CUT_OFF} where owner = :node"
+DOUBT_ALL_REPLIES = f"{CUT_OFF} where owner is not null and owner <> :node"
+ORPHANED_REPLY = "owner is not null and not exists (select 1 from node where node.id = reply.owner)"
+DOUBT_ORPHANED_REPLIES = f"{CUT_OFF} where {ORPHANED_REPLY}"
+# Words that go while somebody sends them: the sender's claim is void by that, so no further piece follows.
+BLANK = """
+update reply
+   set body = :blank, owner = null, claim = null,
+       settled_at = case when state in ('pending', 'attempting') then :now else settled_at end,
+       reason = case when state in ('pending', 'attempting') then 'its words were deleted' else reason end,
+       state = case when state = 'pending' and doubts = 0 then 'failed'
+                    when state in ('pending', 'attempting') then 'uncertain' else state end"""
+FIND = "select n, state, length(body) from reply where id = :id /*lock*/"
+AGAIN = """
+update reply
+   set state = 'pending', due_at = :now, settled_at = null, doubts = case when doubts = 0 then 0 else 2 end,
+       reason = 'sent again by an operator'
+ where n = :n"""
+PAGE = """
+select n, id, agent, channel, address, message, state, attempt, part, doubts, at, due_at, receipt, reason from reply
+ where n < :before and (:state = '' or state = :state) and (:agent = '' or agent = :agent)
+   and (:channel = '' or channel = :channel)
+ order by n desc limit :limit"""
+NO_LIMIT = 2**62
+OVER = frozenset({ReplyState.DELIVERED, ReplyState.UNCERTAIN, ReplyState.FAILED})
+
+
+def claim_replies(
+    node: NodeId,
+    agent: AgentName,
+    channel: str,
+    name: str,
+    *,
+    limit: int,
+    on_doubt: OnDoubt,
+    resting: Collection[str],
+) -> Script[tuple[ReplyClaim, ...]]:
+    """Take the first reply of each address that is due; none of a chat that rests."""
+    again = yield from rows(HELD, node=node, name=name)
+    if again:
+        return tuple(_claim_of(node, row) for row in again)
+    if on_doubt is OnDoubt.HOLD:
+        yield from run(HOLD_DOUBTFUL, agent=agent, channel=channel, reason=NOBODY_KNOWS)
+    more = limit + len(resting)
+    found = yield from rows(HEADS, agent=agent, channel=channel, node=node, limit=more)
+    for n, _ in [head for head in found if chat_of(head[1]) not in resting][:limit]:
+        yield from run(TAKE, n=n, node=node, name=name)
+    taken = yield from rows(HELD, node=node, name=name)
+    return tuple(_claim_of(node, row) for row in taken)
+
+
+def _claim_of(node: NodeId, row: Row) -> ReplyClaim:
+    n, id_, attempt, part, doubts, address, body, message, event_id, hop, doubtful_for_ms, waited_ms = row
+    return ReplyClaim(
+        n=n,
+        id=ReplyId(id_),
+        node=node,
+        attempt=attempt,
+        part=part,
+        doubts=doubts,
+        address=parse(address),
+        text=bytes(body).decode(),
+        message=MessageId(message),
+        in_reply_to=event_id,
+        hop=hop,
+        doubtful_for_ms=doubtful_for_ms,
+        waited_ms=waited_ms,
+    )
+
+
+def settle_reply(claim: ReplyClaim, settlement: ReplySettlement) -> Script[bool]:
+    """Whether the claim goes on with the next piece. A claim that is void changes nothing."""
+    goes_on = settlement.state is ReplyState.ATTEMPTING
+    fence = {"n": claim.n, "node": claim.node, "attempt": claim.attempt}
+    settled = yield from one(
+        SETTLE,
+        **fence,
+        sent=claim.part,
+        state=settlement.state.value,
+        part=settlement.part,
+        doubts=settlement.doubts,
+        delay_ms=settlement.delay_ms,
+        goes_on=int(goes_on),
+        settled=int(settlement.state in OVER),
+        receipt=plain(settlement.receipt),
+        reason=plain(settlement.reason),
+    )
+    if settled is None and goes_on:  # settled before, and its caller never learned of it
+        return (yield from one(GOES_ON, part=settlement.part, **fence)) is not None
+    return goes_on
+
+
+def next_reply_due() -> Script[Mapping[tuple[AgentName, str], Instant]]:
+    """When the next reply of each bot account is due, configured or not."""
+    found = yield from rows(NEXT_DUE)
+    return {(AgentName(agent), channel): Instant(due_at) for agent, channel, due_at in found}
+
+
+def resend_reply(reply: ReplyId) -> Script[str]:
+    row = yield from one(FIND, id=reply)
+    if row is None:
+        raise ReplyNotFound(f"there is no reply {reply[:80]!r}", reply=reply[:80])
+    n, state, size = row
+    if state in {"pending", "attempting"}:
+        return str(state)  # it is on its way already
+    if state == "delivered":
+        raise InvalidInput(f"reply {reply} is delivered; only an uncertain or failed one can be sent again")
+    if not size:
+        raise InvalidInput(f"the words of reply {reply} were deleted, so there is nothing to send", reply=reply)
+    yield from run(AGAIN, n=n)
+    return "pending"
+
+
+def replies(
+    state: str | None, agent: str | None, channel: str | None, after: int, limit: int
+) -> Script[list[PostedReply]]:
+    found = yield from rows(
+        PAGE, before=after or NO_LIMIT, state=state or "", agent=agent or "", channel=channel or "", limit=limit
+    )
+    return [_posted(row) for row in found]
+
+
+def _posted(row: Row) -> PostedReply:
+    n, id_, agent, channel, address, message, state, attempt, part, doubts, at, due_at, receipt, reason = row
+    return PostedReply(
+        n=n,
+        id=id_,
+        agent=agent,
+        channel=channel,
+        address=address,
+        message=message,
+        state=state,
+        attempt=attempt,
+        parts_sent=part,
+        possible_duplicate=is_possible_duplicate(state, doubts),
+        at=Instant(at),
+        due_at=Instant(due_at) if due_at is not None else None,
+        receipt=receipt,
+        reason=reason,
+    )
