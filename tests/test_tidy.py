@@ -34,12 +34,13 @@ def is_listed(path: Path, table: dict[str, str]) -> bool:
 
 # --- who may import whom -------------------------------------------------------------------------
 
-INNER = {"core", "ports", "log"}
+INNER = {"core", "ports", "log", "spans"}
 EVERYTHING = {"*"}
 MAY_IMPORT = {
     "core": {"core"},
     "ports": {"core", "ports"},
     "log": {"core", "ports"},
+    "spans": set(),
     "config": INNER | {"config"},
     "machine": INNER,
     "loops": INNER | {"loops"},

@@ -85,7 +85,7 @@ def assemble(
         providers=providers,
         keeper=keeper,
         briefing=Briefing(keeper),
-        recaller=Recaller(providers, tasks),
+        recaller=Recaller(providers, tasks, store.kin),
     )
     supervisor = None
     if serve:

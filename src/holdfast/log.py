@@ -7,6 +7,7 @@ awaits, tasks and callbacks; `carried` takes them into a thread.
 import contextvars
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -62,6 +63,7 @@ EVENTS: Mapping[str, str] = {
 _logger = logging.getLogger("holdfast")
 _logger.addHandler(logging.NullHandler())  # a library is silent until its user says where the lines go
 _pinned: ContextVar[Mapping[str, object]] = ContextVar("holdfast_pinned", default=MappingProxyType({}))
+_troubles: Counter[str] = Counter()  # bounded by EVENTS
 T = TypeVar("T")
 
 
@@ -97,7 +99,14 @@ def error(event: str, *, failure: BaseException | None = None, **fields: object)
     _write(logging.ERROR, event, fields, failure)
 
 
+def troubles() -> Mapping[str, int]:
+    """How often each event was a warning or worse, since the process began."""
+    return dict(_troubles)
+
+
 def _write(level: int, event: str, fields: Mapping[str, object], failure: BaseException | None = None) -> None:
+    if level >= logging.WARNING:
+        _troubles[event] += 1
     if _logger.isEnabledFor(level):
         _logger.log(level, event, extra={"fields": {**_pinned.get(), **fields}}, exc_info=failure)
 

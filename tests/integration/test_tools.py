@@ -206,6 +206,9 @@ class Foreign:
     def is_idempotent(self, name: str) -> bool:
         return False
 
+    def needs_approval(self, agent: AgentName, name: str) -> bool:
+        return False
+
     async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
         outcome = self.outcomes.pop(0)
         if isinstance(outcome, Exception):

@@ -65,8 +65,9 @@ def test_reset_is_new():
     assert set(ALIASES) == {"reset", *(verb.value for verb in Verb)}
 
 
-def test_stop_and_status_are_the_signals():
-    assert {verb for verb in Verb if Command(verb).is_signal} == SIGNALS == {Verb.STOP, Verb.STATUS}
+def test_stop_status_and_decisions_are_the_signals():
+    expected = {Verb.STOP, Verb.STATUS, Verb.APPROVE, Verb.DENY}
+    assert {verb for verb in Verb if Command(verb).is_signal} == SIGNALS == expected
 
 
 @pytest.mark.parametrize("text", ["", "/", "/ ", "hello", "/etc/passwd is a file", "/unknown", "/new?", "/2"])

@@ -34,8 +34,14 @@ EXPECTED = {
     ("acting", "turn.resumed"): "acting",
     ("acting", "turn.stepped"): "acting",
     ("acting", "turn.returned"): "thinking",
+    ("acting", "turn.asked"): "awaiting",
     ("acting", "turn.failed"): "failed",
     ("acting", "turn.interrupted"): "interrupted",
+    ("awaiting", "turn.resumed"): "awaiting",
+    ("awaiting", "turn.decided"): "acting",
+    ("awaiting", "turn.returned"): "thinking",
+    ("awaiting", "turn.failed"): "failed",
+    ("awaiting", "turn.interrupted"): "interrupted",
 }
 
 

@@ -22,12 +22,14 @@ HOUR_MS = 60 * 60_000
 NAME_CHARS_MAX = 80
 DM = "dm"
 _CODE = re.compile(f"[{CODE_ALPHABET}]{{{CODE_CHARS}}}")
-_IMMUTABLE = {
-    "telegram": (re.compile(r"-?[1-9][0-9]{0,19}"), "a number, as in telegram:123456789"),
-    "discord": (re.compile(r"[1-9][0-9]{4,20}"), "a number, as in discord:80351110224678912"),
-    "slack": (re.compile(r"[TE][A-Z0-9]+\.[A-Z][A-Z0-9]+"), "a workspace's and a member's id, as in slack:T024BE7LD.U012AB3CD"),
+_NUMBER = re.compile(r"-?[1-9][0-9]{0,20}")
+_IMMUTABLE = {  # sender ids of the platforms that we know, and how they look
+    "telegram": (_NUMBER, "a number, as in telegram:123456789"),
+    "discord": (_NUMBER, "a number, as in discord:80351110224678912"),
+    "slack": (re.compile(r"[TE][A-Z0-9]+\.[A-Z][A-Z0-9]+"), "team and member, as in slack:T024BE7LD.U012AB3CD"),
 }
-_ANYWHERE = re.compile(r"[^\s@*#]+")  # of a channel that we know nothing about
+_ANYWHERE = re.compile(r"[^\s@*#]+")
+_UNKNOWN = (_ANYWHERE, "the platform's own id, without @, # and blanks")  # of a channel that we know nothing about
 
 
 # --- the door ----------------------------------------------------------------------------------------
@@ -69,28 +71,41 @@ Decision: TypeAlias = Admit | Pair | Refuse
 
 def decide(knock: Knock, policy: AccessPolicy, *, admitted: bool) -> Decision:
     """What happens to a sender; `admitted` says that an operator let them in."""
+    is_group = knock.chat_type != DM
     if knock.principal in policy.allow:
         return Admit("allowed")
     if admitted:
         return Admit("admitted")
-    is_group = knock.chat_type != DM
     if is_group and f"{knock.channel}:{knock.chat}" in policy.allow_chats:
         return Admit("chat allowed")
-    match policy.group_door if is_group else policy.door:
+    return _met(knock, policy.group_door if is_group else policy.door)
+
+
+def _met(knock: Knock, door: Door) -> Decision:
+    match door:
         case Door.OPEN:
             return Admit("open")
         case Door.PAIR if knock.human and knock.addressed:
             return Pair()
         case Door.PAIR:
-            return Refuse("nobody who could ask")  # bots would answer each other's notices
+            return Refuse("nobody who asked")  # bots would answer each other's notices
         case Door.CLOSED:
             return Refuse("closed")
 
 
 def check_allowed(entry: str) -> str:
     """An entry of an allowlist, unchanged. Raises `AllowlistNotImmutable` for what its owner could change."""
+    return _checked(entry, *_IMMUTABLE.get(entry.partition(":")[0], _UNKNOWN))
+
+
+def check_allowed_chat(entry: str) -> str:
+    """The same for a chat whose members may all talk."""
+    known = entry.startswith(("telegram:", "discord:"))
+    return _checked(entry, _NUMBER if known else _ANYWHERE, "the chat's own id, as in telegram:-1001234567890")
+
+
+def _checked(entry: str, shape: re.Pattern[str], example: str) -> str:
     channel, colon, id_ = entry.partition(":")
-    shape, example = _IMMUTABLE.get(channel, (_ANYWHERE, "the platform's own id, without @, # and blanks"))
     if not colon or not channel or not shape.fullmatch(id_):
         wanted = example if colon else "<channel>:<id>, as in telegram:123456789"
         why = f"{entry[:80]!r} is not an immutable id: names can be given away, ids cannot; write {wanted}"

@@ -94,7 +94,9 @@ def hash_of(body: bytes) -> str:
 
 
 def _named(one: Enclosed) -> str:
-    what = f"{plain_name(one.name) or 'without a name'}, {plain_name(one.media_type) or 'unknown type'}, {one.size} bytes"
+    what = (
+        f"{plain_name(one.name) or 'without a name'}, {plain_name(one.media_type) or 'unknown type'}, {one.size} bytes"
+    )
     if one.body is None:
         return f"[attached, not kept: {what}]"
     return f"[attached: {what}, sha256 {hash_of(one.body)[:HASH_CHARS_SHOWN]}]"

@@ -1,7 +1,7 @@
 """Identity: one person, several principals; one place, several addresses. Both only ever by an explicit act.
 
-Rule 1: a link is one step deep. A person is named by one principal or by a name of its own; nothing is linked to what is
-        itself linked, so there is no chain, no cycle and no guess about whose words are whose.
+Rule 1: a link is one step deep. A person is named by one principal or by a name of its own; nothing is linked to what
+        is itself linked, so there is no chain, no cycle and no guess about whose words are whose.
 Rule 2: links act on what arrives from then on, and widen what the person may see to what all their principals said
         before. Taking a link back narrows it again; nothing stored is rewritten either way.
 Rule 3: a re-keyed place keeps its mailbox: the new address is an alias, and names at providers stay those of the first
@@ -85,6 +85,6 @@ def why_not_linked(request: LinkRequest, own: Principal, theirs: Principal, foll
 def check_move(old: Address, new: Address) -> None:
     """Raises `InvalidInput`."""
     if old.agent != new.agent:
-        raise InvalidInput(f"{old} is another agent's than {new}; a conversation stays with its agent", address=str(new))
+        raise InvalidInput(f"{old} is not of the agent of {new}; a conversation stays with its agent", address=str(new))
     if old == new:
         raise InvalidInput(f"{old} and the new address are the same", address=str(new))

@@ -32,6 +32,12 @@ class RecallQuery:
     group: bool = False  # asked in a chat where several people read
     private_in_groups: bool = False  # the operator allows what was said in private to be recalled in groups
     limit: int = 8
+    kin: tuple[Principal, ...] = ()  # other principals of the same person: their words are the asker's own
+
+    @property
+    def askers(self) -> tuple[Principal, ...]:
+        """Everybody who the asker is."""
+        return tuple(dict.fromkeys((self.key.principal, *self.kin)))
 
     @property
     def agent(self) -> AgentName:

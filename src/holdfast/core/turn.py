@@ -5,7 +5,7 @@ Rule 1: everything that moves a turn from phase to phase is in TRANSITIONS; the 
 Rule 2: nothing here knows the time, the store or the model; they arrive as events.
 Rule 3: a crashed turn is not over: it stays in its phase, is resumed with attempt + 1 and goes on from its
         last journaled step. A call that was started and has no result is of unknown outcome.
-Rule 4: a turn that waits for a human holds no claim (D9): nobody works on it, and its mailbox sleeps until the decision.
+Rule 4: a turn that waits for a human holds no claim (D9): nobody works on it, and its mailbox sleeps meanwhile.
 """
 
 from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from holdfast import log
 from holdfast.core.circuit import Circuit
-from holdfast.core.delivery import DeliveryState, Landing, Op, Outcome, Parcel, Uncertain
+from holdfast.core.delivery import Delivered, DeliveryState, Landing, Op, Outcome, Parcel, Uncertain
 from holdfast.core.errors import LaneLost, StoreUnavailable
 from holdfast.core.ids import Instant
 from holdfast.core.lane import (
@@ -35,6 +35,7 @@ from holdfast.ports.notifier import Event, Notifier
 from holdfast.ports.provider import Provider
 from holdfast.ports.store import Store
 from holdfast.ports.tasks import Task, Tasks
+from holdfast.spans import DELIVER, span
 
 NOTHING_SAID = "nothing was said in it"
 CANNOT = {
@@ -169,6 +170,19 @@ class Carrier:
         return None
 
     async def _deliver(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
+        agent, provider = self.key.agent, self.key.provider
+        with span(
+            DELIVER,
+            provider,
+            gen_ai_agent_name=agent,
+            holdfast_provider_name=provider,
+            holdfast_delivery_units=len(parcels),
+        ) as seen:
+            outcomes = await self._call(parcels)
+            seen.note(holdfast_delivery_delivered=sum(isinstance(one, Delivered) for one in outcomes))
+        return outcomes
+
+    async def _call(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
         try:
             async with asyncio.timeout(self._policy.call_wait_ms / 1000):
                 outcomes = list(await self.provider.deliver(parcels))

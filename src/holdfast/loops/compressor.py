@@ -38,6 +38,8 @@ from holdfast.ports.notifier import Event, Notifier, Topic
 from holdfast.ports.store import Busy, Store
 from holdfast.ports.tasks import Task as RunningTask
 from holdfast.ports.tasks import Tasks
+from holdfast.spans import COMPRESS as COMPRESS_SPAN
+from holdfast.spans import span
 
 REQUESTS_MAX = 10_000
 COMPRESSIONS_MAX = 64  # at a time in the background; a turn at the hard threshold waits for none of them
@@ -233,31 +235,44 @@ class Compressor(Loop):
         self, operation: Operation, agent: AgentName, *, focus: str = "", forced: bool = False
     ) -> Compressed:
         """See a begun compression through. Its start and its end carry the same session and operation."""
+        with (
+            log.pinned(session=operation.session, operation=operation.id),
+            span(
+                COMPRESS_SPAN,
+                gen_ai_agent_name=agent,
+                gen_ai_conversation_id=operation.session,
+                holdfast_operation_id=operation.id,
+            ) as seen,
+        ):
+            result = await self._see_through(operation, agent, focus=focus, forced=forced)
+            seen.note(holdfast_compress_outcome=result.outcome)
+            return result
+
+    async def _see_through(self, operation: Operation, agent: AgentName, *, focus: str, forced: bool) -> Compressed:
         started = self._clock.now()
-        with log.pinned(session=operation.session, operation=operation.id):
-            log.info("compress.started", forced=forced)
-            try:
-                result = await self._attempt(operation, self._agents.get(agent), focus=focus, forced=forced)
-            except StoreUnavailable as error:  # nothing is wrong with the summariser, so nothing rests
-                result = Compressed("unavailable", reason=str(error))
-            except HoldfastError as error:
-                result = Compressed("failed", reason=f"{error.code}: {error}")
-            except Exception as error:  # a bug of ours; it travels, and the operation does not stay open behind it
-                self._unended[operation.id] = operation, Compressed("failed", reason=type(error).__name__)
-                self._notifier.wake(Topic.COMPRESS)
-                raise
-            self._remember(operation.session, result)
-            if result.outcome != "done":
-                await self._end_or_keep(operation, result)
-            log.info(
-                "compress.done",
-                outcome=result.outcome,
-                summary=result.summary.n if result.summary else None,
-                duration_ms=self._clock.now() - started,
-            )
-            self._notifier.publish(
-                Event(name="compress.done", session=operation.session, fields={"outcome": result.outcome})
-            )
+        log.info("compress.started", forced=forced)
+        try:
+            result = await self._attempt(operation, self._agents.get(agent), focus=focus, forced=forced)
+        except StoreUnavailable as error:  # nothing is wrong with the summariser, so nothing rests
+            result = Compressed("unavailable", reason=str(error))
+        except HoldfastError as error:
+            result = Compressed("failed", reason=f"{error.code}: {error}")
+        except Exception as error:  # a bug of ours; it travels, and the operation does not stay open behind it
+            self._unended[operation.id] = operation, Compressed("failed", reason=type(error).__name__)
+            self._notifier.wake(Topic.COMPRESS)
+            raise
+        self._remember(operation.session, result)
+        if result.outcome != "done":
+            await self._end_or_keep(operation, result)
+        log.info(
+            "compress.done",
+            outcome=result.outcome,
+            summary=result.summary.n if result.summary else None,
+            duration_ms=self._clock.now() - started,
+        )
+        self._notifier.publish(
+            Event(name="compress.done", session=operation.session, fields={"outcome": result.outcome})
+        )
         return result
 
     async def _end_or_keep(self, operation: Operation, result: Compressed) -> None:

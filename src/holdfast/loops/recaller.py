@@ -7,12 +7,14 @@ Rule 3: what was asked ahead for the next turn counts only if nothing was said i
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import TypeAlias
 
 from holdfast import log
 from holdfast.core.errors import HoldfastError
+from holdfast.core.ids import Principal
 from holdfast.core.ids import Provider as ProviderName
 from holdfast.core.journal import Entry, Recalled, UserSaid, storable
 from holdfast.core.mailbox import Claim
@@ -25,6 +27,7 @@ from holdfast.ports.tasks import Task, Tasks
 
 PREFETCHED_MAX = 1_024  # keys; the oldest go first
 PREFETCH_WAIT_MS = 30_000
+Kin: TypeAlias = Callable[[Principal], Awaitable[Sequence[Principal]]]  # everybody who somebody is
 
 
 @dataclass(slots=True)
@@ -43,9 +46,10 @@ class _Asked:
 
 
 class Recaller:
-    def __init__(self, providers: Providers, tasks: Tasks) -> None:
+    def __init__(self, providers: Providers, tasks: Tasks, kin: Kin | None = None) -> None:
         self._providers = providers
         self._tasks = tasks
+        self._kin = kin
         self._prefetched: OrderedDict[RecallKey, _Asked] = OrderedDict()
 
     async def recall(self, query: RecallQuery, policy: RecallPolicy) -> Found:
@@ -91,23 +95,29 @@ class Recaller:
     def _ask(self, providers: Mapping[ProviderName, Provider], query: RecallQuery) -> _Asked:
         asked = _Asked(waiting=set(providers))
         for name, provider in providers.items():
-            asked.tasks.append(self._tasks.start(_answer(asked, name, provider, query), name=f"recall {name}"))
+            asked.tasks.append(self._tasks.start(self._answer(asked, name, provider, query), name=f"recall {name}"))
         return asked
 
+    async def _answer(self, asked: _Asked, name: ProviderName, provider: Provider, query: RecallQuery) -> None:
+        try:
+            async with asyncio.timeout(PREFETCH_WAIT_MS / 1000):
+                asked.answers[name] = await provider.recall(await self._widened(query))
+        except TimeoutError:
+            asked.failures[name] = f"{name} did not answer"
+        except Exception as error:  # noqa: BLE001 - somebody else's code: the turn goes on without it
+            code = error.code if isinstance(error, HoldfastError) else type(error).__name__
+            log.warning("recall.skipped", providers=[name], code=code)
+            asked.failures[name] = f"{name} failed"
+        asked.waiting.discard(name)
+        if not asked.waiting:
+            asked.done.set()
 
-async def _answer(asked: _Asked, name: ProviderName, provider: Provider, query: RecallQuery) -> None:
-    try:
-        async with asyncio.timeout(PREFETCH_WAIT_MS / 1000):
-            asked.answers[name] = await provider.recall(query)
-    except TimeoutError:
-        asked.failures[name] = f"{name} did not answer"
-    except Exception as error:  # noqa: BLE001 - somebody else's code: the turn goes on without it
-        code = error.code if isinstance(error, HoldfastError) else type(error).__name__
-        log.warning("recall.skipped", providers=[name], code=code)
-        asked.failures[name] = f"{name} failed"
-    asked.waiting.discard(name)
-    if not asked.waiting:
-        asked.done.set()
+    async def _widened(self, query: RecallQuery) -> RecallQuery:
+        """The question with everybody who its asker is now; a link that was taken back no longer counts."""
+        if self._kin is None:
+            return query
+        kin = await self._kin(query.key.principal)
+        return replace(query, kin=tuple(one for one in kin if one != query.key.principal))
 
 
 def _found(key: RecallKey, asked: _Asked, ahead: _Asked | None, policy: RecallPolicy) -> Found:

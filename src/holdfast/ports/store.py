@@ -17,7 +17,17 @@ from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.extraction import Excerpt, Notes, Proposal
 from holdfast.core.finish import Ending, Expired, Finalisation, FinishEvent, NotEnded
 from holdfast.core.forget import ForgetRequest, Forgetting
-from holdfast.core.ids import AgentName, ApprovalId, DeliveryId, Instant, MessageId, NodeId, OperationId, SessionId, TokenId
+from holdfast.core.ids import (
+    AgentName,
+    ApprovalId,
+    DeliveryId,
+    Instant,
+    MessageId,
+    NodeId,
+    OperationId,
+    SessionId,
+    TokenId,
+)
 from holdfast.core.inbound import AcceptOutcome, Arrival, Limits
 from holdfast.core.lane import LaneClaim, LaneKey, Settlement
 from holdfast.core.mailbox import Claim, Mail

@@ -171,6 +171,10 @@ class FakeTools:
     def is_idempotent(self, name: str) -> bool:
         return TOOLS.get(name, False)
 
+    def needs_approval(self, agent: str, name: str) -> bool:
+        del agent, name
+        return False
+
     async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
         rng = random.Random(f"{self._seed}/tool/{context.call}")
         if arguments != "{}":

@@ -23,7 +23,7 @@ from holdfast.channels.settings import check_url, read_secret, read_settings
 from holdfast.core.errors import ChannelFailed
 from holdfast.core.key import Address
 from holdfast.core.outgoing import Declined, NotSent, Post, SendOutcome
-from holdfast.ports.channel import ChannelCapabilities, ChannelSetup, Change, ChatMessage, Intake
+from holdfast.ports.channel import Change, ChannelCapabilities, ChannelSetup, ChatMessage, Intake
 
 SEND_S = 20.0
 TYPING_S = 5.0
@@ -137,7 +137,12 @@ class Session:
         self._user_id = self.bot.user.id if self.bot.user is not None else 0
         self._account = f"discord:{self._user_id}"
         self._reading = Reading(
-            self._account, self._intake, self._translate, self._history, self._setup.tasks, self._setup.entropy
+            self._account,
+            self._intake,
+            self._translate,
+            self._history,
+            tasks=self._setup.tasks,
+            entropy=self._setup.entropy,
         )
 
     async def close(self) -> None:

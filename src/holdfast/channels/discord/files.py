@@ -42,7 +42,7 @@ class Files:
         body = await self._body(item) if self._is_wanted(item) else None
         media_type = item.content_type or "application/octet-stream"
         size = item.size if body is None else len(body)
-        return Attachment(name=item.filename, media_type=media_type, bytes=size, body=body)
+        return Attachment(name=item.filename, media_type=media_type, size=size, body=body)
 
     def _is_wanted(self, item: discord.Attachment) -> bool:
         parts = urlsplit(item.url)

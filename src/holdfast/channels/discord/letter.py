@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent, SendOutcome
+from holdfast.core.outgoing import Declined, Doubtful, NotSent, SendOutcome, Sent
 
 BLOCKED_WAIT_MS = 60_000  # when Discord's front door answers instead of its API, or does not like the token
 REASON_CHARS_MAX = 100

@@ -70,6 +70,7 @@ class Reading:
         intake: Intake,
         translate: Callable[[Event], Awaitable[ChatMessage | None]],
         history: Callable[[int, int], AsyncIterator[discord.Message]],
+        *,
         tasks: Tasks,
         entropy: Entropy,
     ) -> None:

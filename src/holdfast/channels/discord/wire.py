@@ -53,7 +53,7 @@ class Wire(HTTPClient):
         if self._base != OFFICIAL:
             _, self._gateway, _ = await self.get_bot_gateway()
 
-    async def request(self, route: Route, **options: Any) -> Any:  # type: ignore[override]  # noqa: ANN401 (JSON)
+    async def request(self, route: Route, **options: Any) -> Any:  # noqa: ANN401 (JSON)
         route.url = self._base + route.url.removeprefix(Route.BASE)
         try:
             return await super().request(route, **options)

@@ -25,9 +25,7 @@ FRAMES_MAX = 64
 
 class Line(SocketModeClient):
     def __init__(self, app_token: str, web: AsyncWebClient) -> None:
-        super().__init__(
-            app_token, logger=SILENT, web_client=web, auto_reconnect_enabled=False, ping_interval=PING_S
-        )
+        super().__init__(app_token, logger=SILENT, web_client=web, auto_reconnect_enabled=False, ping_interval=PING_S)
         self.reason = "the connection was lost"
         self._frames: asyncio.Queue[SocketModeRequest | None] = asyncio.Queue(FRAMES_MAX)
         self._hello = asyncio.Event()

@@ -119,7 +119,11 @@ async def attempted(call: Awaitable[Any]) -> Any | Failure:  # noqa: ANN401 - th
         return Failure(Kind.UNREACHED, f"Slack could not be reached ({type(error).__name__})")
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         return Failure(Kind.UNCLEAR, f"the answer was lost ({type(error).__name__})")
-    except (SlackClientError, ValueError, AttributeError) as error:  # AttributeError: the SDK, of an answer in plain text
+    except (
+        SlackClientError,
+        ValueError,
+        AttributeError,
+    ) as error:  # AttributeError: the SDK, of an answer in plain text
         return Failure(Kind.UNCLEAR, f"the answer is not Slack's ({type(error).__name__})")
 
 

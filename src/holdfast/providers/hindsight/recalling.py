@@ -21,12 +21,12 @@ QUERY_CHARS_MAX = 2_000  # what a question is about; embedders read no more
 
 def scopes_of(query: RecallQuery) -> tuple[str, ...]:
     """In a group what was said in it, and one's private words if that is allowed; alone one's own, groups' included."""
-    agent, who = query.agent, query.key.principal
-    private = private_scope(agent, who)
+    agent = query.agent
+    private = tuple(private_scope(agent, who) for who in query.askers)
     if not query.group:
-        return (shared_scope(agent), private, spoken_scope(agent, who))
+        return (shared_scope(agent), *private, *(spoken_scope(agent, who) for who in query.askers))
     group = (shared_scope(agent), group_scope(agent, query.naming.address))
-    return (*group, private) if query.private_in_groups else group
+    return (*group, *private) if query.private_in_groups else group
 
 
 def words_of(query: RecallQuery) -> str:

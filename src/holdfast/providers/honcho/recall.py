@@ -26,8 +26,9 @@ async def recall(calls: Calls, names: HonchoNames, provider: Provider, query: Re
         return []
     lists = [await _said(calls, names, query, text)]
     if not query.group or query.private_in_groups:
-        agent, person = names.agent_peer(query.agent), names.person_peer(query.agent, query.naming.principal)
-        pairs = ((agent, person), (person, person), (agent, names.notes_peer(query.agent)))
+        agent, people = names.agent_peer(query.agent), _people(names, query)
+        about = [pair for person in people for pair in ((agent, person), (person, person))]
+        pairs = (*about, (agent, names.notes_peer(query.agent)))
         lists += [await _concluded(calls, *pair, text, query.limit) for pair in pairs]
     ranked = sorted((rank, order, kept) for order, found in enumerate(lists) for rank, kept in enumerate(found))
     return [_recollection(provider, kept, rank) for rank, _, kept in ranked][: query.limit]
@@ -56,15 +57,22 @@ async def _concluded(calls: Calls, observer: str, observed: str, text: str, limi
 def _wanted(query: RecallQuery) -> dict[str, object]:
     if query.group:
         return {"agent": query.agent, "chat": said(query.naming.address)}
+    if len(query.askers) > 1:
+        return {"agent": query.agent}  # whose words they are is judged here
     return {"agent": query.agent, "user": said(query.naming.principal)}
+
+
+def _people(names: HonchoNames, query: RecallQuery) -> tuple[str, ...]:
+    """The peers that the asker is; two principals may share one."""
+    return tuple(dict.fromkeys(names.person_peer(query.agent, who) for who in query.askers))
 
 
 def may_show(kept: Kept, names: HonchoNames, query: RecallQuery) -> bool:
     """Whether what was said then may be shown to whoever asks now."""
     if names.compat and "agent" not in kept.metadata:
-        known = {names.agent_peer(query.agent), names.person_peer(query.agent, query.naming.principal)}
+        known = {names.agent_peer(query.agent), *_people(names, query)}
         return chat_of(query.naming) is not None or (not query.group and kept.peer in known)
-    own = _has(kept.metadata, {"agent": query.agent, "user": said(query.naming.principal)})
+    own = any(_has(kept.metadata, {"agent": query.agent, "user": said(who)}) for who in query.askers)
     if query.group:
         return _has(kept.metadata, _wanted(query)) or (query.private_in_groups and own)
     return own

@@ -8,6 +8,7 @@ Ranking is core/ranking.py; this looks up what it asks for. Vectors, when they c
 the question in meaning, weighted like a term, found under the same `_VISIBLE`.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
@@ -43,10 +44,11 @@ _VISIBLE = """
 line.agent = :agent and (
   (line.kind = 'note' and line.principal = '')
   or (line.kind = 'said' and (line.session = :session or (line.address != '' and line.address = :address)))
-  or (not line.in_group and line.principal = :principal and :private)
+  or (not line.in_group and line.principal in (select value from json_each(:askers)) and :private)
   or (line.in_group and :alone and exists (
        select 1 from voice
-       where voice.agent = :agent and voice.address = line.address and voice.speaker = :principal))
+       where voice.agent = :agent and voice.address = line.address
+         and voice.speaker in (select value from json_each(:askers))))
 )
 """
 _SEEN = f"""
@@ -59,7 +61,8 @@ select {_TRACE} from line where line.scene = :scene and line.position between :f
 _VOICES = """
 select distinct voice.speaker from voice where voice.agent = :agent and (voice.address = :address or exists (
   select 1 from voice as own
-  where own.agent = :agent and own.address = voice.address and own.speaker = :principal))
+  where own.agent = :agent and own.address = voice.address
+    and own.speaker in (select value from json_each(:askers))))
 """
 _BODY = "select session, turn, speaker, at, delivery, seq, body from line where id = ?"
 
@@ -107,7 +110,7 @@ class Asking:
             "agent": query.agent,
             "session": query.key.session,
             "address": query.naming.address,
-            "principal": query.key.principal,
+            "askers": json.dumps(query.askers),
             "private": not query.group or query.private_in_groups,
             "alone": not query.group,
         }

@@ -38,10 +38,12 @@ FIND_INBOUND = """
 select message, body_hash, state from inbound
  where account = :account and conversation = :conversation and event_id = :event_id"""
 FIND_TOMBSTONE = "select message, body_hash, state from tombstone where hash = :hash"
+# A principal that is linked to a person speaks as the person; the hash is of what the platform said.
 NEW_INBOUND = """
 insert into inbound (message, mailbox, seq, account, conversation, event_id, body_hash, principal, channel,
                      kind, human, hop, body, state, reason, session, at, address, sender_name)
-values (:message, :mailbox, :seq, :account, :conversation, :event_id, :body_hash, :principal, :channel,
+values (:message, :mailbox, :seq, :account, :conversation, :event_id, :body_hash,
+        coalesce((select person from identity where principal = :principal), :principal), :channel,
         :kind, :human, :hop, :body, :state, :reason, :session, :now, :address, :sender_name)"""
 GROW = """
 update mailbox

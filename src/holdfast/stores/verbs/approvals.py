@@ -25,7 +25,7 @@ from holdfast.core.command import Command, Verb
 from holdfast.core.errors import ApprovalNotFound, InvariantBroken
 from holdfast.core.ids import AgentName, ApprovalId, Instant, MailboxId, Principal, SessionId
 from holdfast.core.inbound import Arrival
-from holdfast.core.journal import AssistantSaid, ToolStarted, decode_body
+from holdfast.core.journal import AssistantSaid, ToolStarted, decode_body, storable
 from holdfast.core.mailbox import Claim
 from holdfast.core.turn import Reply, Step, Turn
 from holdfast.stores.script import Row, Script, one, plain, rows, run
@@ -39,10 +39,11 @@ values (:id, :session, :turn, :call, :tool, :mailbox, :principal, :approvers, :y
 ASKING = "update turn set approval = :id where session = :session and n = :turn"
 SLEEP = """
 update mailbox set waits_until = (select due_at from approval where id = :id), yields = :yields where id = :mailbox"""
-CHANNEL = "select channel from inbound where message = :message"
+ANSWERED = "select channel, human from inbound where message = :message"
+LAST_HUMAN = "select principal from inbound where session = :session and human = 1 order by seq desc limit 1"
 READ = """
 select id, tool, call, decision, decided_by, reason, case when due_at <= :now then 1 else 0 end,
-       case when yields = 1 and exists (
+       case when yields = 1 and decided_at is null and exists (
          select 1 from inbound
           where inbound.mailbox = approval.mailbox and inbound.state in ('waiting', 'in_turn')
             and inbound.state = 'waiting' and inbound.kind <> 'observed') then 1 else 0 end
@@ -90,45 +91,48 @@ class Boxed(Protocol):
 
 def ask(claim: Claim, turn: Turn, asked: ApprovalAsk) -> Script[Approval]:
     """Write the question down, tell the chat, and let the mailbox sleep until it is decided or overdue."""
-    id = yield from _free(asked.ids)
+    (channel, human) = (yield from one(ANSWERED, message=turn.messages[-1])) or (AGENT_CHANNEL, 0)
+    approval = yield from _free(asked.ids)
     yield from run(
         NEW,
-        id=id,
+        id=approval,
         session=turn.session,
         turn=turn.n,
         call=plain(asked.call.id),
         tool=plain(asked.call.name),
         mailbox=claim.mailbox,
-        principal=turn.principal,
+        principal=turn.principal if human else (yield from _last_human(turn)),
         approvers="\n".join(sorted(asked.approvers)),
         yields=int(asked.yields),
         wait_ms=asked.wait_ms,
     )
-    yield from run(ASKING, id=id, session=turn.session, turn=turn.n)
-    yield from run(SLEEP, id=id, mailbox=claim.mailbox, yields=int(asked.yields))
-    yield from _tell(claim, turn, asked, id)
-    return (yield from read_approval(id))
+    yield from run(ASKING, id=approval, session=turn.session, turn=turn.n)
+    yield from run(SLEEP, id=approval, mailbox=claim.mailbox, yields=int(asked.yields))
+    if channel != AGENT_CHANNEL:  # another agent is not asked: it may not decide, and would only answer
+        yield from _tell(claim, turn, asked, approval, channel)
+    return (yield from read_approval(approval))
 
 
 def _free(ids: Sequence[ApprovalId]) -> Script[ApprovalId]:
-    for id in ids:
-        if (yield from one(TAKEN, id=id)) is None:
-            return id
+    for approval in ids:
+        if (yield from one(TAKEN, id=approval)) is None:
+            return approval
     raise InvariantBroken(f"none of {len(ids)} approval ids is free")
 
 
-def _tell(claim: Claim, turn: Turn, asked: ApprovalAsk, id: ApprovalId) -> Script[None]:
-    """Ask where the turn was asked. Another agent is not asked: it may not decide, and would only answer."""
-    message = turn.messages[-1]
-    (channel,) = (yield from one(CHANNEL, message=message)) or (AGENT_CHANNEL,)
-    if channel == AGENT_CHANNEL:
-        return
+def _last_human(turn: Turn) -> Script[str]:
+    """Whom to ask where a program spoke last: the person who is talking there."""
+    row = yield from one(LAST_HUMAN, session=turn.session)
+    return row[0] if row else turn.principal
+
+
+def _tell(claim: Claim, turn: Turn, asked: ApprovalAsk, approval: ApprovalId, channel: str) -> Script[None]:
     yield from insert_reply(
-        Reply(id=asked.reply, text=asked_text(claim.agent, asked.call, id)),
+        Reply(id=asked.reply, text=storable(asked_text(claim.agent, asked.call, approval))),
         mailbox=claim.mailbox,
         address=claim.address,
         channel=channel,
-        message=message,
+        message=turn.messages[-1],
         session=turn.session,
         turn=turn.n,
     )
@@ -173,20 +177,20 @@ def close(mailbox: str, session: SessionId, turn: int) -> Script[None]:
 def decide_here(arrival: Arrival, command: Command, box: Boxed) -> Script[str]:
     """`/approve ID` and `/deny ID [reason]`, inside the transaction that accepts them; what to answer."""
     typed, _, reason = command.argument.partition(" ")
-    id = typed_id(typed)
-    row = yield from one(FIND, id=plain(id), mailbox=box.id)
+    wanted = typed_id(typed)
+    row = yield from one(FIND, id=plain(wanted), mailbox=box.id)
     if row is None:
         found = yield from rows(OPEN_HERE, mailbox=box.id)
         return not_found_text(typed, [one_id for (one_id,) in found])
     tool, asker, approvers, decision, is_due = row
     named = approvers.split("\n") if approvers else ()
     if not may_decide(arrival.principal, human=arrival.human, asker=asker, approvers=named):
-        return not_yours_text(id)
+        return not_yours_text(wanted)
     if decision is not None or is_due:
-        return already_text(id, tool, Decision(decision or Decision.EXPIRED.value))
-    wanted = Decision.APPROVED if command.verb is Verb.APPROVE else Decision.DENIED
-    yield from _decide(box.id, id, wanted, by=arrival.principal, reason=reason.strip())
-    return decided_text(id, tool, wanted)
+        return already_text(wanted, tool, Decision(decision or Decision.EXPIRED.value))
+    said = Decision.APPROVED if command.verb is Verb.APPROVE else Decision.DENIED
+    yield from _decide(box.id, wanted, said, by=arrival.principal, reason=reason.strip())
+    return decided_text(wanted, tool, said)
 
 
 def _decide(mailbox: str, id: ApprovalId, decision: Decision, *, by: str, reason: str) -> Script[None]:
@@ -214,7 +218,7 @@ def approvals(limit: int, *, decided: bool) -> Script[Sequence[ApprovalView]]:
     found = yield from rows(NEWEST if decided else OPEN, limit=limit)
     views = []
     for row in found:
-        views.append((yield from _view(row)))
+        views.append((yield from _view(row)))  # noqa: PERF401 - a comprehension cannot yield
     return views
 
 

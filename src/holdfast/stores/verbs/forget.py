@@ -18,6 +18,7 @@ from holdfast.stores.script import Row, Script, many, one, plain, rows, run
 from holdfast.stores.verbs.delete import blank_session
 from holdfast.stores.verbs.erase import Unit, erase_units, units_of
 from holdfast.stores.verbs.halt import halt_turn, leave_mailbox
+from holdfast.stores.verbs.identity import kin
 from holdfast.stores.verbs.parcels import ERASE_PERSON, ERASE_SESSION
 from holdfast.stores.verbs.person import Blanked, blank_person
 
@@ -76,7 +77,8 @@ def forget(request: ForgetRequest) -> Script[Forgetting]:
         counts += yield from _forget_session(request.id, AgentName(agent), request.session)
     if request.person is not None:
         for name in [AgentName(agent)] if agent else (yield from _agents()):
-            counts += yield from _forget_person(request.id, name, request.person)
+            for principal in (yield from kin(request.person)):  # whoever the person is on other platforms
+                counts += yield from _forget_person(request.id, name, principal)
     yield from run(BLANKED, id=request.id, blanked=msgspec.json.encode(dict(counts)).decode())
     return (yield from forgetting(request.id))
 

@@ -17,7 +17,8 @@ from holdfast.stores.script import Row, Script, one, rows, run
 
 # Everybody who is the same person as one principal, themselves included; nothing for whom nobody linked.
 KIN = """
-select kin.principal from identity as me join identity as kin on kin.person = me.person where me.principal = :principal"""
+select kin.principal from identity as me join identity as kin on kin.person = me.person
+ where me.principal = :principal"""
 OWN_ROW = """
 insert into identity (principal, person, at) values (:principal, :principal, :now) on conflict (principal) do nothing"""
 LOCK_BOTH = """

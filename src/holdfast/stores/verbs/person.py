@@ -74,6 +74,7 @@ returning id"""
 TITLES = """
 update session set title = null, title_key = null where agent = :agent and principal = :person returning id"""
 TURN_TITLES = "update turn set title = null where session = :session and title is not null"
+SHOWN_NAME = "update pairing set name = '' where agent = :agent and principal = :person"
 LOCK_MEMORY = "select stream from memory where agent = :agent order by stream /*lock*/"
 NOTES = """
 select stream, seq, text from memory_op
@@ -105,6 +106,7 @@ def blank_person(agent: AgentName, person: Principal) -> Script[Blanked]:
     messages = [row[0] for row in (yield from rows(BLANK_INBOUND, agent=agent, person=person, blank=b""))]
     done.counts["messages"] += len(messages)
     done.counts["attachments"] += yield from drop_enclosures(messages)
+    yield from run(SHOWN_NAME, agent=agent, person=person)
     yield from _blank_titles(agent, person, done)
     yield from _blank_notes(agent, person, done)
     return done

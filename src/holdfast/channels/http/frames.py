@@ -1,0 +1,97 @@
+"""What is told about a message while it is answered, over WebSocket and as server-sent events.
+
+Rule 1: a delta is a preview. `restarted` voids the deltas before it, and `reply` carries the whole durable text: a client
+        that missed deltas, or joined late, has lost nothing.
+Rule 2: nothing is told that is not durable, except deltas.
+"""
+
+from collections.abc import AsyncIterator, Iterable
+
+from msgspec import Struct
+
+from holdfast.core.ids import MessageId
+from holdfast.core.inbound import UNFINISHED
+from holdfast.ports.notifier import Event, Feed
+from holdfast.ports.reader import MessageTrace
+from holdfast.ports.service import Service
+from holdfast.ports.surface import ErrorDetail
+
+LOOK_EVERY_MS = 1_000  # another process may be the one that answers
+VOIDING = frozenset({"turn.restarted", "turn.called"})  # what was said before a tool call is no part of the reply
+
+
+class Frame(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Something that a client is told; `type` says what."""
+
+
+class Delta(Frame, frozen=True, kw_only=True, tag="delta"):
+    messages: list[str]
+    text: str
+
+
+class Restarted(Frame, frozen=True, kw_only=True, tag="restarted"):
+    messages: list[str]
+
+
+class State(Frame, frozen=True, kw_only=True, tag="state"):
+    message: str
+    state: str
+
+
+class Replied(Frame, frozen=True, kw_only=True, tag="reply"):
+    """The end of a message: its final state, and the reply if there is one."""
+
+    message: str
+    agent: str
+    chat: str
+    id: str
+    state: str
+    text: str
+    reason: str | None
+
+
+class Failed(Frame, frozen=True, kw_only=True, tag="error"):
+    error: ErrorDetail
+    id: str | None = None  # of the message that was not accepted
+
+
+def reply_of(trace: MessageTrace) -> Replied:
+    return Replied(
+        message=trace.message,
+        agent=trace.agent,
+        chat=trace.chat,
+        id=trace.event_id,
+        state=trace.state.value,
+        text=trace.reply.text if trace.reply else "",
+        reason=trace.reason,
+    )
+
+
+def live_frames(event: Event) -> Iterable[Frame] | None:
+    """What an event says by itself; None when the store must be asked."""
+    if event.name == "turn.delta":
+        return [Delta(messages=list(event.messages), text=event.text)]
+    if event.name in VOIDING:
+        return [Restarted(messages=list(event.messages))]
+    if event.name == "message.accepted":
+        return [State(message=message, state="waiting") for message in event.messages]
+    if event.name in {"turn.opened", "turn.joined"}:
+        return [State(message=message, state="in_turn") for message in event.messages]
+    return None
+
+
+async def follow_message(service: Service, message: MessageId, feed: Feed) -> AsyncIterator[Frame]:
+    """Everything about one message until it ends; the last frame is its `Replied`. Closes the feed."""
+    try:
+        trace = await service.trace(message)
+        yield State(message=message, state=trace.state.value)
+        while trace.state in UNFINISHED:
+            event = await feed.next_within(LOOK_EVERY_MS)
+            frames = live_frames(event) if event is not None else None
+            if frames is None:
+                trace = await service.trace(message)
+            for frame in frames or ():
+                yield frame
+        yield reply_of(trace)
+    finally:
+        feed.close()

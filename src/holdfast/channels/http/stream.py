@@ -1,0 +1,101 @@
+"""A response that is made while it is sent: server-sent events, with a heartbeat, for readers that may be slow or gone.
+
+Rule 1: what is made ahead of the reader is bounded; the source waits.
+Rule 2: a reader that takes nothing for half a minute is let go. Nothing is lost: it may ask again.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from holdfast.channels.http.endpoint import EVENTS, PRIVATE
+from holdfast.channels.http.errors import SlowReader
+from holdfast.core.errors import HoldfastError
+from holdfast.ports.surface import error_view
+from holdfast.ports.tasks import Tasks
+
+AHEAD_MAX = 64  # pieces that wait for the reader
+HEARTBEAT_MS = 15_000
+STALL_MS = 30_000
+HEARTBEAT = b": still here\n\n"
+
+
+class EventStream(Response):
+    media_type = EVENTS
+
+    def __init__(
+        self,
+        pieces: AsyncGenerator[bytes],
+        tasks: Tasks,
+        *,
+        status_code: int = 200,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(status_code=status_code, headers={**PRIVATE, **(headers or {})})
+        del self.headers["content-length"]
+        self._pieces = pieces
+        self._tasks = tasks
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        ahead: asyncio.Queue[bytes | Exception | None] = asyncio.Queue(AHEAD_MAX)
+        making = self._tasks.start(self._make(ahead), name="stream")
+        watching = self._tasks.start(_until_gone(receive, making, ahead), name="stream-gone")
+        try:
+            while (piece := await _next(ahead)) is not None:
+                if isinstance(piece, Exception):
+                    raise piece
+                async with asyncio.timeout(STALL_MS / 1000):
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError as error:
+            raise SlowReader(f"the client took nothing for {STALL_MS} ms") from error
+        finally:
+            making.cancel()
+            watching.cancel()
+
+    async def _make(self, ahead: asyncio.Queue[bytes | Exception | None]) -> None:
+        try:
+            async with aclosing(self._pieces) as pieces:
+                async for piece in pieces:
+                    await ahead.put(piece)
+        except HoldfastError as error:
+            await ahead.put(event("error", error_view(error)))
+        except Exception as error:  # noqa: BLE001 - raised where the stream is sent
+            await ahead.put(error)
+        await ahead.put(None)
+
+
+async def _next(ahead: asyncio.Queue[bytes | Exception | None]) -> bytes | Exception | None:
+    try:
+        async with asyncio.timeout(HEARTBEAT_MS / 1000):
+            return await ahead.get()
+    except TimeoutError:
+        return HEARTBEAT
+
+
+async def _until_gone(receive: Receive, making: object, ahead: asyncio.Queue[bytes | Exception | None]) -> None:
+    """Stop making what nobody reads."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    making.cancel()  # type: ignore[attr-defined]
+    while not ahead.empty():
+        ahead.get_nowait()
+    ahead.put_nowait(None)
+
+
+def event(name: str, value: object, *, id: str = "") -> bytes:
+    """One server-sent event."""
+    data = msgspec.json.encode(value)
+    head = f"id: {id}\nevent: {name}\n" if id else f"event: {name}\n"
+    return head.encode() + b"data: " + data + b"\n\n"
+
+
+async def events_of(frames: AsyncIterator[msgspec.Struct]) -> AsyncGenerator[bytes]:
+    """Frames as server-sent events, named after their type."""
+    async for frame in frames:
+        yield event(str(frame.__struct_config__.tag), frame)

@@ -1,0 +1,134 @@
+"""One Slack app as a channel: it receives over socket mode and posts over the Web API.
+
+Rule 1: a bad token ends the run with a sentence; a lost connection is made again, with growing delays.
+Rule 2: Slack gives bots no typing indicator, so none is shown.
+Rule 3: Slack spreads an app's events over all its connections: one app belongs to one agent in one process.
+"""
+
+import asyncio
+
+import msgspec
+
+from holdfast.channels.settings import check_url, read_secret, read_settings
+from holdfast.channels.slack.line import Line
+from holdfast.channels.slack.message import Me, word
+from holdfast.channels.slack.people import People
+from holdfast.channels.slack.posting import send_post
+from holdfast.channels.slack.reading import Reading
+from holdfast.channels.slack.text import escaped_length
+from holdfast.channels.slack.web import Failure, Kind, Web
+from holdfast.core.errors import ChannelFailed, HoldfastError
+from holdfast.core.key import Address
+from holdfast.core.outgoing import Post, SendOutcome
+from holdfast.core.policy import RetryPolicy
+from holdfast.ports.channel import Channel, ChannelCapabilities, ChannelSetup, Intake
+
+API_URL = "https://slack.com/api"
+TEXT_CHARS_MAX = 3_900  # Slack recommends at most 4,000 and cuts at 40,000
+CHAT_INTERVAL_MS = 1_000  # one message per second and channel, says Slack
+RETRY = RetryPolicy(delay_ms_base=200, delay_ms_max=60_000)
+SETTLED_MS = 30_000  # a line that lasted this long is made again with the shortest delay
+
+
+class SlackSettings(msgspec.Struct, frozen=True, kw_only=True):
+    token_env: str | None = None
+    token_file: str | None = None
+    app_token_env: str | None = None
+    app_token_file: str | None = None
+    api_url: str = API_URL
+
+
+class SlackChannel:
+    """Implements `Channel`."""
+
+    capabilities = ChannelCapabilities(
+        text_chars_max=TEXT_CHARS_MAX, text_length=escaped_length, chat_interval_ms=CHAT_INTERVAL_MS
+    )
+
+    def __init__(self, setup: ChannelSetup, *, token: str, app_token: str, api_url: str) -> None:
+        self._setup = setup
+        self._app_token = app_token
+        self._web = Web(token, api_url)
+        self._people = People(self._web, setup.clock)
+
+    async def run(self, intake: Intake) -> None:
+        me = await self._identify()
+        reading = Reading(self._setup, self._web, self._people, me, intake)
+        failures = 0
+        try:
+            while True:
+                began = self._setup.clock.now()
+                reason = await self._attend(reading, intake)
+                intake.disconnected(reason)
+                lasted = self._setup.clock.now() - began
+                failures = 1 if lasted >= SETTLED_MS else failures + 1
+                await self._setup.tasks.sleep(RETRY.delay_ms(failures, self._setup.entropy.fraction()))
+        finally:
+            await reading.close()
+
+    async def _identify(self) -> Me:
+        answer = await self._web.post("auth.test", {})
+        if isinstance(answer, Failure):
+            raise _failed("bot", answer)
+        me = Me(
+            team=word(answer, "team_id"),
+            user=word(answer, "user_id"),
+            bot=word(answer, "bot_id"),
+            name=word(answer, "user"),
+        )
+        if not me.team or not me.user:
+            raise ChannelFailed("slack: auth.test names no team and no user; is api_url Slack's API?")
+        return me
+
+    async def _attend(self, reading: Reading, intake: Intake) -> str:
+        """Hold one line until it ends; why it did. Raises `ChannelFailed` when another would end the same way."""
+        line = Line(self._app_token, self._web.client)
+        try:
+            failure = await line.open()
+            if failure is not None:
+                return _passing("app-level", failure)
+            intake.connected()
+            await reading.attend(line)
+        except HoldfastError as error:
+            if isinstance(error, ChannelFailed):
+                raise
+            return f"how far conversations were read is not known: {error.code}"
+        finally:
+            await asyncio.shield(line.close())
+        if reading.is_broken:
+            raise ChannelFailed(f"slack: {line.reason}")
+        return line.reason
+
+    async def send(self, post: Post) -> SendOutcome:
+        return await send_post(self._web, post)
+
+    async def typing(self, address: Address) -> None:
+        """Slack has no typing indicator for bots."""
+
+    async def close(self) -> None:
+        await self._web.close()
+
+
+def _passing(which: str, failure: Failure) -> str:
+    """The reason, for a failure that passes. Raises `ChannelFailed` for others."""
+    if failure.passes:
+        return failure.code
+    raise _failed(which, failure)
+
+
+def _failed(which: str, failure: Failure) -> ChannelFailed:
+    if failure.kind in (Kind.BAD_TOKEN, Kind.REFUSED):
+        what = f"Slack does not take the {which} token ({failure.code}); check it, and the scopes of the app"
+        return ChannelFailed(f"slack: {what}", code=failure.code)
+    return ChannelFailed(f"slack: {failure.code}", code=failure.code)
+
+
+def make_slack(setup: ChannelSetup) -> Channel:
+    """The channel that the settings describe. Raises `ConfigInvalid`; does no I/O but reading secret files."""
+    settings = read_settings(setup, SlackSettings)
+    return SlackChannel(
+        setup,
+        token=read_secret(setup, settings.token_env, settings.token_file),
+        app_token=read_secret(setup, settings.app_token_env, settings.app_token_file, name="app_token"),
+        api_url=check_url(setup, settings.api_url),
+    )

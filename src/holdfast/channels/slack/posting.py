@@ -1,0 +1,53 @@
+"""Posting one piece of a reply, and what is certain about it.
+
+Rule 1: Slack refuses no repeated nonce. Ours travels as the message's metadata, and before a piece that may have
+        arrived is sent again, the conversation is searched for it. Found is proof; then nothing is sent.
+Rule 2: where the search is not allowed (no history scope), the piece is sent: once more at most, as the ledger says.
+"""
+
+from holdfast.channels.slack.history import EVENT_TYPE, landed
+from holdfast.channels.slack.message import word
+from holdfast.channels.slack.text import escape
+from holdfast.channels.slack.web import Failure, Kind, Web
+from holdfast.core.outgoing import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
+
+
+async def send_post(web: Web, post: Post) -> SendOutcome:
+    if post.doubtful:
+        found = await landed(web, post)
+        if isinstance(found, str):
+            return Sent(found)
+        if isinstance(found, Failure) and found.passes:
+            return NotSent(f"whether it arrived before could not be looked up: {found.code}", found.retry_after_ms)
+    answer = await web.post("chat.postMessage", _body(post))
+    if isinstance(answer, Failure):
+        return _outcome(answer)
+    receipt = word(answer, "ts")
+    return Sent(receipt) if receipt else Doubtful("Slack said ok without naming the message")
+
+
+def _body(post: Post) -> dict[str, object]:
+    body: dict[str, object] = {
+        "channel": post.address.chat,
+        "text": escape(post.text),
+        "mrkdwn": False,  # what a model writes is shown as it is written: its *stars* mean other things than Slack's
+        "unfurl_links": False,
+        "unfurl_media": False,
+        "metadata": {"event_type": EVENT_TYPE, "event_payload": {"nonce": post.nonce}},
+    }
+    return body if post.address.thread is None else {**body, "thread_ts": post.address.thread}
+
+
+def _outcome(failure: Failure) -> SendOutcome:
+    match failure.kind:
+        case Kind.UNREACHED:
+            return NotSent(failure.code)
+        case Kind.LIMITED:
+            return NotSent(failure.code, failure.retry_after_ms)
+        case Kind.BAD_TOKEN:
+            what = f"Slack does not take the bot token ({failure.code}); check the token and the app's scopes"
+            return NotSent(what, whole_account=True)
+        case Kind.REFUSED:
+            return Declined(failure.code)
+        case Kind.UNCLEAR:
+            return Doubtful(failure.code)

@@ -1,0 +1,121 @@
+"""An update as what it means: something heard, a chat that moved, or nothing for an agent. Values in, values out.
+
+Rule 1: an event's id is the message's; that of an edit also has the update's, since a message may be edited twice within
+        the second that Telegram dates edits by. Both are the same whenever the update is delivered again.
+Rule 2: a sender is who Telegram says it is: a chat that speaks for itself (a channel, an anonymous admin) before the
+        placeholder user it is shown under.
+Rule 3: a thread is a topic. A reply in an ordinary group has a thread's id as well, and is none.
+
+Telegram tells bots of no deletion, so there are no such events.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from holdfast.channels.telegram.media import Parcel, enclosed
+from holdfast.channels.telegram.wire import Chat, Me, Message, Update
+from holdfast.channels.telegram.wording import Words, clean
+from holdfast.ports.channel import Change, ChatMessage
+
+CHAT_TYPES = {"private": "dm", "group": "group", "supergroup": "group", "channel": "channel"}
+NAME_CHARS_MAX = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    message: ChatMessage
+    parcel: Parcel | None = None  # what came with it, not fetched yet
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    why: str
+
+
+Event: TypeAlias = Heard | Moved | Nothing
+
+
+def read_update(update: Update, me: Me) -> Event:
+    new, edited = update.message or update.channel_post, update.edited_message or update.edited_channel_post
+    if new is not None:
+        return _moved(new) or _heard(new, me)
+    if edited is None:
+        return Nothing("another kind of update")
+    heard = _heard(edited, me)
+    if isinstance(heard, Nothing):
+        return heard
+    of = str(edited.message_id)
+    changed = replace(heard.message, change=Change.EDITED, of=of, event_id=f"{of}.edit.{update.update_id}")
+    return Heard(changed, heard.parcel)
+
+
+def _moved(message: Message) -> Moved | None:
+    """Both chats tell it, the old one and the new."""
+    if message.migrate_to_chat_id is not None:
+        return Moved(str(message.chat.id), str(message.migrate_to_chat_id))
+    if message.migrate_from_chat_id is not None:
+        return Moved(str(message.migrate_from_chat_id), str(message.chat.id))
+    return None
+
+
+def _heard(message: Message, me: Me) -> Heard | Nothing:
+    kind = CHAT_TYPES.get(message.chat.type)
+    sender = _sender(message)
+    if kind is None or sender is None:
+        return Nothing("a chat of another kind" if kind is None else "nobody said it")
+    words, parcel = Words(message, me), enclosed(message)
+    text = words.text() or _described(message)
+    if not text and parcel is None:
+        return Nothing("no words and nothing enclosed")
+    heard = ChatMessage(
+        account=f"telegram:{me.id}",
+        event_id=str(message.message_id),
+        chat=str(message.chat.id),
+        chat_type=kind,
+        thread=str(message.message_thread_id) if message.is_topic_message and message.message_thread_id else None,
+        sender=sender[0],
+        sender_name=clean(sender[1])[:NAME_CHARS_MAX],
+        text=text,
+        addressed=words.addressed(),
+        human=_is_human(message),
+    )
+    return Heard(heard, parcel)
+
+
+def _sender(message: Message) -> tuple[str, str] | None:
+    """The immutable id, and the name that is shown."""
+    chat = message.sender_chat or (message.chat if _is_post(message.chat) and message.from_ is None else None)
+    if chat is not None:
+        return str(chat.id), chat.title
+    user = message.from_
+    return None if user is None else (str(user.id), f"{user.first_name} {user.last_name}".strip())
+
+
+def _is_human(message: Message) -> bool:
+    """A post of a channel does not say who wrote it, and bots hear each other there: it counts as nobody's, for the
+    loop guard. Who speaks as a chat in a group (an anonymous admin) is shown as a bot, and is none."""
+    if _is_post(message.chat):
+        return message.from_ is not None and not message.from_.is_bot
+    return message.sender_chat is not None or (message.from_ is not None and not message.from_.is_bot)
+
+
+def _is_post(chat: Chat) -> bool:
+    return chat.type == "channel"
+
+
+def _described(message: Message) -> str:
+    """What has neither words nor a file, in words."""
+    if message.sticker is not None:
+        return clean(message.sticker.emoji)
+    if message.location is not None:
+        return f"[location: {message.location.get('latitude')}, {message.location.get('longitude')}]"
+    if message.contact is not None:
+        fields = (message.contact.get(name) for name in ("first_name", "last_name", "phone_number"))
+        return clean(f"[contact: {' '.join(str(field) for field in fields if field)}]")
+    return ""

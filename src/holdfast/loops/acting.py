@@ -1,0 +1,128 @@
+"""Acting: the tool calls of a turn, one by one.
+
+Rule 1: a call is journaled as started before it starts. Cut off after that, its outcome is unknown, and said to be.
+Rule 2: a dangerous call is not started before a human said yes. The turn then waits in the store, not here (D9).
+Rule 3: what a tool sends to another agent leaves in the transaction that journals the tool's result, or not at all.
+"""
+
+import asyncio
+from dataclasses import replace
+from typing import TypeAlias
+
+from holdfast.core.approval import (
+    ID_BITS,
+    IDS_OFFERED,
+    ApprovalAsk,
+    Decision,
+    approval_id,
+    needs_approval,
+    refused_text,
+)
+from holdfast.core.journal import ToolCall, ToolReturned, ToolStarted, storable
+from holdfast.core.policy import Arrivals
+from holdfast.core.turn import UNKNOWN_OUTCOME, OpenCall, OutgoingMessage, Phase, Step, TurnEvent, close_call
+from holdfast.loops.asking import is_cancelled_from_outside
+from holdfast.loops.run import Run, Steps
+from holdfast.loops.watch import Interruption
+from holdfast.ports.tool import ToolContext
+
+Result: TypeAlias = tuple[ToolReturned, tuple[OutgoingMessage, ...]]
+
+
+class Actor:
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+
+    async def act(self, run: Run, calls: tuple[OpenCall, ...]) -> Interruption | None:
+        """Take the first open call one step further. Afterwards the turn may be waiting for a human."""
+        first, *others = calls
+        if run.turn.phase is Phase.AWAITING and await self._is_refused(run, first, is_last=not others):
+            return None
+        if run.turn.phase is Phase.ACTING and not first.started and is_feared(run, first.call):
+            await self._ask_human(run, first.call)
+            return None
+        result = await self._result(run, first)
+        if isinstance(result, Interruption):
+            return result
+        returned, messages = result
+        event = TurnEvent.STEPPED if others else TurnEvent.RETURNED
+        outgoing = tuple(replace(message, id=self._steps.reply_id()) for message in messages)
+        await self._steps.take(run, Step(event=event, entries=(returned,), outgoing=outgoing))
+        return None
+
+    async def _result(self, run: Run, first: OpenCall) -> Result | Interruption:
+        if first.started and not run.agent.tools.is_idempotent(first.call.name):
+            return close_call(first), ()
+        if not first.started:
+            started = ToolStarted(call=first.call.id, name=first.call.name)
+            event = TurnEvent.DECIDED if run.turn.phase is Phase.AWAITING else TurnEvent.STEPPED
+            await self._steps.take(run, Step(event=event, entries=(started,)))
+        result: Result | Interruption = await self._steps.raced(run, _call(run, first.call))
+        return result
+
+    # --- approvals
+
+    async def _ask_human(self, run: Run, call: ToolCall) -> None:
+        policy = run.agent.policy
+        ask = ApprovalAsk(
+            ids=tuple(approval_id(self._steps.chance(ID_BITS)) for _ in range(IDS_OFFERED)),
+            call=call,
+            reply=self._steps.reply_id("ask"),
+            wait_ms=policy.approval.wait_ms,
+            approvers=policy.approval.approvers,
+            yields=policy.turn.arrivals is Arrivals.INTERRUPT,
+        )
+        await self._steps.take(run, Step(event=TurnEvent.ASKED, entries=(), ask=ask))
+
+    async def _is_refused(self, run: Run, first: OpenCall, *, is_last: bool) -> bool:
+        """Tell the model that its call is not run; False when a human said yes to it."""
+        approval = run.turn.approval
+        if approval is None or approval.decision is Decision.APPROVED:
+            return False
+        text = storable(refused_text(approval))
+        said = ToolReturned(call=first.call.id, name=first.call.name, text=text, outcome="not_run")
+        event = TurnEvent.RETURNED if is_last else TurnEvent.DECIDED
+        await self._steps.take(run, Step(event=event, entries=(said,)))
+        return True
+
+
+def is_feared(run: Run, call: ToolCall) -> bool:
+    """Whether a human must say yes first. A call of a tool that does not exist harms nobody."""
+    agent, tools = run.claim.agent, run.agent.tools
+    dangerous = tools.needs_approval(agent, call.name)
+    if not needs_approval(run.agent.policy.approval, call.name, dangerous=dangerous):
+        return False
+    return dangerous or call.name in {spec.name for spec in tools.specs(agent)}
+
+
+async def _call(run: Run, call: ToolCall) -> Result:
+    """What came of a call. Cut off by the time limit, or by itself, its outcome is unknown."""
+    context = ToolContext(
+        agent=run.claim.agent,
+        session=run.turn.session,
+        turn=run.turn.n,
+        principal=run.turn.principal,
+        call=call.id,
+        address=run.claim.address,
+        epoch=run.turn.epoch,
+        head_seq=run.turn.first_seq - 1,
+        hop=run.turn.hop,
+    )
+    wait_ms = run.agent.policy.turn.tool_wait_ms
+    try:
+        async with asyncio.timeout(wait_ms / 1000):
+            outcome = await run.agent.tools.call(call.name, call.arguments, context)
+    except TimeoutError:
+        return _unknown(call, f"The tool did not answer within {wait_ms} ms."), ()
+    except asyncio.CancelledError:
+        if is_cancelled_from_outside():
+            raise
+        return _unknown(call, "The tool cancelled its own work."), ()
+    if outcome.unknown:
+        return _unknown(call, storable(outcome.text)), ()
+    said = "ok" if outcome.ok else "error"
+    return ToolReturned(call=call.id, name=call.name, text=storable(outcome.text), outcome=said), outcome.messages
+
+
+def _unknown(call: ToolCall, why: str) -> ToolReturned:
+    return ToolReturned(call=call.id, name=call.name, text=f"{why} {UNKNOWN_OUTCOME}", outcome="unknown")

@@ -1,0 +1,75 @@
+"""One attempt at one turn, and the steps that it takes: each is durable before anybody hears of it."""
+
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast import log
+from holdfast.core.approval import asked_text
+from holdfast.core.ids import ReplyId, make_id
+from holdfast.core.mailbox import Claim
+from holdfast.core.policy import Arrivals
+from holdfast.core.turn import Step, Turn, Usage
+from holdfast.loops.agents import Agent
+from holdfast.loops.watch import race, watch
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.notifier import Event, Notifier, Topic
+from holdfast.ports.store import Store
+from holdfast.ports.tasks import Tasks
+
+
+@dataclass(slots=True)
+class Run:
+    """One attempt at one turn, in RAM."""
+
+    claim: Claim
+    turn: Turn
+    agent: Agent
+    usage: Usage = field(default_factory=Usage)
+    partial: str = ""
+    steps: int = 0
+    remembered: bool = False  # memory was looked up in this attempt
+    instructions: str = ""  # what stands before the conversation
+
+
+class Steps:
+    def __init__(self, store: Store, notifier: Notifier, clock: Clock, entropy: Entropy, tasks: Tasks) -> None:
+        self._store = store
+        self._notifier = notifier
+        self._clock = clock
+        self._entropy = entropy
+        self._tasks = tasks
+
+    async def take(self, run: Run, step: Step) -> None:
+        run.turn = await self._store.append_step(run.claim, run.turn, step)
+        log.info("turn.stepped", step=step.event.value, phase=run.turn.phase.value)
+        approval = run.turn.approval
+        text = asked_text(run.claim.agent, step.ask.call, approval.id) if step.ask and approval else ""
+        self.publish(run.claim, run.turn, step.event.value, text=text)
+        if step.outgoing or step.ask:
+            self._notifier.wake(Topic.REPLY)
+
+    async def raced(self, run: Run, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401
+        """The work's result, or the interruption that came first."""
+        interrupts = run.agent.policy.turn.arrivals is Arrivals.INTERRUPT
+        watching = watch(self._store, self._notifier, run.claim, arrivals_interrupt=interrupts)
+        return await race(self._tasks, work, watching)
+
+    def publish(self, claim: Claim, turn: Turn, name: str, *, text: str = "") -> None:
+        self._notifier.publish(
+            Event(
+                name=name,
+                session=turn.session,
+                mailbox=claim.mailbox,
+                turn=turn.n,
+                messages=turn.messages,
+                text=text,
+            )
+        )
+
+    def chance(self, bits: int) -> int:
+        return self._entropy.bits(bits)
+
+    def reply_id(self, prefix: str = "rep") -> ReplyId:
+        return ReplyId(make_id(prefix, self._clock.now(), self._entropy.bits(80)))
