@@ -10,10 +10,14 @@ from typing import Any
 import httpx
 
 from holdfast.app import make_agents, open_runtime
-from holdfast.channels.http.app import HttpApp, make_app
+from holdfast.channels.http.app import HttpApp, Setup, make_app
+from holdfast.channels.http.guard import Names
+from holdfast.channels.http.hook_routes import NoHooks
 from holdfast.channels.http.server import HttpServer, bind, url_of
 from holdfast.core.policy import AgentPolicy
 from holdfast.models.practice import PracticeModel
+from holdfast.ports.channel import Hooks
+from holdfast.ports.clock import Clock
 from holdfast.ports.model import Model, ModelEvent, ModelRequest
 from holdfast.runtime import Runtime
 
@@ -43,6 +47,7 @@ class Live:
     app: HttpApp
     url: str
     client: httpx.AsyncClient
+    server: HttpServer
 
     async def get(self, path: str, **query: object) -> httpx.Response:
         return await self.client.get(path, params={name: str(value) for name, value in query.items()})
@@ -68,18 +73,31 @@ async def serve(
     policy: AgentPolicy | None = None,
     listed: Mapping[str, AgentPolicy] | None = None,
     wrap: Callable[[Runtime], Any] = lambda runtime: runtime,
+    clock: Clock | None = None,
+    names: Names | None = None,
+    hooks: Hooks | None = None,
 ) -> AsyncIterator[Live]:
     agents = make_agents(model=model, policy=policy, listed=listed)
     async with await open_runtime(data, agents=agents) as runtime:
         listening = bind("127.0.0.1", 0)
         url = url_of(listening)
-        app = make_app(wrap(runtime), token=TOKEN, clock=runtime.clock, version="0", body_bytes_max=BODY_BYTES_MAX)
-        server = HttpServer(app, listening)
+        setup = Setup(
+            token=TOKEN,
+            version="0",
+            body_bytes_max=BODY_BYTES_MAX,
+            clock=clock or runtime.clock,
+            entropy=runtime.entropy,
+            tasks=runtime.tasks,
+            names=names or Names(),
+            hooks=hooks or NoHooks(),
+        )
+        app = make_app(wrap(runtime), setup)
+        server = HttpServer(app, listening, clock or runtime.clock, frame_bytes_max=BODY_BYTES_MAX)
         serving = asyncio.create_task(server.run_until_stopped())
         headers = {"Authorization": f"Bearer {TOKEN}"}
         try:
             async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=60) as client:
-                yield Live(runtime, app, url, client)
+                yield Live(runtime, app, url, client, server)
         finally:
             server.stop()
             await serving

@@ -287,7 +287,7 @@ def _commands(command: Any, *words: str) -> Iterable[tuple[str, ...]]:  # noqa: 
 
 def http() -> str:
     from holdfast.channels.http.openapi import document  # noqa: PLC0415
-    from holdfast.channels.http.routes import ENDPOINTS  # noqa: PLC0415
+    from holdfast.channels.http.table import ENDPOINTS  # noqa: PLC0415
 
     api = document(ENDPOINTS, holdfast.__version__)
     intro = (

@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.assembly import assemble
+from holdfast.connections import Switchboard, make_channels
 from holdfast.core.errors import ConfigInvalid, StoreBroken, StoreOwned, StorePathInvalid, StoreReadOnly
 from holdfast.core.ids import AgentName
 from holdfast.core.policy import AgentPolicy
 from holdfast.loops.agents import Agent, Agents
+from holdfast.loops.channels import Channels
 from holdfast.loops.toolbox import ToolBox
 from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.models.practice import PracticeModel
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.model import Model
+from holdfast.ports.tasks import Tasks
 from holdfast.provision import Ground, make_memory
 from holdfast.runtime import Runtime
 from holdfast.stores.database import Database
@@ -62,11 +65,13 @@ async def open_runtime(
     agents: Agents | None = None,
     serve: bool = True,
     on_broken: Callable[[StoreBroken], None] | None = None,
+    connect: Path | None = None,
 ) -> Runtime:
     """Open the store and start working on it: the folder `data`, or a `postgresql://` address.
 
     With `serve=False` no loop runs and no lock is taken: messages may be accepted and everything may be read while
     another process serves. A folder is served by one process at a time, a PostgreSQL database by any number.
+    With `connect`, the folder of the configuration, the agents' channels are connected to their platforms.
     """
     clock, entropy, tasks = SystemClock(), SystemEntropy(), AsyncTasks()
     on_postgres = str(data).startswith(POSTGRES)
@@ -87,11 +92,20 @@ async def open_runtime(
             sole=not on_postgres,
             providers=providers,
             keeper=keeper,
+            channels=_channels(who, connect, clock, entropy, tasks) if serve else None,
+            receive=connect is not None,
         )
         return await runtime.start()
     except BaseException:
         await store.close()  # the threads and the lock go with it
         raise
+
+
+def _channels(agents: Agents, connect: Path | None, clock: Clock, entropy: Entropy, tasks: Tasks) -> Channels:
+    """Those that are configured, or none: agents can talk to each other either way."""
+    if connect is None:
+        return Channels()
+    return make_channels(agents, Switchboard(clock=clock, entropy=entropy, tasks=tasks, folder=connect))
 
 
 async def _open_sqlite(

@@ -1,24 +1,33 @@
 """Assembly: the parts of one process around a store. The simulator assembles the same parts with its own ports."""
 
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from holdfast.core.finish import FinishPolicy
 from holdfast.core.lane import CourierPolicy
+from holdfast.core.posting import PostmanPolicy
 from holdfast.loops.agents import Agents
 from holdfast.loops.attendant import Attendant
 from holdfast.loops.bell import Bell
+from holdfast.loops.channels import Channels
 from holdfast.loops.compressor import Compressor
 from holdfast.loops.courier import Courier
 from holdfast.loops.edits import EditReader
 from holdfast.loops.finisher import Finisher
 from holdfast.loops.forgetter import Forgetter
 from holdfast.loops.gateway import Gateway
+from holdfast.loops.intake import Reception
 from holdfast.loops.keeper import Briefing, Keeper
+from holdfast.loops.liaison import CHANNEL as AGENT_CHANNEL
+from holdfast.loops.liaison import AgentChannel
 from holdfast.loops.member import LEASE_MS, Lookout, Member, Reaper
+from holdfast.loops.postman import Postman
+from holdfast.loops.presence import Presence
 from holdfast.loops.providers import Providers
 from holdfast.loops.recaller import Recaller
+from holdfast.loops.receiver import Exchange, Line, Receiver
 from holdfast.loops.supervisor import Supervisor
 from holdfast.loops.turn_runner import TurnRunner
 from holdfast.loops.worker import TURNS_MAX, Worker
@@ -65,7 +74,11 @@ def assemble(
     keeper: Keeper | None = None,
     courier_policy: CourierPolicy | None = None,
     finish_policy: FinishPolicy | None = None,
+    channels: Channels | None = None,
+    postman_policy: PostmanPolicy | None = None,
+    receive: bool = False,
 ) -> Runtime:
+    """With `channels`, replies are sent through them; with `receive`, they also take messages in."""
     bell = Bell()
     providers = providers or Providers()
     keeper = keeper or Keeper(store, store, providers)
@@ -87,6 +100,10 @@ def assemble(
         briefing=Briefing(keeper),
         recaller=Recaller(providers, tasks, store.kin),
     )
+    gateway = Gateway(parts.store, parts.agents, parts.bell, parts.clock, parts.entropy)
+    if channels is not None:
+        channels.offer(AGENT_CHANNEL, lambda agent: AgentChannel(agent, gateway, agents))
+    receivers = _receivers(parts, gateway, channels) if channels is not None and receive else ()
     supervisor = None
     if serve:
         supervisor = _supervisor(
@@ -96,19 +113,27 @@ def assemble(
             turns_max=turns_max,
             courier_policy=courier_policy,
             finish_policy=finish_policy,
+            posts=_posts(parts, channels, postman_policy) if channels is not None else (),
+            receivers=receivers,
         )
-    return _runtime(parts, supervisor)
+    return _runtime(parts, gateway, supervisor, Exchange(channels, receivers))
 
 
-def _runtime(parts: Parts, supervisor: Supervisor | None) -> Runtime:
+def _runtime(
+    parts: Parts,
+    gateway: Gateway,
+    supervisor: Supervisor | None,
+    exchange: Exchange,
+) -> Runtime:
     return Runtime(
         store=parts.store,
         reader=parts.store,
         agents=parts.agents,
         member=parts.member,
-        gateway=Gateway(parts.store, parts.agents, parts.bell, parts.clock, parts.entropy),
+        gateway=gateway,
         compressor=parts.compressor,
         supervisor=supervisor,
+        exchange=exchange,
         providers=parts.providers,
         recaller=parts.recaller,
         keeper=parts.keeper,
@@ -128,6 +153,8 @@ def _supervisor(
     turns_max: int,
     courier_policy: CourierPolicy | None,
     finish_policy: FinishPolicy | None,
+    posts: tuple[Postman, Presence] | tuple[()],
+    receivers: Sequence[Receiver],
 ) -> Supervisor:
     courier = Courier(
         store=parts.store,
@@ -147,10 +174,64 @@ def _supervisor(
         _forgetter(parts),
         Reaper(parts.store, parts.member, parts.bell, parts.tasks, parts.entropy, lease_ms=lease_ms),
         Lookout(parts.store, parts.bell, parts.tasks, parts.entropy),
+        *posts,
+        *receivers,
     )
     return Supervisor(
-        parts.member, _worker(parts, turns_max), others, parts.bell, parts.tasks, sole=sole, courier=courier
+        parts.member,
+        _worker(parts, turns_max),
+        others,
+        parts.bell,
+        parts.tasks,
+        sole=sole,
+        courier=courier,
+        postman=posts[0] if posts else None,
     )
+
+
+def _receivers(parts: Parts, gateway: Gateway, channels: Channels) -> tuple[Receiver, ...]:
+    """A loop for each channel, with the way in that is its own."""
+    made = []
+    for (agent, name), channel in channels.all():
+        line = Line(agent=agent, channel=name, clock=parts.clock, since=parts.clock.now())
+        intake = Reception(
+            agent=agent,
+            channel=name,
+            agents=parts.agents,
+            gateway=gateway,
+            store=parts.store,
+            reader=parts.store,
+            notifier=parts.bell,
+            clock=parts.clock,
+            entropy=parts.entropy,
+            line=line,
+        )
+        made.append(Receiver(channel, intake, line, parts.tasks, parts.entropy))
+    return tuple(made)
+
+
+def _posts(parts: Parts, channels: Channels, policy: PostmanPolicy | None) -> tuple[Postman, Presence]:
+    """Who sends replies, and who shows that one is being made."""
+    postman = Postman(
+        store=parts.store,
+        channels=channels,
+        agents=parts.agents,
+        member=parts.member,
+        notifier=parts.bell,
+        clock=parts.clock,
+        entropy=parts.entropy,
+        tasks=parts.tasks,
+        policy=policy,
+    )
+    presence = Presence(
+        channels=channels,
+        reader=parts.store,
+        notifier=parts.bell,
+        clock=parts.clock,
+        entropy=parts.entropy,
+        tasks=parts.tasks,
+    )
+    return postman, presence
 
 
 def _finisher(parts: Parts, policy: FinishPolicy | None) -> Finisher:

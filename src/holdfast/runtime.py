@@ -26,12 +26,14 @@ from holdfast.core.recall import Found, RecallKey, RecallQuery, choose
 from holdfast.core.session import Session
 from holdfast.core.turn import Recorded, TurnRecord
 from holdfast.loops.agents import Agents
+from holdfast.loops.approval_desk import ApprovalDesk
 from holdfast.loops.compressor import Compressor
 from holdfast.loops.gateway import Gateway, Received
 from holdfast.loops.keeper import Briefing, Keeper
 from holdfast.loops.member import Member
 from holdfast.loops.providers import Providers
 from holdfast.loops.recaller import Recaller
+from holdfast.loops.receiver import Exchange
 from holdfast.loops.refill import backfill, rebuild
 from holdfast.loops.supervisor import Supervisor
 from holdfast.loops.visit import Visit
@@ -62,6 +64,7 @@ class Runtime:
         gateway: Gateway,
         compressor: Compressor,
         supervisor: Supervisor | None,
+        exchange: Exchange,
         providers: Providers,
         recaller: Recaller,
         keeper: Keeper,
@@ -74,6 +77,7 @@ class Runtime:
         self.store = store
         self.reader = reader
         self.gateway = gateway
+        self.exchange = exchange
         self.clock = clock
         self.entropy = entropy
         self.tasks = tasks
@@ -87,6 +91,7 @@ class Runtime:
         self._briefing = briefing
         self._notifier = notifier
         self._visit = Visit(member, store, tasks)
+        self.approvals = ApprovalDesk(store, reader, notifier)
         self._proving = asyncio.Lock()
         self._proved: Health | None = None
 
@@ -104,6 +109,7 @@ class Runtime:
         if self._visit.is_open:
             self._compressor.cut_off()
             await self._visit.end()
+        await self.exchange.close()
         self._recaller.close()
         await self._providers.close()
         await self.store.close()
@@ -365,6 +371,13 @@ class Runtime:
     def events(self) -> Feed:
         """Everything that happens in this process from now on."""
         return self._notifier.subscribe()
+
+    async def unanswered(
+        self, chat: str, prefix: str, *, agent: str = "main", channel: str = "http"
+    ) -> MessageId | None:
+        """The newest message of a chat that is not over and whose id begins so."""
+        address = Address(agent=AgentName(agent), channel=channel, type=CHAT_TYPE, chat=chat)
+        return await self.reader.unanswered(str(address), prefix)
 
     def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:
         return self._notifier.subscribe(message=message, mailbox=mailbox)

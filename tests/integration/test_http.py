@@ -7,8 +7,8 @@ import pytest_asyncio
 from starlette.routing import Route, Router
 
 from holdfast.channels.http.errors import PortInUse, PublicBindRefused
-from holdfast.channels.http.routes import ENDPOINTS
 from holdfast.channels.http.server import bind, url_of
+from holdfast.channels.http.table import ENDPOINTS
 from holdfast.core.compress import Thresholds
 from holdfast.core.errors import StoreBroken, StoreFull, StoreUnavailable
 from holdfast.core.inbound import Limits

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from holdfast.channels.http.guard import ATTEMPTS_MAX, ATTEMPTS_WINDOW_MS, CLIENTS_MAX, Attempts
 from holdfast.channels.http.request import has_lone_surrogate
-from holdfast.channels.http.routes import ENDPOINTS
+from holdfast.channels.http.table import ENDPOINTS
 from holdfast.channels.http.token import Token, load_token
 from holdfast.core.errors import ConfigInvalid, StoreReadOnly
 from holdfast.testing.clock import ManualClock

@@ -2,6 +2,7 @@
 
 import typer
 
+from holdfast.cli.approvals import approvals, approve, deny
 from holdfast.cli.audit import audit
 from holdfast.cli.backfill import backfill, rebuild
 from holdfast.cli.chat import chat
@@ -18,6 +19,7 @@ from holdfast.cli.send import send
 from holdfast.cli.sessions import sessions
 from holdfast.cli.show import show
 from holdfast.cli.sim import sim
+from holdfast.cli.token import token
 from holdfast.cli.trace import trace
 from holdfast.cli.up import up
 from holdfast.cli.version import version
@@ -32,6 +34,9 @@ COMMANDS = (
     context,
     compress,
     recall,
+    approvals,
+    approve,
+    deny,
     deliveries,
     replay,
     backfill,
@@ -54,6 +59,7 @@ app = typer.Typer(
 for command in COMMANDS:
     app.command()(command)
 app.add_typer(memory)
+app.add_typer(token)
 app.add_typer(eval_app)
 
 

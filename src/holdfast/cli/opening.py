@@ -45,7 +45,8 @@ async def serving(
 ) -> AsyncIterator[Runtime]:
     """The store with its loops running here. Raises `StoreOwned` while another process serves it."""
     agents = make_agents(listed=config.agents)
-    async with await open_runtime(folder, agents=agents, on_broken=on_broken) as runtime:
+    connect = config.file.parent if config.file is not None else folder
+    async with await open_runtime(folder, agents=agents, on_broken=on_broken, connect=connect) as runtime:
         yield runtime
 
 

@@ -1,6 +1,7 @@
 """`holdfast up`: serve the data folder over HTTP on loopback until told to stop."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,11 +13,13 @@ if TYPE_CHECKING:
     from holdfast.channels.http.server import HttpServer
     from holdfast.channels.http.token import Token
     from holdfast.core.errors import StoreBroken
+    from holdfast.runtime import Runtime
 
 PORT = 7420
 ESCAPED_BYTES_PER_BYTE = 6  # JSON may write any byte as \u00xx
 ENVELOPE_BYTES = 64 * 1024
 TOKEN_CHARS_ADVISED = 16
+WAL = "holdfast.db-wal"
 
 
 def up(
@@ -24,25 +27,50 @@ def up(
     config: Config = None,
     data: Data = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")] = PORT,
-    host: Annotated[str, typer.Option("--host", help="A loopback address.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    public_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--public-host", help="A name that others reach this server by; may be repeated.", show_default=""
+        ),
+    ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trusted-proxy", help="A proxy whose word on who the client is counts; may be repeated.", show_default=""
+        ),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log to stderr instead of the data folder.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run Holdfast here, with its HTTP API.
+    """Run Holdfast here, with its HTTP API and a page to chat.
 
-    Answers messages and serves the API on loopback until Ctrl-C.
+    Answers messages and serves the API on loopback until Ctrl-C. To serve other machines, name the host with
+    --public-host and bring a token of your own (HOLDFAST_TOKEN, or one made with `holdfast token new`).
 
-    HOLDFAST_TOKEN sets the bearer token; otherwise one is made and kept in the data folder.
+    HOLDFAST_TOKEN sets the operator's token; otherwise one is made and kept in the data folder.
 
     \b
     Examples:
       holdfast up
       holdfast up --data ./data --port 7421
       HOLDFAST_TOKEN=... holdfast up --config holdfast.toml
+      HOLDFAST_TOKEN=... holdfast up --host 0.0.0.0 --public-host chat.example.org
     """
     from holdfast.cli.running import run
 
-    run(lambda: _up(config, data, port, host, verbose=verbose, as_json=as_json), as_json=as_json)
+    place = Place(host, port, tuple(public_host or ()), tuple(trusted_proxy or ()))
+    run(lambda: _up(config, data, place, verbose=verbose, as_json=as_json), as_json=as_json)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where to listen, and under which names."""
+
+    host: str
+    port: int
+    public_hosts: tuple[str, ...]
+    trusted_proxies: tuple[str, ...]
 
 
 class Life:
@@ -64,13 +92,10 @@ class Life:
         self.end()
 
 
-async def _up(config: Path | None, data: Path | None, port: int, host: str, *, verbose: bool, as_json: bool) -> int:
+async def _up(config: Path | None, data: Path | None, place: Place, *, verbose: bool, as_json: bool) -> int:
     import asyncio
     import os
 
-    import holdfast
-    from holdfast.channels.http.app import make_app
-    from holdfast.channels.http.server import HttpServer, bind, url_of
     from holdfast.channels.http.token import load_token
     from holdfast.cli.logs import logging_to, to_file, to_stderr
     from holdfast.cli.opening import config_of, folder_of, serving
@@ -87,16 +112,9 @@ async def _up(config: Path | None, data: Path | None, port: int, host: str, *, v
     with logging_to(to_stderr() if verbose else to_file(folder)):
         async with serving(folder, settings, on_broken) as runtime:
             token = load_token(folder, os.environ.get("HOLDFAST_TOKEN"), runtime.entropy)
-            listening = bind(host, port)
-            app = make_app(
-                runtime,
-                token=token.value,
-                clock=runtime.clock,
-                version=holdfast.__version__,
-                body_bytes_max=settings.message_bytes_max * ESCAPED_BYTES_PER_BYTE + ENVELOPE_BYTES,
-            )
-            life.server = HttpServer(app, listening)
-            _announce(folder, url_of(listening), token, as_json=as_json)
+            limit = settings.message_bytes_max * ESCAPED_BYTES_PER_BYTE + ENVELOPE_BYTES
+            life.server, url, code = await _server(runtime, token, place, folder, limit)
+            _announce(folder, url, token, code, as_json=as_json)
             with on_signal(life.end):
                 if life.broken is None:
                     await life.server.run_until_stopped()
@@ -105,8 +123,58 @@ async def _up(config: Path | None, data: Path | None, port: int, host: str, *, v
     return OK
 
 
-def _announce(folder: Path, url: str, token: "Token", *, as_json: bool) -> None:
-    """The last line is `ready`: whoever started the process may wait for it."""
+async def _server(
+    runtime: "Runtime", token: "Token", place: Place, folder: Path, limit: int
+) -> "tuple[HttpServer, str, str]":
+    """The server, its address, and a code to log in with once."""
+    import holdfast
+    from holdfast.channels.http.app import Setup, make_app
+    from holdfast.channels.http.guard import Names
+    from holdfast.channels.http.metrics import Sources
+    from holdfast.channels.http.server import HttpServer, address_of, bind, url_of
+
+    names = Names(place.public_hosts, place.trusted_proxies)
+    is_public = not address_of(place.host).is_loopback
+    if is_public:
+        await _check_public(runtime, token, place)
+    listening = bind(place.host, place.port, public=is_public)
+    app = make_app(
+        runtime,
+        Setup(
+            token=token.value,
+            version=holdfast.__version__,
+            body_bytes_max=limit,
+            clock=runtime.clock,
+            entropy=runtime.entropy,
+            tasks=runtime.tasks,
+            names=names,
+            sources=Sources(wal_bytes=lambda: _size_of(folder / WAL)),
+        ),
+    )
+    server = HttpServer(app, listening, runtime.clock, frame_bytes_max=limit)
+    return server, url_of(listening), app.logins.new_code()
+
+
+async def _check_public(runtime: "Runtime", token: "Token", place: Place) -> None:
+    """Raises `PublicBindRefused`: whoever opens a door must have chosen the key and put up a name."""
+    from holdfast.channels.http.errors import PublicBindRefused
+
+    made = any(one.revoked_at is None for one in await runtime.reader.tokens())
+    if token.file is not None and not made:
+        raise PublicBindRefused(f"{place.host} can be reached from other machines, and nobody has chosen a token")
+    if not place.public_hosts:
+        raise PublicBindRefused(f"{place.host} can be reached from other machines, and no --public-host is named")
+
+
+def _size_of(file: Path) -> int | None:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return None
+
+
+def _announce(folder: Path, url: str, token: "Token", code: str, *, as_json: bool) -> None:
+    """The last line is `ready`: whoever started the process may wait for it. Secrets are for a terminal only."""
     import os
 
     from holdfast.cli.output import print_json
@@ -126,13 +194,16 @@ def _announce(folder: Path, url: str, token: "Token", *, as_json: bool) -> None:
         return
     bearer = f"$(cat '{token.file}')" if token.file else "$HOLDFAST_TOKEN"
     shown = f"{token.value} (kept in {kept})" if sys.stdout.isatty() else f"in {kept}"
+    browser = f"{url}/#code={code}" if sys.stdout.isatty() else f"{url}/ (log in with the token)"
     lines = [
         f"Holdfast keeps its data in {folder}",
         f"token    {shown if kept else 'from HOLDFAST_TOKEN'}",
         "model    practice: an offline stand-in that remembers and repeats what it is told",
         f"log      {folder / 'holdfast.log'}",
         "",
-        "Say something, in another terminal:",
+        f"chat     {browser}",
+        "",
+        "Or say something, in another terminal:",
         f'  curl {url}/v1/messages -H "Authorization: Bearer {bearer}" \\',
         """    -d '{"chat": "hello", "id": "1", "text": "My cat is called Byron."}'""",
         "or talk with `holdfast chat`. Ctrl-C stops; nothing that was accepted is lost.",

@@ -153,5 +153,5 @@ def already_text(id: str, tool: str, decision: Decision) -> str:
 def refused_text(approval: Approval) -> str:
     if approval.decision is not Decision.DENIED:
         return "This call was not run: nobody approved it in time. Do not repeat it unless you are asked to."
-    why = f" They said: {approval.reason}" if approval.reason else ""
+    why = f' They said: "{approval.reason}".' if approval.reason else ""
     return f"This call was not run: a person denied it.{why} Do not repeat it unless you are asked to."

@@ -92,8 +92,12 @@ def render_summary(summary: Summary) -> str:
 def render_entries(
     entries: Iterable[Entry], *, open_turn: int | None = None, named: bool = False
 ) -> Iterable[ModelMessage]:
+    recalled: list[ModelMessage] = []  # what a tool looked up stands behind the results of all calls beside it
     for entry in entries:
         body = entry.body
+        if recalled and not isinstance(body, ToolStarted | ToolReturned | Recalled):
+            yield from recalled
+            recalled = []
         match body:
             case UserSaid():
                 yield ModelMessage(role="user", content=f"{body.speaker}: {body.text}" if named else body.text)
@@ -106,7 +110,8 @@ def render_entries(
             case Noticed():
                 yield ModelMessage(role="system", content=body.text)
             case Recalled() if entry.turn == open_turn:
-                yield ModelMessage(role="system", content=body.text)
+                recalled.append(ModelMessage(role="system", content=body.text))
+    yield from recalled
 
 
 def fit(context: Context, thresholds: Thresholds, instructions: str = "") -> tuple[Context, int]:

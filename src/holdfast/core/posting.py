@@ -8,6 +8,7 @@ Rule 3: what certainly was not posted is tried again, however often the platform
 """
 
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import MessageId, NodeId, ReplyId
@@ -24,12 +25,12 @@ NOBODY_KNOWS = "nobody can say whether it was posted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyClaim:
-    """A reply that one node sends. The owner and the attempt are its fence. Durations are by the store's clock."""
+    """A reply that one node sends. Its fence is (node, part, attempt). Durations are by the store's clock."""
 
     n: int
     id: ReplyId
     node: NodeId
-    attempt: int
+    attempt: int  # at the present piece
     part: int  # how many pieces were sent
     doubts: int
     address: Address
@@ -61,7 +62,7 @@ class ReplyClaim:
 
     def after(self, settlement: "ReplySettlement") -> "ReplyClaim":
         """The same claim after a piece was sent and another one follows."""
-        return replace(self, part=settlement.part, doubts=settlement.doubts, doubtful_for_ms=0)
+        return replace(self, part=settlement.part, attempt=1, doubts=settlement.doubts, doubtful_for_ms=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,14 @@ class ReplySettlement:
     delay_ms: int = 0
     receipt: str | None = None
     reason: str | None = None
+
+
+class Kept(Enum):
+    """What a settlement did."""
+
+    GOES_ON = "goes_on"  # the claim stands, and its next piece follows
+    DONE = "done"  # the claim is over
+    VOID = "void"  # the claim was void before: nothing was changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,15 +102,19 @@ def after_send(
     parts: int,
     on_doubt: OnDoubt,
     nonce_lasts_ms: int,
+    pace_ms: int,
     elapsed_ms: int,
     policy: PostmanPolicy,
     chance: float,
 ) -> ReplySettlement:
-    """After an attempt at the piece `claim.part`; `elapsed_ms` is the time since the claim was asked for."""
+    """After an attempt at the piece `claim.part`; `elapsed_ms` is the time since it was asked for.
+
+    `pace_ms` is how long the chat rests between two pieces.
+    """
     match outcome:
         case Sent(receipt):
             proved = claim.doubts == OPEN_DOUBT and claim.doubtful_for_ms + elapsed_ms <= nonce_lasts_ms
-            return _sent(claim, receipt, parts, proved=proved)
+            return _sent(claim, receipt, parts, pace_ms, proved=proved)
         case Declined(reason) if claim.doubts != CLEAR:
             why = f"an earlier attempt may have been posted; a later one was declined: {reason}"
             return _kept(claim, ReplyState.UNCERTAIN, why)
@@ -122,15 +135,17 @@ def _kept(claim: ReplyClaim, state: ReplyState, reason: str, delay_ms: int = 0) 
     return ReplySettlement(state=state, part=claim.part, doubts=claim.doubts, delay_ms=delay_ms, reason=short(reason))
 
 
-def _sent(claim: ReplyClaim, receipt: str, parts: int, *, proved: bool) -> ReplySettlement:
+def _sent(claim: ReplyClaim, receipt: str, parts: int, pace_ms: int, *, proved: bool) -> ReplySettlement:
+    """While a chat must rest before its next piece, nothing is being sent, so a crash leaves no doubt."""
     doubts = CLEAR if proved else min(claim.doubts * BEYOND_DOUBT, BEYOND_DOUBT)
-    state = ReplyState.ATTEMPTING
+    state = ReplyState.PENDING if pace_ms else ReplyState.ATTEMPTING
     if claim.part + 1 >= parts:
         state = ReplyState.DELIVERED if doubts == CLEAR else ReplyState.UNCERTAIN
     return ReplySettlement(
         state=state,
         part=claim.part + 1,
         doubts=doubts,
+        delay_ms=pace_ms if state is ReplyState.PENDING else 0,
         receipt=short(receipt),
         reason=None if doubts == CLEAR else POSSIBLE_DUPLICATE,
     )

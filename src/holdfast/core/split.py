@@ -67,9 +67,10 @@ def split(text: str, limit: int, length: Callable[[str], int] = len) -> tuple[st
 
 
 def _without_blank_start(rest: str) -> str:
-    """Blank lines at the start of a piece go; the indentation of its first line stays."""
+    """Blank lines at the start of a piece go, and spaces where a line was cut; the indentation of a line stays."""
     start = len(rest) - len(rest.lstrip())
-    return rest[rest.rfind("\n", 0, start) + 1 :]
+    line = rest.rfind("\n", 0, start) + 1
+    return rest[line or start :]
 
 
 def _piece(rest: str, opening: str, limit: int, length: Callable[[str], int]) -> tuple[str, int, str]:

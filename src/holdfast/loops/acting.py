@@ -3,11 +3,11 @@
 Rule 1: a call is journaled as started before it starts. Cut off after that, its outcome is unknown, and said to be.
 Rule 2: a dangerous call is not started before a human said yes. The turn then waits in the store, not here (D9).
 Rule 3: what a tool sends to another agent leaves in the transaction that journals the tool's result, or not at all.
+Rule 4: what a tool shows of other conversations is journaled as a recall, for this turn only (D13).
 """
 
 import asyncio
-from dataclasses import replace
-from typing import TypeAlias
+from dataclasses import dataclass, replace
 
 from holdfast.core.approval import (
     ID_BITS,
@@ -18,7 +18,7 @@ from holdfast.core.approval import (
     needs_approval,
     refused_text,
 )
-from holdfast.core.journal import ToolCall, ToolReturned, ToolStarted, storable
+from holdfast.core.journal import AnyBody, Recalled, ToolCall, ToolReturned, ToolStarted, storable
 from holdfast.core.policy import Arrivals
 from holdfast.core.turn import UNKNOWN_OUTCOME, OpenCall, OutgoingMessage, Phase, Step, TurnEvent, close_call
 from holdfast.loops.asking import is_cancelled_from_outside
@@ -26,7 +26,18 @@ from holdfast.loops.run import Run, Steps
 from holdfast.loops.watch import Interruption
 from holdfast.ports.tool import ToolContext
 
-Result: TypeAlias = tuple[ToolReturned, tuple[OutgoingMessage, ...]]
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What becomes durable together: the call's result, what it shows, what it sends."""
+
+    returned: ToolReturned
+    shown: Recalled | None = None
+    messages: tuple[OutgoingMessage, ...] = ()
+
+    @property
+    def entries(self) -> tuple[AnyBody, ...]:
+        return (self.returned,) if self.shown is None else (self.returned, self.shown)
 
 
 class Actor:
@@ -44,15 +55,14 @@ class Actor:
         result = await self._result(run, first)
         if isinstance(result, Interruption):
             return result
-        returned, messages = result
         event = TurnEvent.STEPPED if others else TurnEvent.RETURNED
-        outgoing = tuple(replace(message, id=self._steps.reply_id()) for message in messages)
-        await self._steps.take(run, Step(event=event, entries=(returned,), outgoing=outgoing))
+        outgoing = tuple(replace(message, id=self._steps.reply_id()) for message in result.messages)
+        await self._steps.take(run, Step(event=event, entries=result.entries, outgoing=outgoing))
         return None
 
     async def _result(self, run: Run, first: OpenCall) -> Result | Interruption:
         if first.started and not run.agent.tools.is_idempotent(first.call.name):
-            return close_call(first), ()
+            return Result(close_call(first))
         if not first.started:
             started = ToolStarted(call=first.call.id, name=first.call.name)
             event = TurnEvent.DECIDED if run.turn.phase is Phase.AWAITING else TurnEvent.STEPPED
@@ -113,15 +123,16 @@ async def _call(run: Run, call: ToolCall) -> Result:
         async with asyncio.timeout(wait_ms / 1000):
             outcome = await run.agent.tools.call(call.name, call.arguments, context)
     except TimeoutError:
-        return _unknown(call, f"The tool did not answer within {wait_ms} ms."), ()
+        return Result(_unknown(call, f"The tool did not answer within {wait_ms} ms."))
     except asyncio.CancelledError:
         if is_cancelled_from_outside():
             raise
-        return _unknown(call, "The tool cancelled its own work."), ()
+        return Result(_unknown(call, "The tool cancelled its own work."))
     if outcome.unknown:
-        return _unknown(call, storable(outcome.text)), ()
+        return Result(_unknown(call, storable(outcome.text)))
     said = "ok" if outcome.ok else "error"
-    return ToolReturned(call=call.id, name=call.name, text=storable(outcome.text), outcome=said), outcome.messages
+    returned = ToolReturned(call=call.id, name=call.name, text=storable(outcome.text), outcome=said)
+    return Result(returned, outcome.shown, outcome.messages)
 
 
 def _unknown(call: ToolCall, why: str) -> ToolReturned:

@@ -1,6 +1,6 @@
 """The agents of this runtime: what is configured for each, and the model that each speaks with."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.core.errors import AgentNotFound
@@ -25,12 +25,13 @@ class Agents:
 
     default: Agent | None
     listed: Mapping[AgentName, Agent] = field(default_factory=dict)
+    bind: Callable[[AgentName, Agent], Agent] | None = None  # what is added to an agent under its name
 
     def get(self, name: str) -> Agent:
         agent = self.listed.get(agent_name(name), self.default)
         if agent is None:
             raise AgentNotFound(f"there is no agent {name!r}; configured are {', '.join(sorted(self.listed))}")
-        return agent
+        return self.bind(agent_name(name), agent) if self.bind else agent
 
     def policy(self, name: str) -> AgentPolicy:
         return self.get(name).policy

@@ -8,7 +8,7 @@ Rule 3: a turn that asks many questions has one budget of retries for all of the
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from holdfast.core.journal import ToolCall, is_storable
 from holdfast.core.policy import TurnPolicy
 from holdfast.core.turn import Usage
 from holdfast.ports.entropy import Entropy
-from holdfast.ports.model import Answer, Model, ModelRequest, Restarted, TextDelta
+from holdfast.ports.model import Answer, Model, ModelRequest, Restarted, TextDelta, listen
 from holdfast.ports.tasks import Tasks
 
 ANSWER_CHARS_MAX = 4_000_000
@@ -89,7 +89,7 @@ async def hear(
     answer: Answer | None = None
     try:
         async with asyncio.timeout(wait_ms / 1000) as patience:
-            answer = await _listen(model, request, heard, restarted)
+            answer = await _heard_out(model, request, heard, restarted)
     except (ModelFailed, StoreUnavailable, StoreFull, StoreReadOnly, StoreBroken):
         raise
     except asyncio.CancelledError as error:
@@ -106,26 +106,17 @@ async def hear(
     return answer
 
 
-async def _listen(
+async def _heard_out(
     model: Model, request: ModelRequest, heard: Callable[[str], None], restarted: Callable[[], None]
 ) -> Answer | None:
     """What the model says, to its end. A stream that is given up is closed here and now, with its connection."""
-    stream = model.ask(request)
-    if isinstance(stream, AsyncGenerator):
-        async with aclosing(stream):
-            return await _drain(stream, heard, restarted)
-    return await _drain(stream, heard, restarted)
-
-
-async def _drain(
-    stream: AsyncIterator[object], heard: Callable[[str], None], restarted: Callable[[], None]
-) -> Answer | None:
     answer: Answer | None = None
-    async for event in stream:
-        if isinstance(event, Restarted):
-            restarted()
-        else:
-            answer = _take(event, heard) or answer
+    async with aclosing(listen(model, request)) as stream:
+        async for event in stream:
+            if isinstance(event, Restarted):
+                restarted()
+            else:
+                answer = _take(event, heard) or answer
     return answer
 
 

@@ -152,8 +152,8 @@ class Attendant:
             case Verb.COMPRESS:
                 answer = await self._compress(claim, mail, command)
         done = await self._store.run_command(claim, self._run(claim, head, command, answer))
-        self._notifier.wake(Topic.DELIVERY)
-        self._notifier.wake(Topic.FINISH)
+        for topic in (Topic.DELIVERY, Topic.FINISH, Topic.REPLY):
+            self._notifier.wake(topic)
         if done.switched and mail.session is not None:
             self._runner.left(mail.session)
         self._tell(claim, mail, head, command, done)

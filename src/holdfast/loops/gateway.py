@@ -10,6 +10,7 @@ from holdfast.core.inbound import (
     Arrival,
     Duplicate,
     Enclosure,
+    Kind,
     check_event_id,
     check_text,
     kind_of,
@@ -67,6 +68,8 @@ class Gateway:
             )
             self._notifier.publish(Event(name="message.accepted", mailbox=outcome.mailbox, messages=(outcome.message,)))
             self._notifier.wake(Topic.MAIL)  # signals too: a /stop ends the wait of a turn that is to be retried
+            if arrival.kind is Kind.SIGNAL:
+                self._notifier.wake(Topic.REPLY)
         elif not isinstance(outcome, Duplicate):
             log.info("accept.refused", address=str(received.address), outcome=type(outcome).__name__)
         return outcome

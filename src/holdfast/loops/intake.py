@@ -1,7 +1,7 @@
 """The intake of one agent's channel: who may come in, where it belongs, and then the durable mailbox.
 
-Rule 1: what is accepted is durable when `receive` returns; what is not kept is not kept on purpose, and counted as read,
-        so that a channel that catches up does not ask for it again.
+Rule 1: what is accepted is durable when `receive` returns; what is not kept is not kept on purpose, and counted as
+        read, so that a channel that catches up does not ask for it again.
 Rule 2: refusals are on record and told to the sender, because a platform cannot be refused (D2).
 Rule 3: edits and deletions are journaled as talk that was overheard; they start no turn.
 """

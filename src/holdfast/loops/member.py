@@ -82,8 +82,8 @@ class Reaper(Loop):
         reaped = await self._store.reap_nodes(lease_ms=self._lease_ms)
         if reaped.nodes:
             log.warning("node.reaped", nodes=reaped.nodes, claims=reaped.claims, operations=reaped.operations)
-            self._notifier.wake(Topic.MAIL)
-            self._notifier.wake(Topic.DELIVERY)
+            for topic in (Topic.MAIL, Topic.DELIVERY, Topic.REPLY):
+                self._notifier.wake(topic)
 
     async def rest(self) -> None:
         await self._tasks.sleep(self._lease_ms / 5)
@@ -102,8 +102,8 @@ class Lookout(Loop):
 
     async def step(self) -> bool:
         if await self._store.changed_elsewhere():
-            self._notifier.wake(Topic.MAIL)
-            self._notifier.wake(Topic.DELIVERY)
+            for topic in (Topic.MAIL, Topic.DELIVERY, Topic.REPLY):
+                self._notifier.wake(topic)
         return False
 
     async def rest(self) -> None:

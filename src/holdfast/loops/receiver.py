@@ -1,5 +1,6 @@
 """The receiver: runs one channel and starts it again, with growing delays, whenever it ends."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -7,8 +8,9 @@ from holdfast import log
 from holdfast.core.errors import ChannelFailed
 from holdfast.core.ids import AgentName, Instant
 from holdfast.core.policy import RetryPolicy
+from holdfast.loops.channels import Channels
 from holdfast.loops.loop import Loop
-from holdfast.ports.channel import Channel, Intake
+from holdfast.ports.channel import Channel, Hooked, Intake, WebhookRequest
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.tasks import Tasks
@@ -52,14 +54,14 @@ class Receiver(Loop):
         super().__init__(tasks, entropy)
         self.name = f"receiver {line.agent} {line.channel}"
         self.line = line
-        self._channel = channel
-        self._intake = intake
+        self.channel = channel
+        self.intake = intake
         self._failures = 0
 
     async def step(self) -> bool:
         began = self.line.clock.now()
         try:
-            await self._channel.run(self._intake)
+            await self.channel.run(self.intake)
             self._failures = 0
         except ChannelFailed as error:
             lasted = self.line.clock.now() - began
@@ -69,3 +71,24 @@ class Receiver(Loop):
 
     async def rest(self) -> None:
         await self._tasks.sleep(RETRY.delay_ms(self._failures, self._entropy.fraction()))
+
+
+class Exchange:
+    """The channels of this process: how each is doing, and where platforms call. Implements `Hooks`."""
+
+    def __init__(self, channels: Channels | None = None, receivers: Sequence[Receiver] = ()) -> None:
+        self._channels = channels
+        self._receivers = {(one.line.agent, one.line.channel): one for one in receivers}
+
+    def lines(self) -> Sequence[Line]:
+        return [one.line for one in self._receivers.values()]
+
+    async def hook(self, agent: str, channel: str, request: WebhookRequest) -> int | None:
+        receiver = self._receivers.get((AgentName(agent), channel))
+        if receiver is None or not isinstance(receiver.channel, Hooked):
+            return None
+        return await receiver.channel.hook(request, receiver.intake)
+
+    async def close(self) -> None:
+        if self._channels is not None:
+            await self._channels.close()

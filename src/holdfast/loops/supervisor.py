@@ -8,12 +8,14 @@ from holdfast.core.errors import HoldfastError
 from holdfast.loops.courier import Courier
 from holdfast.loops.loop import Loop
 from holdfast.loops.member import Member
+from holdfast.loops.postman import Postman
 from holdfast.loops.worker import Worker
 from holdfast.ports.notifier import Notifier, Topic
 from holdfast.ports.tasks import Task, Tasks
 
 GRACE_MS = 5_000
 COURIER_GRACE_MS = 2_000  # for calls under way; what is cut off is asked about after the restart
+POSTMAN_GRACE_MS = 2_000  # for replies under way; what is cut off is in doubt
 LEAVE_MS = 2_000
 
 
@@ -28,10 +30,12 @@ class Supervisor:
         *,
         sole: bool,
         courier: Courier | None = None,
+        postman: Postman | None = None,
     ) -> None:
         self._member = member
         self._worker = worker
         self._courier = courier
+        self._postman = postman
         self._loops: tuple[Loop, ...] = (worker, *others)
         self._notifier = notifier
         self._tasks = tasks
@@ -51,6 +55,8 @@ class Supervisor:
         await self._worker.drain(grace_ms)
         if self._courier is not None:
             await self._courier.drain(COURIER_GRACE_MS)
+        if self._postman is not None:
+            await self._postman.drain(POSTMAN_GRACE_MS)
         for loop in self._loops:
             loop.cut_off()
         for task in self._running:

@@ -283,6 +283,7 @@ class TurnRunner:
         )
         self._steps.publish(run.claim, run.turn, event.value, text=text)
         self._notifier.wake(Topic.DELIVERY)
+        self._notifier.wake(Topic.REPLY)
         await self._prepare_next(run)
 
     async def _prepare_next(self, run: Run) -> None:

@@ -6,7 +6,8 @@ libraries are there.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from holdfast.models.settings import ModelSettings
@@ -34,10 +35,11 @@ class AnyModel:
     def __repr__(self) -> str:
         return f"AnyModel({self.name!r})"
 
-    async def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         speaker = await self._loaded()
-        async for event in speaker.ask(request):
-            yield event
+        async with aclosing(speaker.ask(request)) as events:
+            async for event in events:
+                yield event
 
     async def close(self) -> None:
         """Its connections go. A model that is asked again after this opens new ones."""

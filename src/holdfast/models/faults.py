@@ -69,6 +69,6 @@ def _by_status(name: str, status: int, retry_after_ms: int) -> ModelFailed:
 
 def _retry_after_ms(error: Exception) -> int:
     wait_s = getattr(error, "retry_after", None)
-    if not isinstance(wait_s, int | float) or not 0 < wait_s:
+    if not isinstance(wait_s, int | float) or not wait_s > 0:
         return 0
     return min(RETRY_AFTER_MS_MAX, int(wait_s * 1000))

@@ -28,7 +28,7 @@ PRACTICE = "practice"
 FALLBACKS_MAX = 8
 Price = Annotated[float, Meta(ge=0, le=1_000_000)]
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
-_MODEL = re.compile(r"[A-Za-z0-9][\w./:@+-]{0,199}\Z", re.ASCII)
+MODEL_NAME = re.compile(r"[A-Za-z0-9][\w./:@+-]{0,199}\Z", re.ASCII)
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?\Z", re.DOTALL)
 SECRETS = frozenset({"api_key", "key", "token", "secret", "password"})
 
@@ -136,7 +136,7 @@ def _check_name(name: str, where: str) -> None:
         return
     vendor, colon, model = name.partition(":")
     key = where.rpartition(".")[2]
-    if not colon or not _MODEL.match(model):
+    if not colon or not MODEL_NAME.match(model):
         what = 'write the vendor, a colon and the model, as in "openai:gpt-5.2", or "practice"'
         raise ConfigInvalid(f"{where} is {_shown(name)}: {what}", key=key)
     if vendor not in VENDORS:

@@ -9,7 +9,7 @@ Rule 3: redirects are refused and nothing is retried here: retries have one owne
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, cast
 
@@ -75,7 +75,7 @@ class Speaker:
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Raises `ModelFailed`."""
         async with AsyncExitStack() as stack:
             stream = await self._begin(stack, request)
@@ -125,7 +125,7 @@ class Speaker:
             given["temperature"] = self._settings.temperature
         if _spoken_name(self._settings).startswith(("openai:", "openai-responses:")):
             given["openai_store"] = False  # people's words are kept in the journal, and nowhere we did not say
-        return cast(VendorSettings, given)
+        return cast("VendorSettings", given)
 
     def _answer(self, request: ModelRequest, response: ModelResponse) -> Answer:
         """The whole answer. A refusal was paid for as well, so its failure says what it cost."""

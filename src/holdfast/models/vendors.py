@@ -6,6 +6,7 @@ models: whoever only has a key in the environment did not say how much may be sp
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,8 +19,16 @@ class Vendor:
 
     @property
     def install(self) -> str:
-        extra = "models" if self.package in ("openai", "anthropic") else ""
-        return "pip install 'holdfast[models]'" if extra else f"pip install 'pydantic-ai-slim[{self.prices}]'"
+        is_ours = self.package in ("openai", "anthropic")
+        return "pip install 'holdfast[models]'" if is_ours else f"pip install 'pydantic-ai-slim[{self.prices}]'"
+
+    @property
+    def lacking(self) -> str:
+        """What is not installed and needed; empty when all is there. Nothing is imported to find out."""
+        try:
+            return next((name for name in ("pydantic_ai", self.package) if find_spec(name) is None), "")
+        except ModuleNotFoundError:  # the parent of a dotted name
+            return self.package
 
 
 def _compatible(name: str, key_env: str) -> Vendor:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from holdfast.core.ids import AgentName
 from holdfast.core.key import Address
@@ -158,6 +158,7 @@ class WebhookRequest:
     body: bytes = b""
 
 
+@runtime_checkable
 class Hooked(Protocol):
     """A channel that the platform calls over HTTP, at /v1/hooks/<agent>/<channel>."""
 

@@ -1,11 +1,13 @@
 """The model: asked with messages, answers as a stream that ends in one `Answer`."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeAlias
 
 from holdfast.core.context import ModelMessage
+from holdfast.core.errors import ModelFailed
 from holdfast.core.journal import ToolCall
 from holdfast.core.turn import Usage
 
@@ -37,7 +39,9 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class Restarted:
-    """What was streamed so far is void: another model, or the same one again, begins anew."""
+    """What was streamed so far is void: another model, or the same one again, begins anew. `failure` says why."""
+
+    failure: ModelFailed | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,3 +65,15 @@ class Model(Protocol):
     def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Stream one answer. Raises `ModelFailed` when there is none to be had."""
         ...
+
+
+async def listen(model: Model, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    """The model's stream, as one that can be closed. Closing it closes the model's own, with its connection."""
+    stream = model.ask(request)
+    if not isinstance(stream, AsyncGenerator):
+        async for event in stream:
+            yield event
+        return
+    async with aclosing(stream):
+        async for event in stream:
+            yield event

@@ -12,8 +12,18 @@ from holdfast.core.context import Context
 from holdfast.core.delivery import Parcel
 from holdfast.core.finish import Finalisation
 from holdfast.core.forget import Forgetting
-from holdfast.core.ids import AgentName, ForgetId, Instant, MailboxId, MessageId, Principal, SessionId, TokenId
-from holdfast.core.inbound import MessageState
+from holdfast.core.ids import (
+    AgentName,
+    ApprovalId,
+    ForgetId,
+    Instant,
+    MailboxId,
+    MessageId,
+    Principal,
+    SessionId,
+    TokenId,
+)
+from holdfast.core.inbound import UNFINISHED, MessageState
 from holdfast.core.journal import Entry
 from holdfast.core.lane import LaneKey
 from holdfast.core.memory import Memory, MemoryOperation
@@ -85,6 +95,12 @@ class MessageTrace:
     attempt: int
     reply: ReplyView | None
     deliveries: tuple[DeliveryView, ...] = ()
+    tokens_in: int = 0  # of its turn, as the model counted
+    tokens_out: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.state not in UNFINISHED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +189,10 @@ class Reader(ReplyReader, AccessReader, Protocol):
         """Newest first; `after` is the `n` of the last one of the page before."""
         ...
 
+    async def approval(self, approval: ApprovalId) -> ApprovalView:
+        """Raises `ApprovalNotFound`."""
+        ...
+
     async def approvals(self, *, decided: bool = False, limit: int = 100) -> Sequence[ApprovalView]:
         """Tool calls that wait for a human, oldest first; with `decided`, all of them, newest first."""
         ...
@@ -213,6 +233,10 @@ class Reader(ReplyReader, AccessReader, Protocol):
         self, key: LaneKey, *, after: int = 0, limit: int = 200
     ) -> Sequence[tuple[int, Parcel]]:
         """A page of everything that a provider was delivered, in order, rendered again; each with its number."""
+        ...
+
+    async def unanswered(self, address: str, prefix: str) -> MessageId | None:
+        """The newest message from there that is not over and whose id begins so."""
         ...
 
     async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from holdfast.core.ids import AgentName, Instant, NodeId, ReplyId
 from holdfast.core.outgoing import OnDoubt
-from holdfast.core.posting import ReplyClaim, ReplySettlement
+from holdfast.core.posting import Kept, ReplyClaim, ReplySettlement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +41,17 @@ class ReplyStore(Protocol):
         on_doubt: OnDoubt = OnDoubt.RESEND,
         resting: Collection[str] = (),
     ) -> tuple[ReplyClaim, ...]:
-        """Take the first due reply of each address, none of a chat that rests. Each is `attempting` when it returns.
+        """Take the first due reply of each address, one at most of a chat, none of a chat that rests.
+
+        Each is `attempting` when this returns.
 
         Asked again under the same name, after an answer that was lost, the store gives the same replies. A reply
         that may have been posted is not given where the policy is to hold it; it is uncertain then.
         """
         ...
 
-    async def settle_reply(self, claim: ReplyClaim, settlement: ReplySettlement) -> bool:
-        """Make what came of a piece durable. True when the claim stands and its next piece follows.
+    async def settle_reply(self, claim: ReplyClaim, settlement: ReplySettlement) -> Kept:
+        """Make what came of a piece durable.
 
         A claim that is void (its node was taken for dead, its words were deleted) changes nothing.
         """

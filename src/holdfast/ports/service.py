@@ -11,6 +11,7 @@ from holdfast.core.ids import DeliveryId, Instant, MessageId, SessionId
 from holdfast.core.inbound import AcceptOutcome
 from holdfast.core.recall import Found
 from holdfast.core.session import Session
+from holdfast.ports.approvals import Approvals
 from holdfast.ports.notifier import Event, Feed
 from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace, Reader
 
@@ -47,6 +48,9 @@ class Service(Protocol):
     @property
     def reader(self) -> Reader: ...
 
+    @property
+    def approvals(self) -> Approvals: ...
+
     async def health(self) -> Health: ...
 
     def agents(self) -> Sequence[str]:
@@ -69,6 +73,12 @@ class Service(Protocol):
         message: MessageId | None = None,
     ) -> AcceptOutcome:
         """Durable when it returns `Accepted`; raises for input that can never be accepted."""
+        ...
+
+    async def unanswered(
+        self, chat: str, prefix: str, *, agent: str = "main", channel: str = "http"
+    ) -> MessageId | None:
+        """The newest message of a chat that is not over and whose id begins so."""
         ...
 
     def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:

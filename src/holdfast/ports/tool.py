@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.core.ids import AgentName, Principal, SessionId
+from holdfast.core.journal import Recalled
 from holdfast.core.turn import OutgoingMessage
 from holdfast.ports.model import ToolSpec
 
@@ -28,6 +29,7 @@ class ToolOutcome:
     ok: bool = True
     unknown: bool = False  # nobody can say whether it took effect
     messages: tuple[OutgoingMessage, ...] = ()  # to other agents; they leave with the entry that journals this outcome
+    shown: Recalled | None = None  # words from elsewhere, journaled as a recall: for this turn only (D13)
 
 
 class Tools(Protocol):

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from holdfast.core.ids import AgentName, Instant, NodeId, ReplyId
 from holdfast.core.outgoing import OnDoubt
-from holdfast.core.posting import ReplyClaim, ReplySettlement
+from holdfast.core.posting import Kept, ReplyClaim, ReplySettlement
 from holdfast.ports.reply_store import PostedReply
 from holdfast.stores.database import Database
 from holdfast.stores.verbs import replies
@@ -31,7 +31,7 @@ class ReplyVerbs:
             lambda: replies.claim_replies(node, agent, channel, name, limit=limit, on_doubt=on_doubt, resting=resting),
         )
 
-    async def settle_reply(self, claim: ReplyClaim, settlement: ReplySettlement) -> bool:
+    async def settle_reply(self, claim: ReplyClaim, settlement: ReplySettlement) -> Kept:
         return await self._db.write("settle_reply", lambda: replies.settle_reply(claim, settlement))
 
     async def next_reply_due(self) -> Mapping[tuple[AgentName, str], Instant]:

@@ -32,6 +32,7 @@ from holdfast.core.lane import LaneClaim, LaneKey, Settlement
 from holdfast.core.mailbox import Claim, Mail
 from holdfast.core.memory import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo
 from holdfast.core.session import CommandDone, CommandRun, Session
+from holdfast.core.spend import Spend, SpendTotal
 from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, TurnRecord
 from holdfast.ports.reader import DeliveryView, EnclosureView, EntryView, Gauges, MailboxView, MessageTrace
 from holdfast.ports.store import Busy, Committed, Reaped
@@ -57,6 +58,7 @@ from holdfast.stores.verbs import (
     reading,
     record,
     settle,
+    spend,
     summaries,
     tokens,
     turns,
@@ -104,6 +106,9 @@ class SqlStore(ReplyVerbs, AccessVerbs):
 
     async def note_read(self, account: str, conversation: str, position: int, event_id: str) -> None:
         await self._db.write("note_read", lambda: reading.note_read(account, conversation, position, event_id))
+
+    async def unanswered(self, address: str, prefix: str) -> MessageId | None:
+        return await self._db.read("unanswered", lambda: questions.unanswered(address, prefix))
 
     async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
         return await self._db.read("read_up_to", lambda: reading.read_up_to(account))
@@ -154,6 +159,9 @@ class SqlStore(ReplyVerbs, AccessVerbs):
         return await self._db.write(
             "decide_approval", lambda: approvals.decide_approval(approval, decision, by, reason)
         )
+
+    async def approval(self, approval: ApprovalId) -> ApprovalView:
+        return await self._db.read("approval", lambda: approvals.approval(approval))
 
     async def approvals(self, *, decided: bool = False, limit: int = 100) -> Sequence[ApprovalView]:
         return await self._db.read("approvals", lambda: approvals.approvals(limit, decided=decided))
@@ -317,6 +325,17 @@ class SqlStore(ReplyVerbs, AccessVerbs):
 
     async def tokens(self, *, after: str = "", limit: int = 1_000) -> Sequence[AccessToken]:
         return await self._db.read("tokens", lambda: tokens.list_tokens(after, limit))
+
+    # --- what models cost
+
+    async def record_spend(self, spent: Spend) -> None:
+        await self._db.write("record_spend", lambda: spend.record_spend(spent))
+
+    async def spent(self, agent: AgentName, since: Instant) -> int:
+        return await self._db.read("spent", lambda: spend.spent(agent, since))
+
+    async def spend_by_model(self, since: Instant, *, agent: AgentName | None = None) -> Sequence[SpendTotal]:
+        return await self._db.read("spend_by_model", lambda: spend.spend_by_model(since, agent))
 
     # --- upkeep
 

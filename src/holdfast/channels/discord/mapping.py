@@ -82,15 +82,15 @@ def said(
     )
 
 
-def deleted(message_id: int, place: Place, me: Me) -> ChatMessage:
-    """Discord does not say who wrote what is gone, nor who removed it."""
+def deleted(message_id: int, place: Place, me: Me, author_id: int) -> ChatMessage:
+    """Discord does not say who removed it; the words were the author's."""
     return ChatMessage(
         account=me.account,
         event_id=f"{message_id}.delete",
         chat=place.chat,
         chat_type=place.type,
         thread=place.thread,
-        sender="",
+        sender=str(author_id),
         addressed=False,
         change=Change.DELETED,
         of=str(message_id),

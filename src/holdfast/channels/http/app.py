@@ -1,5 +1,9 @@
 """The ASGI application: guard, route, answer. Whatever happens, the answer is JSON of one shape."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import cast
+
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -8,64 +12,144 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast import log
 from holdfast.channels.http import openapi
-from holdfast.channels.http.errors import InternalError, MethodNotAllowed, NotFound, headers_of, status_of
-from holdfast.channels.http.guard import Guard
-from holdfast.channels.http.routes import ENDPOINTS, Endpoint, Settings, answer
-from holdfast.core.errors import HoldfastError, InvariantBroken
+from holdfast.channels.http.caller import Caller, Keyring
+from holdfast.channels.http.endpoint import Endpoint, Settings, answer
+from holdfast.channels.http.errors import (
+    AuthRequired,
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    SlowReader,
+    headers_of,
+    status_of,
+)
+from holdfast.channels.http.fence import FencedService
+from holdfast.channels.http.guard import Guard, Names
+from holdfast.channels.http.hook_routes import NoHooks
+from holdfast.channels.http.login import Logins
+from holdfast.channels.http.metrics import Metrics, Sources
+from holdfast.channels.http.table import ENDPOINTS
+from holdfast.channels.http.websocket import Sockets
+from holdfast.core.access_token import Scope as TokenScope
+from holdfast.core.errors import HoldfastError
+from holdfast.ports.channel import Hooks
 from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
 from holdfast.ports.service import Service
 from holdfast.ports.surface import error_view
+from holdfast.ports.tasks import Tasks
 
 
-def make_app(service: Service, *, token: str, clock: Clock, version: str, body_bytes_max: int) -> "HttpApp":
-    settings = Settings(service, body_bytes_max)
-    document = answer(openapi.document(ENDPOINTS, version)).body
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a server is made of. `token` is the operator's, which may do everything."""
 
-    async def get_document(_request: Request) -> Response:
+    token: str
+    version: str
+    body_bytes_max: int
+    clock: Clock
+    entropy: Entropy
+    tasks: Tasks
+    names: Names = field(default_factory=Names)
+    hooks: Hooks = field(default_factory=NoHooks)
+    sources: Sources = field(default_factory=Sources)
+
+
+def make_app(service: Service, setup: Setup, endpoints: Iterable[Endpoint] = ENDPOINTS) -> "HttpApp":
+    """The application over a service."""
+    every = tuple(endpoints)
+    logins = Logins(setup.token, setup.clock, setup.entropy)
+    guard = Guard(Keyring(setup.token, service.reader, setup.clock), logins, setup.clock, setup.names)
+    metrics = Metrics(setup.version, setup.sources)
+    service.tap(metrics.hear)
+    settings = Settings(
+        service=service,
+        body_bytes_max=setup.body_bytes_max,
+        tasks=setup.tasks,
+        metrics=metrics,
+        logins=logins,
+        hooks=setup.hooks,
+    )
+    document = answer(openapi.document(every, setup.version)).body
+
+    async def get_document(_request: Request, _settings: Settings) -> Response:
         return Response(document, media_type="application/json")
 
-    routes = [Route(openapi.PATH, get_document, methods=["GET"])]
-    routes += [_route(one, settings) for one in ENDPOINTS]
-    public = frozenset(one.path for one in ENDPOINTS if one.is_open)
-    return HttpApp(Router(routes, redirect_slashes=False), Guard(token, clock), public)
+    table = (*every, replace(openapi.ENDPOINT, handler=get_document))
+    router = Router([_route(one, settings, guard) for one in table], redirect_slashes=False)
+    return HttpApp(router, guard, settings, _Public(table))
 
 
-def _route(endpoint: Endpoint, settings: Settings) -> Route:
+def _route(endpoint: Endpoint, settings: Settings, guard: Guard) -> Route:
     async def handle(request: Request) -> Response:
-        return await endpoint.handler(request, settings)
+        caller = request.scope.get("caller")
+        if caller is None:
+            return await endpoint.handler(request, settings)
+        if isinstance(endpoint.scope, TokenScope):
+            caller.require(endpoint.scope)
+        guard.check_cookie_use(caller, request.method, request.scope["headers"])
+        return await endpoint.handler(request, fenced(settings, caller))
 
     return Route(endpoint.path, handle, methods=[endpoint.method])
 
 
+def fenced(settings: Settings, caller: Caller) -> Settings:
+    """The settings as the caller may see them."""
+    if not caller.is_limited:
+        return settings
+    return replace(settings, service=cast("Service", FencedService(settings.service, caller.token)))
+
+
+class _Public:
+    """The paths that need no token."""
+
+    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
+        paths = [one.path for one in endpoints if one.is_open]
+        self._exact = frozenset(path for path in paths if "{" not in path)
+        self._under = tuple(path.partition("{")[0] for path in paths if "{" in path)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._exact or path.startswith(self._under)
+
+
 class HttpApp:
-    def __init__(self, router: ASGIApp, guard: Guard, public: frozenset[str]) -> None:
+    def __init__(self, router: ASGIApp, guard: Guard, settings: Settings, public: _Public) -> None:
         self._router = router
         self._guard = guard
+        self._settings = settings
         self._public = public
+        self._sockets = Sockets(guard, settings, fenced)
+        self.logins = settings.logins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            raise InvariantBroken(f"a {scope['type']} connection, which the server was told not to take")
+        if scope["type"] == "websocket":
+            await self._sockets.serve(scope, receive, send)
+            return
         sending = _Sending(send)
         try:
-            self._check(scope)
+            await self._check(scope)
             scope["app"] = self  # the router raises what is wrong instead of answering in plain text
             await self._router(scope, receive, sending)
-        except ClientDisconnect:
+        except (ClientDisconnect, SlowReader):
             return  # nobody is left to answer; what was accepted before is durable, the rest was not acknowledged
         except Exception as error:
             if sending.started:
                 raise
             problem = _problem(error, scope)
+            self._settings.metrics.refused(problem.code)
             response = answer(error_view(problem), status_of(problem), {**headers_of(problem), **_extra(error)})
             await response(scope, receive, send)
 
-    def _check(self, scope: Scope) -> None:
-        self._guard.check_host(scope["headers"])
+    async def _check(self, scope: Scope) -> None:
+        headers = scope["headers"]
+        self._guard.check_host(headers)
         self._guard.check_query(scope["query_string"])
+        scope["guard"] = self._guard
         if scope["path"] not in self._public:
-            client = scope.get("client")
-            self._guard.check_token(scope["headers"], client[0] if client else "")
+            caller = await self._guard.identify(headers, self._guard.client_of(scope))
+            if caller is None:
+                raise AuthRequired("this route needs a bearer token")
+            scope["caller"] = caller
 
 
 class _Sending:

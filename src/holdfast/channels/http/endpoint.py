@@ -50,6 +50,7 @@ class Param:
 
     what: str
     schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string", "maxLength": 512})
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ Rule 2: what exists elsewhere and what exists nowhere get the same answer.
 from collections.abc import AsyncIterator, Sequence
 from typing import NoReturn
 
+from holdfast.channels.http.approval_routes import FencedApprovals
 from holdfast.core.access_token import AccessToken
 from holdfast.core.compress import Operation, Summary
 from holdfast.core.context import Context
@@ -74,6 +75,7 @@ class FencedService:
         self._inner = service
         self._token = token
         self.reader = FencedReader(service.reader, token)
+        self.approvals = FencedApprovals(service.approvals, token)
 
     def __getattr__(self, name: str) -> NoReturn:
         refuse(name)
@@ -99,9 +101,13 @@ class FencedService:
         message: MessageId | None = None,
     ) -> AcceptOutcome:
         self._check_agent(agent)
-        return await self._inner.accept(
-            chat, text, agent=agent, sender=sender, id=id, channel=channel, message=message
-        )
+        return await self._inner.accept(chat, text, agent=agent, sender=sender, id=id, channel=channel, message=message)
+
+    async def unanswered(
+        self, chat: str, prefix: str, *, agent: str = "main", channel: str = "http"
+    ) -> MessageId | None:
+        self._check_agent(agent)
+        return await self._inner.unanswered(chat, prefix, agent=agent, channel=channel)
 
     def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:
         """Ids are not guessable, and whoever has one was let see it."""
@@ -192,7 +198,9 @@ class FencedService:
 
     def _check_agent(self, agent: str) -> None:
         if not self._token.sees(agent):
-            raise AgentNotFound(f"this token knows no agent {agent[:80]!r}; it is for {', '.join(sorted(self._token.agents))}")
+            raise AgentNotFound(
+                f"this token knows no agent {agent[:80]!r}; it is for {', '.join(sorted(self._token.agents))}"
+            )
 
 
 def refuse(what: str) -> NoReturn:

@@ -1,11 +1,11 @@
 """What is told about a message while it is answered, over WebSocket and as server-sent events.
 
-Rule 1: a delta is a preview. `restarted` voids the deltas before it, and `reply` carries the whole durable text: a client
-        that missed deltas, or joined late, has lost nothing.
+Rule 1: a delta is a preview. `restarted` voids the deltas before it, and `reply` has the whole durable text: whoever
+        missed deltas, or joined late, has lost nothing.
 Rule 2: nothing is told that is not durable, except deltas.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 
 from msgspec import Struct
 
@@ -80,7 +80,7 @@ def live_frames(event: Event) -> Iterable[Frame] | None:
     return None
 
 
-async def follow_message(service: Service, message: MessageId, feed: Feed) -> AsyncIterator[Frame]:
+async def follow_message(service: Service, message: MessageId, feed: Feed) -> AsyncGenerator[Frame]:
     """Everything about one message until it ends; the last frame is its `Replied`. Closes the feed."""
     try:
         trace = await service.trace(message)

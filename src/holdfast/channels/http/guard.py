@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from holdfast import log
-from holdfast.channels.http.caller import Caller, Keyring
+from holdfast.channels.http.caller import OPERATOR, Caller, Keyring
 from holdfast.channels.http.errors import AuthRequired, HostNotAllowed, OriginNotAllowed, TokenInUrl, TooManyAttempts
 from holdfast.channels.http.login import CSRF_HEADER, Logins
 from holdfast.core.errors import ConfigInvalid
@@ -170,6 +170,19 @@ class Guard:
             self.failed(client)
             raise AuthRequired("the token is not the right one")
         return Caller(found)
+
+    def by_code(self, code: str, client: str) -> Caller:
+        """The operator, by a one-time code. Raises `AuthRequired` and `TooManyAttempts`."""
+        if not self._logins.take_code(code):
+            self.failed(client)
+            raise AuthRequired("the code is not good, or not any more; start `holdfast up` again or use a token")
+        return Caller(OPERATOR)
+
+    async def recheck(self, caller: Caller) -> None:
+        """Raises `AuthRequired` when the caller's token was revoked meanwhile, or its login is over."""
+        if caller.cookie:
+            self._logins.read(caller.cookie)
+        await self._keyring.by_id(caller.token.id)
 
     def failed(self, client: str) -> None:
         """Count one more wrong token or code. Raises `TooManyAttempts`."""

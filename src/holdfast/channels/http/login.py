@@ -1,7 +1,7 @@
 """Logins of a browser: a one-time code or a token is exchanged for a cookie (D43).
 
 Rule 1: a cookie names a token and when it ends, signed with a key that is derived from the operator's token. Nothing is
-        kept, so a login survives a restart; it ends with its token, with its time, or when the operator's token changes.
+        kept, so a login survives a restart; it ends with its token, its time, or a change of the operator's token.
 Rule 2: a browser sends cookies whoever made it ask. So whatever changes something must carry, beside the cookie, a
         header that only a page of this very origin can know (`X-Holdfast-CSRF`).
 Rule 3: a code is good once and for ten minutes, and lives in RAM only.

@@ -43,7 +43,9 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._messages = self._counter("messages", "Messages by what became of them", "outcome")
         self._turns = self._counter("turns", "Turns by outcome", "outcome")
-        self._deliveries = self._counter("deliveries", "Attempts at deliveries to memory providers", "provider", "state")
+        self._deliveries = self._counter(
+            "deliveries", "Attempts at deliveries to memory providers", "provider", "state"
+        )
         self._replies = self._counter("replies", "Attempts at replies to platforms", "channel", "state")
         self._compressions = self._counter("compressions", "Compressions by outcome", "outcome")
         self._refusals = self._counter("http_errors", "Requests that were answered with an error", "code")
@@ -97,7 +99,9 @@ class Metrics:
         waiting = [((agent,), float(count)) for agent, count in gauges.messages_waiting.items()]
         yield _gauge("messages_waiting", "Messages that are not answered yet", waiting, "agent")
         oldest = gauges.at - gauges.oldest_ready_at if gauges.oldest_ready_at is not None else 0
-        yield _gauge("oldest_waiting_seconds", "How long the mailbox that waits longest has waited", [((), oldest / 1000)])
+        yield _gauge(
+            "oldest_waiting_seconds", "How long the mailbox that waits longest has waited", [((), oldest / 1000)]
+        )
         open_ = [(key, float(count)) for key, count in gauges.deliveries.items()]
         yield _gauge("deliveries_open", "Deliveries that have not ended well", open_, "provider", "state")
         replies = [(key, float(count)) for key, count in gauges.replies.items()]

@@ -1,27 +1,44 @@
 """The OpenAPI document, made from the table of routes and the shapes themselves."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
 
-from holdfast.channels.http.routes import Endpoint
+from holdfast.channels.http.endpoint import ANY, JSON, Endpoint, Param, Settings
+from holdfast.core.access_token import Scope
+from holdfast.core.errors import InvariantBroken
+from holdfast.core.key import PART_CHARS_MAX
 from holdfast.ports.surface import ErrorReport
 
 REFERENCE = "#/components/schemas/{name}"
 PATH = "/openapi.json"
+PART = {"type": "string", "minLength": 1, "maxLength": PART_CHARS_MAX}
+NAME = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"}
+PATH_SCHEMAS: Mapping[str, Mapping[str, Any]] = {"agent": NAME, "channel": NAME}
 ERRORS = {
     400: "The request is not acceptable.",
     401: "The token is missing or wrong.",
+    403: "The token is not for this.",
     404: "There is no such thing.",
     408: "The body did not arrive in time.",
     409: "It contradicts something that is already there or running.",
     413: "The message is too large.",
+    422: "It cannot be kept.",
     429: "Too many; the header Retry-After says when to come back.",
     500: "The fault is ours.",
     503: "The store cannot write at present; nothing was acknowledged.",
 }
+
+
+async def _unmade(_request: Request, _settings: Settings) -> Response:
+    raise InvariantBroken("the document was not made")
+
+
+ENDPOINT = Endpoint(method="GET", path=PATH, handler=_unmade, scope=ANY, summary="This document", answers={200: None})
 
 
 def document(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
@@ -29,8 +46,8 @@ def document(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
     shapes = {shape for one in every for shape in (*one.answers.values(), one.body) if shape} | {ErrorReport}
     ordered = sorted(shapes, key=lambda shape: shape.__name__)
     _, components = msgspec.json.schema_components(ordered, ref_template=REFERENCE)
-    paths: dict[str, dict[str, Any]] = {PATH: {"get": _operation("This document", {200: None}, ())}}
-    for one in every:
+    paths: dict[str, dict[str, Any]] = {}
+    for one in (ENDPOINT, *every):
         paths.setdefault(one.path, {})[one.method.lower()] = _describe(one)
     return {
         "openapi": "3.1.0",
@@ -45,37 +62,52 @@ def document(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
 
 
 def _describe(one: Endpoint) -> dict[str, Any]:
-    found = _operation(one.summary, one.answers, one.errors)
+    found: dict[str, Any] = {"summary": one.summary, "responses": _responses(one)}
+    schemas = {**PATH_SCHEMAS, **one.path_schemas}
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        {"name": name, "in": "path", "required": True, "schema": schemas.get(name, PART)}
         for name in re.findall(r"{(\w+)}", one.path)
     ]
-    parameters += [
-        {"name": name, "in": "query", "description": what, "schema": {"type": "string"}}
-        for name, what in one.query.items()
-    ]
+    parameters += [_parameter(name, said) for name, said in one.query.items()]
     if parameters:
         found["parameters"] = parameters
     if one.body:
-        found["requestBody"] = {"required": True, "content": _content(one.body)}
+        found["requestBody"] = {"required": True, "content": {JSON: {"schema": _schema(one.body)}}}
     if one.is_open:
         found["security"] = []
-        del found["responses"]["401"]
+    else:
+        found["x-scope"] = one.scope.value if isinstance(one.scope, Scope) else one.scope
     return found
 
 
-def _operation(summary: str, answers: Any, errors: Iterable[int]) -> dict[str, Any]:  # noqa: ANN401
+def _parameter(name: str, said: str | Param) -> dict[str, Any]:
+    known = said if isinstance(said, Param) else Param(said)
+    return {
+        "name": name,
+        "in": "query",
+        "required": known.required,
+        "description": known.what,
+        "schema": dict(known.schema),
+    }
+
+
+def _responses(one: Endpoint) -> dict[str, Any]:
     responses: dict[str, Any] = {}
-    for status, shape in answers.items():
-        responses[str(status)] = {
-            "description": (shape.__doc__ or summary).split("\n")[0] if shape else summary,
-            "content": _content(shape),
-        }
-    for status in sorted({*errors, 400, 401, 500}):
-        responses.setdefault(str(status), {"description": ERRORS[status], "content": _content(ErrorReport)})
-    return {"summary": summary, "responses": responses}
+    for status, shape in one.answers.items():
+        what = (shape.__doc__ or one.summary).split("\n")[0] if shape else one.summary
+        responses[str(status)] = {"description": what, "content": _content(one, shape)}
+    guarded = {400, 500} if one.is_open else {400, 401, 403, 500}
+    for status in sorted({*one.errors} | guarded):
+        error = {"description": ERRORS[status], "content": {JSON: {"schema": _schema(ErrorReport)}}}
+        responses.setdefault(str(status), error)
+    return responses
 
 
-def _content(shape: type[msgspec.Struct] | None) -> dict[str, Any]:
-    schema = {"$ref": REFERENCE.format(name=shape.__name__)} if shape else {"type": "object"}
-    return {"application/json": {"schema": schema}}
+def _content(one: Endpoint, shape: type[msgspec.Struct] | None) -> dict[str, Any]:
+    schema = _schema(shape) if shape else {"type": "object"} if one.media_type == JSON else {"type": "string"}
+    content = {one.media_type: {"schema": schema}}
+    return {**content, one.also: {"schema": {"type": "string"}}} if one.also else content
+
+
+def _schema(shape: type[msgspec.Struct]) -> dict[str, Any]:
+    return {"$ref": REFERENCE.format(name=shape.__name__)}

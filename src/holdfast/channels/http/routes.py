@@ -1,86 +1,40 @@
-"""The routes, as one table: the server and the OpenAPI document are both made from it.
+"""The routes of sessions, operations, memory and forgetting. The whole table is in table.py.
 
 A handler reads the request, asks the service one thing and answers with a shape of ports/surface.py. What is wrong
 is raised; the status of every error stands in errors.py.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import replace
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.channels.http.endpoint import OPEN, Endpoint, Param, Settings, answer
 from holdfast.channels.http.request import Query, decode, read_body, whole_number
-from holdfast.core.delivery import delivery_state
+from holdfast.core.access_token import Scope
+from holdfast.core.delivery import DeliveryState, delivery_state
 from holdfast.core.errors import InvalidInput
-from holdfast.core.ids import DeliveryId, MessageId, SessionId
-from holdfast.core.inbound import Accepted
+from holdfast.core.ids import DeliveryId, SessionId
 from holdfast.core.key import check_part
 from holdfast.ports import forget_surface, memory_surface, surface
-from holdfast.ports.service import Service
+
+__all__ = ["ENDPOINTS", "Endpoint", "Settings", "answer"]
 
 ENTRIES_DEFAULT, ENTRIES_MAX = 200, 1_000
 SESSIONS_DEFAULT, SESSIONS_MAX = 100, 1_000
 OPERATIONS_DEFAULT, OPERATIONS_MAX = 100, 1_000
 DELIVERIES_DEFAULT, DELIVERIES_MAX = 100, 1_000
-PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the handlers work with."""
-
-    service: Service
-    body_bytes_max: int
-
-
-Handler: TypeAlias = Callable[[Request, Settings], Awaitable[Response]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    method: str
-    path: str
-    handler: Handler
-    summary: str
-    answers: Mapping[int, type[msgspec.Struct] | None]
-    body: type[msgspec.Struct] | None = None
-    query: Mapping[str, str] = field(default_factory=dict)
-    errors: tuple[int, ...] = ()
-    is_open: bool = False  # needs no token
-
-
-def answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(
-        msgspec.json.encode(value),
-        status_code=status,
-        headers={**PRIVATE, **(headers or {})},
-        media_type="application/json",
-    )
+NUMBER = {"type": "integer", "minimum": 0, "maximum": 10**15 - 1}
 
 
 # --- handlers --------------------------------------------------------------------------------------
 
 
 async def healthz(request: Request, settings: Settings) -> Response:
+    """Anybody may ask, so it says whether it is well, and the code of what is wrong, and nothing else."""
     Query(request, ())
     health = await settings.service.health()
-    return answer(surface.health_view(health), 200 if health.ok else 503)
-
-
-async def post_message(request: Request, settings: Settings) -> Response:
-    Query(request, ())
-    new = decode(await read_body(request, settings.body_bytes_max), surface.NewMessage)
-    outcome = await settings.service.accept(new.chat, new.text, agent=new.agent, sender=new.sender, id=new.id)
-    return answer(surface.accepted_view(outcome), 202 if isinstance(outcome, Accepted) else 200)
-
-
-async def get_message(request: Request, settings: Settings) -> Response:
-    Query(request, ())
-    message = MessageId(check_part("message", request.path_params["message"]))
-    return answer(surface.message_view(await settings.service.trace(message)))
+    return answer(surface.health_view(replace(health, why=None)), 200 if health.ok else 503)
 
 
 async def get_sessions(request: Request, settings: Settings) -> Response:
@@ -184,29 +138,29 @@ def _session(request: Request) -> SessionId:
 
 # --- the table -------------------------------------------------------------------------------------
 
-SESSIONS_QUERY = {
+SESSIONS_QUERY: dict[str, str | Param] = {
     "agent": "only the sessions of this agent",
     "chat": "only the sessions of this chat (of the agent `main`, unless `agent` says otherwise)",
     "after": "the last session of the page before",
-    "limit": f"how many; {SESSIONS_DEFAULT} unless said, at most {SESSIONS_MAX}",
+    "limit": Param(f"how many; {SESSIONS_DEFAULT} unless said, at most {SESSIONS_MAX}", NUMBER),
 }
-ENTRIES_QUERY = {
-    "after": "the last seq of the page before",
-    "limit": f"how many; {ENTRIES_DEFAULT} unless said, at most {ENTRIES_MAX}",
+ENTRIES_QUERY: dict[str, str | Param] = {
+    "after": Param("the last seq of the page before", NUMBER),
+    "limit": Param(f"how many; {ENTRIES_DEFAULT} unless said, at most {ENTRIES_MAX}", NUMBER),
 }
-OPERATIONS_QUERY = {
+OPERATIONS_QUERY: dict[str, str | Param] = {
     "session": "only the operations of this session",
     "after": "the last operation of the page before",
-    "limit": f"how many; {OPERATIONS_DEFAULT} unless said, at most {OPERATIONS_MAX}",
+    "limit": Param(f"how many; {OPERATIONS_DEFAULT} unless said, at most {OPERATIONS_MAX}", NUMBER),
 }
-DELIVERIES_QUERY = {
+DELIVERIES_QUERY: dict[str, str | Param] = {
     "provider": "only those for this provider",
-    "state": "only those in this state: scheduled, sending, uncertain, delivered, parked, dropped, retracted",
-    "after": "`next` of the page before",
-    "limit": f"how many; {DELIVERIES_DEFAULT} unless said, at most {DELIVERIES_MAX}",
+    "state": Param("only those in this state", {"type": "string", "enum": [state.value for state in DeliveryState]}),
+    "after": Param("`next` of the page before", NUMBER),
+    "limit": Param(f"how many; {DELIVERIES_DEFAULT} unless said, at most {DELIVERIES_MAX}", NUMBER),
 }
-RECALL_QUERY = {
-    "q": "what to look for",
+RECALL_QUERY: dict[str, str | Param] = {
+    "q": Param("what to look for", {"type": "string", "minLength": 1, "maxLength": 10_000}, required=True),
     "agent": "whose memory; `main` unless said",
     "chat": "as if asked in this chat",
     "sender": "as if asked by this sender; `user` unless said",
@@ -218,28 +172,20 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=healthz,
         summary="Whether a real write succeeded just now",
         answers={200: surface.HealthReport, 503: surface.HealthReport},
-        is_open=True,
-    ),
-    Endpoint(
-        method="POST",
-        path="/v1/messages",
-        handler=post_message,
-        summary="Send a message to a chat; 202 only once it is durable",
-        body=surface.NewMessage,
-        answers={202: surface.AcceptedMessage, 200: surface.DuplicateMessage},
-        errors=(400, 404, 408, 409, 413, 429, 503),
+        scope=OPEN,
     ),
     Endpoint(
         method="GET",
-        path="/v1/messages/{message}",
-        handler=get_message,
-        summary="What happened to a message",
-        answers={200: surface.MessageStatus},
-        errors=(400, 404),
+        path="/readyz",
+        handler=healthz,
+        summary="Whether messages are accepted: the same proof as /healthz, under the name that orchestrators ask for",
+        answers={200: surface.HealthReport, 503: surface.HealthReport},
+        scope=OPEN,
     ),
     Endpoint(
         method="GET",
         path="/v1/sessions",
+        scope=Scope.READ,
         handler=get_sessions,
         summary="Sessions, newest first",
         query=SESSIONS_QUERY,
@@ -249,6 +195,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/v1/sessions/{session}/entries",
+        scope=Scope.READ,
         handler=get_entries,
         summary="A page of a session's journal",
         query=ENTRIES_QUERY,
@@ -258,6 +205,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/v1/sessions/{session}/context",
+        scope=Scope.READ,
         handler=get_context,
         summary="What the model would be sent now",
         answers={200: surface.SessionContext},
@@ -266,6 +214,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/v1/sessions/{session}/snapshots/{n}",
+        path_schemas={"n": NUMBER},
+        scope=Scope.READ,
         handler=get_snapshot,
         summary="What was compressed, as `<session>.snapshot.<n>`",
         answers={200: surface.Snapshot},
@@ -274,6 +224,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/v1/sessions/{session}/compress",
+        scope=Scope.OPERATE,
         handler=post_compress,
         summary="Begin a compression, beside the mailbox; the session stays the same",
         answers={202: surface.OperationStarted},
@@ -282,6 +233,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/v1/operations",
+        scope=Scope.READ,
         handler=get_operations,
         summary="The audit trail, oldest first",
         query=OPERATIONS_QUERY,
@@ -291,6 +243,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/v1/deliveries",
+        scope=Scope.READ,
         handler=get_deliveries,
         summary="What is on its way to the memory providers, and what became of the rest, newest first",
         query=DELIVERIES_QUERY,
@@ -300,6 +253,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/v1/deliveries/{delivery}/replay",
+        scope=Scope.OPERATE,
         handler=post_replay,
         summary="Put a parked delivery back on its lane, late",
         answers={202: memory_surface.Replayed},
@@ -308,6 +262,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/v1/recall",
+        scope=Scope.READ,
         handler=get_recall,
         summary="What the agent's memory has on a question",
         query=RECALL_QUERY,
@@ -317,6 +272,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/v1/forget",
+        scope=Scope.OPERATE,
         handler=post_forget,
         summary="Forget a person or a session, here and at every memory provider; pending until each has erased it",
         body=forget_surface.ForgetWish,
@@ -326,6 +282,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/v1/forget/{forget}",
+        scope=Scope.READ,
         handler=get_forget,
         summary="How far a forgetting is, with each receipt",
         answers={200: forget_surface.ForgetReport},

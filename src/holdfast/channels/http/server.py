@@ -1,26 +1,42 @@
-"""The server: a socket on loopback and uvicorn on the running event loop, without handlers or logs of its own."""
+"""The server: a socket and uvicorn on the running event loop, without handlers or logs of its own.
+
+Rule 1: loopback, unless whoever starts it says that the public may come.
+Rule 2: a connection must show the whole head of a request within ten seconds and 64 KiB; one that is told to close must
+        go within five, whether its client reads or not.
+"""
 
 import errno
 import ipaddress
 import os
 import socket
+from asyncio import BaseTransport, Transport
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from holdfast.channels.http.errors import PortInUse, PublicBindRefused
+from holdfast.ports.clock import Clock
 
 BACKLOG = 512
 CONNECTIONS_MAX = 800  # below the usual limit of 1,024 open files, which the store needs too
 KEEP_ALIVE_S = 30
 GRACE_S = 5
+HEAD_WAIT_MS = 10_000
+HEAD_BYTES_MAX = 64 * 1024
+CLOSE_WAIT_MS = 5_000
+SWEEP_EVERY_S = 1
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises `PublicBindRefused` for anything but loopback, and `PortInUse`."""
-    address = _loopback(host)
+def bind(host: str, port: int, *, public: bool = False) -> socket.socket:
+    """A listening socket. Raises `PublicBindRefused` for anything but loopback unless `public`, and `PortInUse`."""
+    address = address_of(host)
+    if not (public or address.is_loopback):
+        raise PublicBindRefused(f"{host} can be reached from other machines", host=host)
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -36,14 +52,12 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _loopback(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Raises `PublicBindRefused` for a name: it might mean another machine tomorrow."""
     try:
-        address = ipaddress.ip_address("127.0.0.1" if host.lower() == "localhost" else host.strip("[]"))
+        return ipaddress.ip_address("127.0.0.1" if host.lower() == "localhost" else host.strip("[]"))
     except ValueError as error:
         raise PublicBindRefused(f"{host!r} is not a loopback address", host=host) from error
-    if not address.is_loopback:
-        raise PublicBindRefused(f"{host} can be reached from other machines", host=host)
-    return address
 
 
 def url_of(listening: socket.socket) -> str:
@@ -51,26 +65,82 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+class HttpProtocol(HttpToolsProtocol):
+    """A connection that knows since when it has been silent, and how much head it has shown."""
+
+    in_head = True  # until the first head is whole, and again when the next one begins
+    head_since: int | None = None
+    head_bytes = 0
+    closing_since: int | None = None
+
+    def data_received(self, data: bytes) -> None:
+        self.head_bytes += len(data) if self.in_head else 0
+        super().data_received(data)
+        if self.in_head and self.head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too large.")
+
+    def on_message_begin(self) -> None:
+        self.in_head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self.in_head, self.head_bytes, self.head_since = False, 0, None
+        super().on_headers_complete()
+
+
+class SocketProtocol(WebSocketsSansIOProtocol):
+    """A WebSocket whose close goes out behind what is waiting, instead of waiting for a client that never reads."""
+
+    closing_since: int | None = None
+
+    async def send(self, message: Any) -> None:  # noqa: ANN401
+        if message["type"] == "websocket.close":
+            self.writable.set()
+        await super().send(message)
+
+    def send_receive_event_to_app(self) -> None:
+        """What is not UTF-8 ends the connection, without a line in anybody's log."""
+        if self.curr_msg_data_type == "text" and not _is_utf8(self.frames):
+            self.frames = []
+            self.conn.fail(1007, "invalid_unicode")
+            self.handle_parser_exception()
+            return
+        super().send_receive_event_to_app()
+
+
+def _is_utf8(frames: list[bytes]) -> bool:
+    try:
+        b"".join(frames).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 class HttpServer(uvicorn.Server):
     """Serves until `stop`. Signals belong to the command that runs it."""
 
-    def __init__(self, app: ASGIApp, listening: socket.socket) -> None:
+    def __init__(self, app: ASGIApp, listening: socket.socket, clock: Clock, *, frame_bytes_max: int) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
-                http="h11",
-                ws="none",
+                http=HttpProtocol,
+                ws=SocketProtocol,
+                ws_max_size=frame_bytes_max,
+                ws_per_message_deflate=False,  # a small frame can unfold to a very large one
                 lifespan="off",
                 log_config=None,
                 access_log=False,
-                proxy_headers=False,  # nobody stands before us, so nobody may say who the client is
+                proxy_headers=False,  # guard.py judges who may say who the client is
                 server_header=False,
                 limit_concurrency=CONNECTIONS_MAX,
                 timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=GRACE_S,
+                timeout_notify=SWEEP_EVERY_S,
+                callback_notify=self.sweep,
             )
         )
         self._listening = listening
+        self._clock = clock
 
     async def run_until_stopped(self) -> None:
         await self.serve(sockets=[self._listening])
@@ -81,3 +151,21 @@ class HttpServer(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def sweep(self) -> None:
+        """Let go of connections that dawdle: over the head of a request, or over their own end."""
+        now = self._clock.now()
+        for connection in list(self.server_state.connections):
+            transport = cast("Transport | None", connection.transport)
+            if transport is None:
+                continue
+            if transport.is_closing():
+                connection.closing_since = connection.closing_since or now  # type: ignore[union-attr]
+                self._abort(transport, connection.closing_since, now, CLOSE_WAIT_MS)  # type: ignore[union-attr]
+            elif isinstance(connection, HttpProtocol) and connection.in_head:
+                connection.head_since = connection.head_since or now
+                self._abort(transport, connection.head_since, now, HEAD_WAIT_MS)
+
+    def _abort(self, transport: BaseTransport, since: int, now: int, wait_ms: int) -> None:
+        if now - since >= wait_ms:
+            cast("Transport", transport).abort()

@@ -5,7 +5,7 @@ Rule 2: a reader that takes nothing for half a minute is let go. Nothing is lost
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
 import msgspec
@@ -16,7 +16,7 @@ from holdfast.channels.http.endpoint import EVENTS, PRIVATE
 from holdfast.channels.http.errors import SlowReader
 from holdfast.core.errors import HoldfastError
 from holdfast.ports.surface import error_view
-from holdfast.ports.tasks import Tasks
+from holdfast.ports.tasks import Task, Tasks
 
 AHEAD_MAX = 64  # pieces that wait for the reader
 HEARTBEAT_MS = 15_000
@@ -40,7 +40,7 @@ class EventStream(Response):
         self._pieces = pieces
         self._tasks = tasks
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         ahead: asyncio.Queue[bytes | Exception | None] = asyncio.Queue(AHEAD_MAX)
         making = self._tasks.start(self._make(ahead), name="stream")
@@ -78,11 +78,11 @@ async def _next(ahead: asyncio.Queue[bytes | Exception | None]) -> bytes | Excep
         return HEARTBEAT
 
 
-async def _until_gone(receive: Receive, making: object, ahead: asyncio.Queue[bytes | Exception | None]) -> None:
+async def _until_gone(receive: Receive, making: Task, ahead: asyncio.Queue[bytes | Exception | None]) -> None:
     """Stop making what nobody reads."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    making.cancel()  # type: ignore[attr-defined]
+    making.cancel()
     while not ahead.empty():
         ahead.get_nowait()
     ahead.put_nowait(None)
@@ -95,7 +95,8 @@ def event(name: str, value: object, *, id: str = "") -> bytes:
     return head.encode() + b"data: " + data + b"\n\n"
 
 
-async def events_of(frames: AsyncIterator[msgspec.Struct]) -> AsyncGenerator[bytes]:
+async def events_of(frames: AsyncGenerator[msgspec.Struct]) -> AsyncGenerator[bytes]:
     """Frames as server-sent events, named after their type."""
-    async for frame in frames:
-        yield event(str(frame.__struct_config__.tag), frame)
+    async with aclosing(frames):
+        async for frame in frames:
+            yield event(str(frame.__struct_config__.tag), frame)

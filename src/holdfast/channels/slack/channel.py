@@ -5,8 +5,6 @@ Rule 2: Slack gives bots no typing indicator, so none is shown.
 Rule 3: Slack spreads an app's events over all its connections: one app belongs to one agent in one process.
 """
 
-import asyncio
-
 import msgspec
 
 from holdfast.channels.settings import check_url, read_secret, read_settings
@@ -86,7 +84,9 @@ class SlackChannel:
         try:
             failure = await line.open()
             if failure is not None:
-                return _passing("app-level", failure)
+                reason = _passing("app-level", failure)
+                await self._setup.tasks.sleep(failure.retry_after_ms)
+                return reason
             intake.connected()
             await reading.attend(line)
         except HoldfastError as error:
@@ -94,7 +94,7 @@ class SlackChannel:
                 raise
             return f"how far conversations were read is not known: {error.code}"
         finally:
-            await asyncio.shield(line.close())
+            await line.close()
         if reading.is_broken:
             raise ChannelFailed(f"slack: {line.reason}")
         return line.reason

@@ -25,13 +25,13 @@ class Files:
 
     async def fetch(self, files: tuple[Json, ...]) -> tuple[Attachment, ...]:
         kept = [file for file in files if word(file, "mode") != "tombstone"][:ATTACHMENTS_MAX]
-        bodies: list[bytes | None] = []
+        bodies: list[bytes | None] = [None] * len(kept)
         try:
             async with asyncio.timeout(MESSAGE_S):
-                for file in kept:
-                    bodies.append(await self._body(file))
+                for n, file in enumerate(kept):
+                    bodies[n] = await self._body(file)
         except TimeoutError:
-            bodies += [None] * (len(kept) - len(bodies))
+            pass  # those that are missing are named without a body
         return tuple(_attachment(file, body) for file, body in zip(kept, bodies, strict=True))
 
     async def _body(self, file: Json) -> bytes | None:
@@ -64,20 +64,20 @@ def is_slacks(url: str, api_url: str) -> bool:
     """Whether the token may be sent there."""
     try:
         place, home = urlsplit(url), urlsplit(api_url)
-        if home.hostname == OFFICIAL:
-            host = place.hostname or ""
-            is_official = host == OFFICIAL or host.endswith(f".{OFFICIAL}")
-            return is_official and place.scheme == "https" and place.port in (None, 443)
-        return (place.scheme, place.hostname, place.port) == (home.scheme, home.hostname, home.port)
+        origin, home_origin = (place.scheme, place.hostname, place.port), (home.scheme, home.hostname, home.port)
     except ValueError:
         return False
+    if home.hostname != OFFICIAL:
+        return origin == home_origin
+    is_official = f".{place.hostname}".endswith(f".{OFFICIAL}")
+    return is_official and place.scheme == "https" and origin[2] in (None, 443)
 
 
 def _attachment(file: Json, body: bytes | None) -> Attachment:
     return Attachment(
         name=(word(file, "name") or word(file, "title") or word(file, "id") or "file")[:255],
         media_type=word(file, "mimetype") or "application/octet-stream",
-        bytes=_size(file) if body is None else len(body),
+        size=_size(file) if body is None else len(body),
         body=body,
     )
 

@@ -1,10 +1,13 @@
 """What was said in a conversation, read back: to catch up after a gap, and to see whether a post has landed.
 
 Rule 1: pages come newest first, or not; everything is read, then put in order.
-Rule 2: `conversations.history` has no replies. Threads whose first message is younger than a day before the gap are
-        read as well; replies in older threads come only by Slack's own retries.
+Rule 2: `conversations.history` has no replies. Threads that began, or were read, within a day before the gap are read
+        as well; replies in other threads come only by Slack's own retries.
 Rule 3: edits and deletions made during a gap are not told afterwards; a message edited meanwhile is read as it is now.
 """
+
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from holdfast.channels.slack.message import Json, part, parts, position_of, ts_of, word
 from holdfast.channels.slack.web import Failure, Kind, Web
@@ -18,25 +21,46 @@ OVERLAP = 300 * 1_000_000  # microseconds; Slack's last retry comes after five m
 THREADS_REACH = 86_400 * 1_000_000
 SKEW_MS = 600_000  # how far our clock and Slack's may be apart
 EVENT_TYPE = "holdfast_reply"
+GONE = frozenset({"thread_not_found", "message_not_found"})
+
+Marks: TypeAlias = Mapping[str | None, int]  # thread, or None for the channel itself, to the newest position read
 
 
-async def missed(web: Web, chat: str, position: int) -> list[Json] | Failure:
-    """Messages and replies since shortly before `position`, oldest first."""
-    since = max(0, position - OVERLAP)
-    top = await _pages(web, "conversations.history", PAGES_MAX, channel=chat, oldest=_oldest(since - THREADS_REACH))
+async def missed(web: Web, chat: str, marks: Marks) -> list[Json] | Failure:
+    """Messages and replies of a channel since shortly before the marks of the channel and its threads, oldest first."""
+    top = await _top(web, chat, marks)
     if isinstance(top, Failure):
         return top
-    found = {word(message, "ts"): message for message in top}
-    for parent in top:
-        if (position_of(word(parent, "latest_reply")) or 0) <= since:
-            continue
-        ts = word(parent, "ts")
-        replies = await _pages(web, "conversations.replies", PAGES_MAX, channel=chat, ts=ts, oldest=_oldest(since))
+    found = {word(message, "ts"): message for message in top if _is_since(message, marks.get(None))}
+    for thread, mark in _threads(top, marks).items():
+        oldest = _oldest(mark - OVERLAP)
+        replies = await _pages(web, "conversations.replies", PAGES_MAX, channel=chat, ts=thread, oldest=oldest)
+        if isinstance(replies, Failure) and replies.code in GONE:
+            continue  # the thread was deleted
         if isinstance(replies, Failure):
             return replies
-        found |= {word(reply, "ts"): reply for reply in replies}
-    recent = {ts: place for ts in found if (place := position_of(ts) or 0) > since}
-    return [found[ts] for ts in sorted(recent, key=recent.__getitem__)]
+        found |= {word(reply, "ts"): reply for reply in replies if _is_since(reply, mark)}
+    return sorted(found.values(), key=lambda message: position_of(word(message, "ts")) or 0)
+
+
+async def _top(web: Web, chat: str, marks: Marks) -> list[Json] | Failure:
+    if None not in marks:
+        return []
+    oldest = _oldest(marks[None] - OVERLAP - THREADS_REACH)
+    return await _pages(web, "conversations.history", PAGES_MAX, channel=chat, oldest=oldest)
+
+
+def _threads(top: list[Json], marks: Marks) -> dict[str, int]:
+    """The threads to read, and from where: those with newer replies, and those that may have some."""
+    latest = {word(parent, "ts"): position_of(word(parent, "latest_reply")) for parent in top}
+    known = {thread: mark for thread, mark in marks.items() if thread is not None}
+    recent = {thread: mark for thread, mark in known.items() if mark > max(marks.values()) - THREADS_REACH}
+    grown = {ts: known.get(ts, marks.get(None, 0)) for ts, reply in latest.items() if reply is not None}
+    return {ts: mark for ts, mark in (recent | grown).items() if (latest.get(ts) or mark + 1) > mark}
+
+
+def _is_since(message: Json, mark: int | None) -> bool:
+    return mark is not None and (position_of(word(message, "ts")) or 0) > mark - OVERLAP
 
 
 async def landed(web: Web, post: Post) -> str | Failure | None:

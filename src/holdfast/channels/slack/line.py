@@ -33,13 +33,13 @@ class Line(SocketModeClient):
 
     async def open(self) -> Failure | None:
         """None once Slack has said hello."""
-        url = await attempted(self.issue_new_wss_url())
-        if isinstance(url, Failure):
-            return url
-        self.wss_uri = url
+        answer = await attempted(self.web_client.apps_connections_open(app_token=self.app_token))
+        if isinstance(answer, Failure):
+            return answer
+        self.wss_uri = str(answer.get("url"))
         try:
             async with asyncio.timeout(OPEN_S):
-                await self.connect()
+                await self.connect()  # type: ignore[no-untyped-call]
                 await self._hello.wait()
         except TimeoutError:
             return Failure(Kind.UNREACHED, "the WebSocket did not open in time")
@@ -102,7 +102,7 @@ class Line(SocketModeClient):
             self.message_receiver.cancel()
         try:
             async with asyncio.timeout(CLOSE_S):
-                await super().close()
+                await super().close()  # type: ignore[no-untyped-call]
         except (TimeoutError, ConnectionError, aiohttp.ClientError):
             for task in pending:
                 task.cancel()

@@ -13,14 +13,14 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 
 from holdfast import log
 from holdfast.channels.slack.files import Files
-from holdfast.channels.slack.history import missed
+from holdfast.channels.slack.history import Marks, missed
 from holdfast.channels.slack.lanes import Lanes
 from holdfast.channels.slack.line import Line
 from holdfast.channels.slack.message import Heard, Json, Me, heard, part, said
 from holdfast.channels.slack.people import People
 from holdfast.channels.slack.text import MENTIONS_MAX, mentioned, readable, without_address
 from holdfast.channels.slack.web import Failure, Web
-from holdfast.core.errors import HoldfastError, IdempotencyConflict
+from holdfast.core.errors import HoldfastError, Remedy
 from holdfast.core.policy import RetryPolicy
 from holdfast.ports.channel import ChannelSetup, ChatMessage, Intake
 
@@ -55,8 +55,12 @@ class Reading:
     async def attend(self, line: Line) -> None:
         """Read back what was missed, then take what comes, until the line is over. Raises what `read_up_to` does."""
         self._line = line
-        for chat, (position, _) in (await self._intake.read_up_to(self._me.account)).items():
-            await self._read_back(chat, position)
+        marks: dict[str, dict[str | None, int]] = {}
+        for conversation, (position, _) in (await self._intake.read_up_to(self._me.account)).items():
+            chat, _, thread = conversation.partition("/")
+            marks.setdefault(chat, {})[thread or None] = position
+        for chat, of_chat in marks.items():
+            await self._read_back(chat, of_chat)
         while (request := await line.next()) is not None:
             await self._envelope(line, request)
 
@@ -73,31 +77,31 @@ class Reading:
 
         await self._lanes.put(news.chat, take)
 
-    async def _read_back(self, chat: str, position: int) -> None:
+    async def _read_back(self, chat: str, marks: Marks) -> None:
         if chat in self._behind:
             return
         self._behind.add(chat)
 
         async def catch_up() -> None:
             self._behind.discard(chat)
-            for message in await self._missed(chat, position):
+            for message in await self._missed(chat, marks):
                 news = said(message, chat, self._me)
                 if news is not None:
                     await self._take(news)
 
         await self._lanes.put(chat, catch_up)
 
-    async def _missed(self, chat: str, position: int) -> list[Json]:
+    async def _missed(self, chat: str, marks: Marks) -> list[Json]:
         attempt = 0
         while True:
-            found = await missed(self._web, chat, position)
+            found = await missed(self._web, chat, marks)
             if not isinstance(found, Failure):
                 return found
             if not found.passes:
-                log.warning("channel.unread", agent=self._setup.agent, chat=chat, why=found.code)
+                log.warning("channel.skipped", account=self._me.account, chat=chat, why=found.code)
                 return []
             attempt += 1
-            await self._setup.tasks.sleep(max(found.retry_after_ms, self._delay_ms(attempt)))
+            await self._pause(chat, found.code, attempt, found.retry_after_ms)
 
     async def _take(self, news: Heard) -> None:
         """Until it is durable, or known not to be kept."""
@@ -106,19 +110,22 @@ class Reading:
             return
         message = await self._completed(news)
         attempt = 0
-        while True:
-            try:
-                await self._intake.receive(message)
-                break
-            except IdempotencyConflict:
-                break  # it is durable with the words it had before: an edit was read back, or a name has changed
-            except HoldfastError as error:
-                attempt += 1
-                log.warning("channel.deferred", agent=self._setup.agent, chat=news.chat, why=error.code, n=attempt)
-                await self._setup.tasks.sleep(self._delay_ms(attempt))
+        while (wrong := await self._received(message)) is not None:
+            attempt += 1
+            await self._pause(news.chat, wrong, attempt)
         self._taken[key] = None
         if len(self._taken) > TAKEN_MAX:
             self._taken.popitem(last=False)
+
+    async def _received(self, message: ChatMessage) -> str | None:
+        """None once it is durable, or will never be: what nobody can take must not hold up all that follows."""
+        try:
+            await self._intake.receive(message)
+        except HoldfastError as error:
+            if error.remedy is not Remedy.CORRECT:
+                return error.code
+            log.warning("channel.skipped", account=message.account, event_id=message.event_id, why=error.code)
+        return None
 
     async def _completed(self, news: Heard) -> ChatMessage:
         users = mentioned(news.raw)[:MENTIONS_MAX]
@@ -141,8 +148,9 @@ class Reading:
             position=news.position,
         )
 
-    def _delay_ms(self, attempt: int) -> int:
-        return RETRY.delay_ms(attempt, self._setup.entropy.fraction())
+    async def _pause(self, chat: str, why: str, attempt: int, least_ms: int = 0) -> None:
+        log.warning("channel.behind", account=self._me.account, chat=chat, failures=attempt, why=why)
+        await self._setup.tasks.sleep(max(least_ms, RETRY.delay_ms(attempt, self._setup.entropy.fraction())))
 
     async def close(self) -> None:
         await self._lanes.close()

@@ -3,7 +3,7 @@
 Rule 1: nothing is repeated here. aiohttp repeats no POST either, and redirects are not followed: they would carry a
         message somewhere else.
 Rule 2: only an error of connecting proves that nothing left (`ClientConnectorError`, which covers names, refusals and
-        TLS, and `ConnectionTimeoutError`). A connection that is kept alive may be closed by the server while the request
+        TLS, and `ConnectionTimeoutError`). A connection that is kept alive may be closed by the server while a request
         is on its way, so `ServerDisconnectedError` proves nothing, and neither does any other timeout.
 Rule 3: answers are checked for the few fields that are used. aiogram's models would refuse a whole batch of updates for
         one of them, or a receipt for a field that is newer than the library.
@@ -48,7 +48,7 @@ from holdfast.channels.telegram.wire import File, Me
 CONNECT_S = 10.0
 CALL_S = 30.0
 DOWNLOAD_S = 20.0
-POLL_EXTRA_S = 10.0  # beyond what the long poll itself may wait
+POLL_EXTRA_S = 10  # beyond what the long poll itself may wait
 UPDATES_MAX = 100
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
 REASON_CHARS_MAX = 200
@@ -153,7 +153,8 @@ class Calls:
     async def send(self, chat: int, thread: int | None, text: str, reply_to: int | None) -> str:
         """The id of the message. Plain text: no character of it is markup."""
         quoted = None if reply_to is None else ReplyParameters(message_id=reply_to, allow_sending_without_reply=True)
-        method = _Send(chat_id=chat, message_thread_id=thread, text=text, parse_mode=None, reply_parameters=quoted)
+        fields: dict[str, Any] = {"chat_id": chat, "message_thread_id": thread, "text": text}
+        method = _Send(**fields, parse_mode=None, reply_parameters=quoted)
         return str((await self._call(method)).get("message_id", ""))
 
     async def typing(self, chat: int, thread: int | None) -> None:
@@ -172,9 +173,9 @@ class Calls:
     async def close(self) -> None:
         await self._session.close()
 
-    async def _call(self, method: TelegramMethod[Any], *, wait_s: float = CALL_S) -> Any:  # noqa: ANN401
+    async def _call(self, method: TelegramMethod[Any], *, wait_s: int | None = None) -> Any:  # noqa: ANN401
         try:
-            return await self._bot(method, request_timeout=round(wait_s))
+            return await self._bot(method, request_timeout=wait_s)
         except (TelegramAPIError, ClientDecodeError, ClientError, OSError) as error:
             raise translated(error) from None  # a vendor's error may hold the token or people's words
 
@@ -187,7 +188,7 @@ def _shaped(answer: object, shape: type[T]) -> T:
 
 
 REFUSALS: list[tuple[tuple[type[TelegramAPIError], ...], Kind]] = [
-    ((TelegramUnauthorizedError, TelegramNotFound), Kind.TOKEN),
+    ((TelegramUnauthorizedError, TelegramNotFound), Kind.STRANGER),
     ((TelegramConflictError,), Kind.CONFLICT),
     ((TelegramBadRequest, TelegramForbiddenError, TelegramEntityTooLarge), Kind.REFUSED),
     ((TelegramServerError,), Kind.BROKEN),

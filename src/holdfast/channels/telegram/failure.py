@@ -12,7 +12,7 @@ class Kind(Enum):
     LOST = "lost"  # it left, and no whole answer came: it may have been done
     BROKEN = "broken"  # an answer that says nothing (5xx, no JSON, no verdict): it may have been done
     BUSY = "busy"  # refused for now, with a time to wait
-    TOKEN = "token"  # refused: Telegram does not know this bot
+    STRANGER = "stranger"  # refused: Telegram does not know this bot
     CONFLICT = "conflict"  # refused: another process polls, or a webhook is set
     MOVED = "moved"  # refused: the chat has another id now
     REFUSED = "refused"  # refused for good

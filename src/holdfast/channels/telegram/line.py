@@ -24,13 +24,13 @@ class Line:
         self._tasks = tasks
         self._entropy = entropy
         self._token_from = token_from
-        self._up: bool | None = None
+        self.is_up = False
         self._failures = 0
 
     def up(self, detail: str) -> None:
         self._failures = 0
-        if not self._up:
-            self._up = True
+        if not self.is_up:
+            self.is_up = True
             self._intake.connected(detail)
 
     async def persist(self, call: Callable[[], Awaitable[T]]) -> T:
@@ -43,13 +43,13 @@ class Line:
 
     async def down(self, failure: CallFailed) -> None:
         """Say so, and wait for as long as is sensible. Raises `ChannelFailed` when waiting does not help."""
-        if failure.kind is Kind.TOKEN:
+        if failure.kind is Kind.STRANGER:
             what = "Telegram does not accept the bot's token; look at what"
             raise ChannelFailed(f"{what} {self._token_from} leads to, or ask @BotFather for a new one")
         if failure.kind in (Kind.REFUSED, Kind.MOVED):
             raise ChannelFailed(failure.reason)
         self._failures += 1
-        self._up = False
+        self.is_up = False
         self._intake.disconnected(_sentence(failure))
         await self._tasks.sleep(self._delay_ms(failure))
 

@@ -1,6 +1,6 @@
 """An update as what it means: something heard, a chat that moved, or nothing for an agent. Values in, values out.
 
-Rule 1: an event's id is the message's; that of an edit also has the update's, since a message may be edited twice within
+Rule 1: an event's id is the message's; that of an edit also has the update's, since a message may be edited twice in
         the second that Telegram dates edits by. Both are the same whenever the update is delivered again.
 Rule 2: a sender is who Telegram says it is: a chat that speaks for itself (a channel, an anonymous admin) before the
         placeholder user it is shown under.

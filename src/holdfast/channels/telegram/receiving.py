@@ -2,8 +2,10 @@
 
 Rule 1: the offset of a poll confirms every update before it, so it moves past an update only when that has been taken
         (D2). What was taken and not confirmed comes again, and is a duplicate.
-Rule 2: no update is ever dropped at start, in either way.
-Rule 3: both ways are slow on purpose where two processes fight over one bot.
+Rule 2: an offset is sent until a poll with it has been answered, and then no more: after a quiet week Telegram begins
+        with another id, which may be smaller.
+Rule 3: no update is ever dropped at start, in either way.
+Rule 4: both ways are slow on purpose where two processes fight over one bot.
 """
 
 from collections.abc import Awaitable, Callable
@@ -36,7 +38,7 @@ async def poll(calls: Updates, line: Line, taker: Callable[[], Taker], *, poll_s
     await line.persist(calls.drop_webhook)
     while True:
         try:
-            updates = await calls.updates(offset, poll_s)
+            updates = await calls.updates(offset, poll_s if line.is_up else 0)  # an answer at once proves the line
             _check_progress(updates)
         except CallFailed as failure:
             await line.down(failure)
@@ -44,7 +46,7 @@ async def poll(calls: Updates, line: Line, taker: Callable[[], Taker], *, poll_s
                 await line.persist(calls.drop_webhook)
             continue
         line.up("polling")
-        offset = await _take_all(updates, taker().take, offset)
+        offset = await _take_all(updates, taker().take)
 
 
 def _check_progress(updates: list[Any]) -> None:
@@ -53,19 +55,19 @@ def _check_progress(updates: list[Any]) -> None:
         raise CallFailed(Kind.BROKEN, "Telegram's updates have no ids")
 
 
-async def _take_all(updates: list[Any], take: Callable[[object], Awaitable[None]], offset: int | None) -> int | None:
+async def _take_all(updates: list[Any], take: Callable[[object], Awaitable[None]]) -> int | None:
     """The offset behind the last one. In the order of their ids, in whichever they came."""
     for raw in sorted(updates, key=lambda raw: update_id(raw) or 0):
         await take(raw)
-        known = update_id(raw)
-        offset = offset if known is None else max(known + 1, offset or 0)
-    return offset
+    return max((known + 1 for known in map(update_id, updates) if known is not None), default=None)
 
 
 async def stay_hooked(calls: Hooks, line: Line, webhook: Webhook, tasks: Tasks) -> None:
     """Set the webhook, and set it again whenever somebody has changed it, until cancelled."""
+    seen = ""  # set at start in any case: the secret may be a new one
     while True:
-        if await line.persist(calls.webhook_url) != webhook.url:
+        if seen != webhook.url:
             await line.persist(lambda: calls.set_webhook(webhook.url, webhook.secret))
         line.up("webhook")
         await tasks.sleep(WEBHOOK_CHECK_MS)
+        seen = await line.persist(calls.webhook_url)

@@ -1,11 +1,11 @@
 """The settings of a Telegram channel, with its secrets read.
 
-    token_env or token_file                    the bot's token, from @BotFather
-    mode = "polling" | "webhook"               polling asks Telegram; a webhook is called by it
-    webhook_url                                where Telegram reaches /v1/hooks/<agent>/<channel> from outside
-    webhook_secret_env or webhook_secret_file  what Telegram sends along, so that nobody else can call the webhook
-    api_url                                    another Bot API server than Telegram's own
-    poll_s                                     how long one question for updates may wait
+token_env or token_file                    the bot's token, from @BotFather
+mode = "polling" | "webhook"               polling asks Telegram; a webhook is called by it
+webhook_url                                where Telegram reaches /v1/hooks/<agent>/<channel> from outside
+webhook_secret_env or webhook_secret_file  what Telegram sends along, so that nobody else can call the webhook
+api_url                                    another Bot API server than Telegram's own
+poll_s                                     how long one question for updates may wait
 """
 
 import re
@@ -62,14 +62,17 @@ def read_telegram(setup: ChannelSetup) -> TelegramSettings:
     return TelegramSettings(
         token=token,
         token_from=token_from,
-        webhook=_webhook(setup, table) if table.mode == "webhook" else _no_webhook(setup, table),
+        webhook=_webhook(setup, table),
         api_url=check_url(setup, table.api_url),
         poll_s=table.poll_s,
     )
 
 
-def _webhook(setup: ChannelSetup, table: Table) -> Webhook:
+def _webhook(setup: ChannelSetup, table: Table) -> Webhook | None:
     """Fails closed: there is no webhook without a secret."""
+    if table.mode == "polling":
+        _check_unused(setup, table)
+        return None
     if not table.webhook_url:
         path = f"/v1/hooks/{setup.agent}/{setup.name}"
         _wrong(setup, "webhook_url", f"it is missing; write the https address under which Telegram reaches {path}")
@@ -79,7 +82,7 @@ def _webhook(setup: ChannelSetup, table: Table) -> Webhook:
     return Webhook(url=check_url(setup, table.webhook_url, key="webhook_url"), secret=secret)
 
 
-def _no_webhook(setup: ChannelSetup, table: Table) -> None:
+def _check_unused(setup: ChannelSetup, table: Table) -> None:
     for key in ("webhook_url", "webhook_secret_env", "webhook_secret_file"):
         if getattr(table, key) is not None:
             _wrong(setup, key, 'it is used with mode = "webhook" only; add that, or remove the key')

@@ -41,14 +41,14 @@ class Taker:
         try:
             update = msgspec.convert(raw, Update)
         except msgspec.ValidationError:  # its text may quote the update
-            log.warning("update.ignored", update=update_id(raw), reason="it cannot be read")
+            log.warning("channel.skipped", update=update_id(raw), reason="it cannot be read")
             return
         try:
             await self._act(update)
         except HoldfastError as error:
             if error.remedy is not Remedy.CORRECT:
                 raise
-            log.warning("update.ignored", update=update.update_id, reason=error.code)
+            log.warning("channel.skipped", update=update.update_id, reason=error.code)
 
     async def _act(self, update: Update) -> None:
         match read_update(update, self._me):
@@ -58,12 +58,12 @@ class Taker:
                 files = () if parcel is None else (await self._fetch(parcel),)
                 await self._intake.receive(replace(message, attachments=files))
             case Nothing(why):
-                log.info("update.ignored", update=update.update_id, reason=why)
+                log.info("channel.skipped", update=update.update_id, reason=why)
 
     async def _fetch(self, parcel: Parcel) -> Attachment:
         body = await self._body(parcel)
         size = parcel.bytes if body is None else len(body)
-        return Attachment(name=parcel.name, media_type=parcel.media_type, bytes=size, body=body)
+        return Attachment(name=parcel.name, media_type=parcel.media_type, size=size, body=body)
 
     async def _body(self, parcel: Parcel) -> bytes | None:
         if parcel.bytes > ATTACHMENT_BYTES_MAX or self._now() >= self._until:

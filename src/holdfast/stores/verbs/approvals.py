@@ -208,8 +208,13 @@ def decide_approval(id: ApprovalId, decision: Decision, by: str, reason: str) ->
     current = yield from read_approval(id)
     if current.decision is None and not current.is_due:
         yield from _decide(found[0], id, decision, by=by, reason=reason)
-    row = yield from one(VIEW, id=id)
-    assert row is not None  # noqa: S101 - rows of this table are never removed
+    return (yield from approval(id))
+
+
+def approval(wanted: ApprovalId) -> Script[ApprovalView]:
+    row = yield from one(VIEW, id=plain(wanted))
+    if row is None:
+        raise ApprovalNotFound(f"there is no approval {wanted[:40]!r}", approval=wanted[:40])
     return (yield from _view(row))
 
 

@@ -16,18 +16,25 @@ from holdfast.stores.verbs.journal import NO_LIMIT, chain, entries, undos
 from holdfast.stores.verbs.summaries import OPERATION_FIELDS, SUMMARY_FIELDS, operation_of, summary_of
 
 MESSAGE = """
-select inbound.message, mailbox.agent, inbound.conversation, mailbox.address, inbound.event_id, inbound.principal,
-       inbound.state, inbound.reason, inbound.at, inbound.session, inbound.turn, turn.phase, turn.attempt,
-       inbound.mailbox, inbound.seq
+select inbound.message, mailbox.agent, inbound.conversation, coalesce(inbound.address, mailbox.address),
+       inbound.event_id, inbound.principal, inbound.state, inbound.reason, inbound.at, inbound.session,
+       inbound.turn, turn.phase, turn.attempt, inbound.mailbox, inbound.seq, turn.tokens_in, turn.tokens_out
   from inbound join mailbox on mailbox.id = inbound.mailbox
   left join turn on turn.session = inbound.session and turn.n = inbound.turn
  where inbound.message = :message"""
 BEHIND = """
 select count(*) from inbound
  where mailbox = :mailbox and state in ('waiting', 'in_turn') and seq < :seq"""
+UNANSWERED = """
+select message from inbound
+ where mailbox = (select mailbox_id from address where address = :address) and state in ('waiting', 'in_turn')
+   and substr(event_id, 1, :length) = :prefix order by seq desc limit 1"""
+# What a turn sent to other agents is no reply to whoever it answers.
 REPLY_TO = """
 select id, body, state, attempt, at, receipt, reason, doubts from reply
- where message = :message order by at desc, id desc limit 1"""
+ where message = :message
+   and (channel <> 'agent' or address = (select inbound.address from inbound where inbound.message = :message))
+ order by n desc limit 1"""
 TURN_LAST = "select message from inbound where session = :session and turn = :turn order by seq desc limit 1"
 DELIVERY_FIELDS = """
 n, id, agent, provider, place, op, state, attempt, stream, from_turn, through_turn, late, at, due_at, receipt, reason"""
@@ -105,7 +112,14 @@ def message(wanted: MessageId) -> Script[MessageTrace]:
         attempt=row[12] or 0,
         reply=reply,
         deliveries=found,
+        tokens_in=row[15] or 0,
+        tokens_out=row[16] or 0,
     )
+
+
+def unanswered(address: str, prefix: str) -> Script[MessageId | None]:
+    row = yield from one(UNANSWERED, address=address, prefix=prefix, length=len(prefix))
+    return MessageId(row[0]) if row else None
 
 
 def _deliveries(session: SessionId, turn: int) -> Script[tuple[DeliveryView, ...]]:

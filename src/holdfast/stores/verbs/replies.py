@@ -1,4 +1,4 @@
-"""The reply ledger: claimed in order, chat by chat, and settled under the fence of (owner, attempt) (D26).
+"""The reply ledger: claimed in order, chat by chat, and settled under the fence of (owner, part, attempt) (D26).
 
 A reply is `attempting`, with its owner, before its first byte leaves. One whose owner is gone may have been posted:
 it is in doubt from then on, and never again looks as if nothing had been sent. What is uncertain or failed is over:
@@ -11,7 +11,7 @@ from holdfast.core.errors import InvalidInput, ReplyNotFound
 from holdfast.core.ids import AgentName, Instant, MessageId, NodeId, ReplyId
 from holdfast.core.key import parse
 from holdfast.core.outgoing import OnDoubt, ReplyState
-from holdfast.core.posting import NOBODY_KNOWS, ReplyClaim, ReplySettlement, chat_of, is_possible_duplicate
+from holdfast.core.posting import NOBODY_KNOWS, Kept, ReplyClaim, ReplySettlement, chat_of, is_possible_duplicate
 from holdfast.ports.reply_store import PostedReply
 from holdfast.stores.script import Row, Script, one, plain, rows, run
 
@@ -33,14 +33,15 @@ HELD = """
 select reply.n, reply.id, reply.attempt, reply.part, reply.doubts, reply.address, reply.body, reply.message,
        coalesce(inbound.event_id, ''), reply.hop, cast(:now as int8) - coalesce(reply.sent_at, cast(:now as int8)),
        cast(:now as int8) - reply.at
-  from reply left join inbound on inbound.message = reply.message
+  from reply left join inbound on inbound.message = reply.message and inbound.address = reply.address
  where reply.owner = :node and reply.claim = :name and reply.state = 'attempting' order by reply.n"""
 HOLD_DOUBTFUL = """
 update reply set state = 'uncertain', settled_at = :now, reason = :reason
  where agent = :agent and channel = :channel and state = 'pending' and doubts = 1"""
 SETTLE = """
 update reply
-   set state = :state, part = :part, doubts = :doubts, due_at = cast(:now as int8) + cast(:delay_ms as int8),
+   set state = :state, part = :part, doubts = :doubts, attempt = cast(:attempts as int8),
+       due_at = cast(:now as int8) + cast(:delay_ms as int8),
        owner = case when :goes_on = 1 then owner end, claim = case when :goes_on = 1 then claim end,
        sent_at = case when :goes_on = 1 then cast(:now as int8) else sent_at end,
        settled_at = case when :settled = 1 then cast(:now as int8) end,
@@ -48,9 +49,7 @@ update reply
                       else coalesce(receipt || ' ', '') || cast(:receipt as text) end,
        reason = cast(:reason as text)
  where n = :n and state = 'attempting' and owner = :node and attempt = :attempt and part = :sent returning n"""
-GOES_ON = """
-select 1 from reply
- where n = :n and state = 'attempting' and owner = :node and attempt = :attempt and part = :part"""
+STANDING = "select state, part, attempt, owner from reply where n = :n"
 NEXT_DUE = f"""
 select agent, channel, min(due_at) from reply
  where state = 'pending' and {FIRST_OF_ITS_ADDRESS} group by agent, channel"""
@@ -58,7 +57,8 @@ select agent, channel, min(due_at) from reply
 CUT_OFF = """
 update reply
    set state = case when doubts = 0 then 'pending' else 'uncertain' end,
-       doubts = case when doubts = 0 then 1 else 2 end, owner = null, claim = null, due_at = :now, reason = 'it was being sent when its process ended',
+       doubts = case when doubts = 0 then 1 else 2 end, owner = null, claim = null, due_at = :now,
+       reason = 'it was being sent when its process ended',
        settled_at = case when doubts = 0 then null else cast(:now as int8) end"""
 DOUBT_REPLIES = f"{CUT_OFF} where owner = :node"
 DOUBT_ALL_REPLIES = f"{CUT_OFF} where owner is not null and owner <> :node"
@@ -97,15 +97,17 @@ def claim_replies(
     on_doubt: OnDoubt,
     resting: Collection[str],
 ) -> Script[tuple[ReplyClaim, ...]]:
-    """Take the first reply of each address that is due; none of a chat that rests."""
+    """Take the first due reply of each address, at most one of each chat and none of a chat that rests."""
     again = yield from rows(HELD, node=node, name=name)
     if again:
         return tuple(_claim_of(node, row) for row in again)
     if on_doubt is OnDoubt.HOLD:
         yield from run(HOLD_DOUBTFUL, agent=agent, channel=channel, reason=NOBODY_KNOWS)
-    more = limit + len(resting)
-    found = yield from rows(HEADS, agent=agent, channel=channel, node=node, limit=more)
-    for n, _ in [head for head in found if chat_of(head[1]) not in resting][:limit]:
+    found = yield from rows(HEADS, agent=agent, channel=channel, node=node, limit=limit + len(resting))
+    by_chat: dict[str, int] = {}
+    for n, address in found:
+        by_chat.setdefault(chat_of(address), n)
+    for n in [n for chat, n in by_chat.items() if chat not in resting][:limit]:
         yield from run(TAKE, n=n, node=node, name=name)
     taken = yield from rows(HELD, node=node, name=name)
     return tuple(_claim_of(node, row) for row in taken)
@@ -130,26 +132,37 @@ def _claim_of(node: NodeId, row: Row) -> ReplyClaim:
     )
 
 
-def settle_reply(claim: ReplyClaim, settlement: ReplySettlement) -> Script[bool]:
-    """Whether the claim goes on with the next piece. A claim that is void changes nothing."""
-    goes_on = settlement.state is ReplyState.ATTEMPTING
-    fence = {"n": claim.n, "node": claim.node, "attempt": claim.attempt}
+def settle_reply(claim: ReplyClaim, settlement: ReplySettlement) -> Script[Kept]:
+    """A claim that is void changes nothing; one that was settled before gets its first result."""
+    goes_on, attempts = settlement.state is ReplyState.ATTEMPTING, _attempts(claim, settlement)
     settled = yield from one(
         SETTLE,
-        **fence,
+        n=claim.n,
+        node=claim.node,
+        attempt=claim.attempt,
         sent=claim.part,
         state=settlement.state.value,
         part=settlement.part,
         doubts=settlement.doubts,
+        attempts=attempts,
         delay_ms=settlement.delay_ms,
         goes_on=int(goes_on),
         settled=int(settlement.state in OVER),
         receipt=plain(settlement.receipt),
         reason=plain(settlement.reason),
     )
-    if settled is None and goes_on:  # settled before, and its caller never learned of it
-        return (yield from one(GOES_ON, part=settlement.part, **fence)) is not None
-    return goes_on
+    row = yield from one(STANDING, n=claim.n)
+    after = (settlement.state.value, settlement.part, attempts, claim.node if goes_on else None)
+    if settled is None and row != after:
+        return Kept.VOID
+    return Kept.GOES_ON if goes_on else Kept.DONE
+
+
+def _attempts(claim: ReplyClaim, settlement: ReplySettlement) -> int:
+    """Attempts are counted by piece."""
+    if settlement.state in OVER or settlement.part == claim.part:
+        return claim.attempt
+    return 1 if settlement.state is ReplyState.ATTEMPTING else 0
 
 
 def next_reply_due() -> Script[Mapping[tuple[AgentName, str], Instant]]:

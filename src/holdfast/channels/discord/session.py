@@ -1,0 +1,122 @@
+"""One run of a channel: its connection, its streams, its downloads.
+
+What it remembers (where a channel belongs, who wrote what was said lately) can be asked again or done without.
+"""
+
+from collections.abc import AsyncIterator
+
+import discord
+
+from holdfast.channels.discord.files import Files
+from holdfast.channels.discord.mapping import Me, Place, deleted, is_for_us, place_of, said
+from holdfast.channels.discord.reading import Event, Reading
+from holdfast.channels.discord.wire import Bot
+from holdfast.ports.channel import Change, ChannelSetup, ChatMessage, Intake
+
+PLACES_MAX = 10_000
+AUTHORS_MAX = 20_000
+
+
+class Session:
+    """Implements `Listener`."""
+
+    def __init__(self, setup: ChannelSetup, api_url: str, intake: Intake) -> None:
+        self.bot = Bot(api_url, self, setup.tasks, setup.entropy)
+        self._setup = setup
+        self._intake = intake
+        self._files = Files(api_url)
+        self._places: dict[int, Place] = {}
+        self._authors: dict[int, int] = {}  # Discord does not say whose message was deleted
+        self._reading: Reading | None = None
+
+    def begin(self) -> None:
+        """Once logged in: the account has its id."""
+        self._user_id = self.bot.user.id if self.bot.user is not None else 0
+        self._account = f"discord:{self._user_id}"
+        self._reading = Reading(
+            self._account,
+            self._intake,
+            self._translate,
+            self._history,
+            tasks=self._setup.tasks,
+            entropy=self._setup.entropy,
+        )
+
+    async def close(self) -> None:
+        try:
+            if self._reading is not None:
+                await self._reading.close()
+        finally:
+            await self.bot.shut()
+            await self._files.close()
+
+    # --- what happens on the connection --------------------------------------------------------------
+
+    def connected(self) -> None:
+        self._intake.connected(self._account)
+        if self._reading is not None:
+            self._reading.connected()
+
+    def disconnected(self) -> None:
+        self._intake.disconnected("Discord closed the connection")
+
+    def posted(self, message: discord.Message) -> None:
+        self._offer(Change.NEW, message.channel.id, message.id, message)
+
+    def edited(self, message: discord.Message) -> None:
+        if message.edited_at is not None:  # otherwise Discord added a preview, or somebody pinned it
+            self._offer(Change.EDITED, message.channel.id, message.id, message)
+
+    def deleted(self, channel_id: int, message_id: int) -> None:
+        self._offer(Change.DELETED, channel_id, message_id, None)
+
+    def _offer(self, change: Change, channel_id: int, message_id: int, message: discord.Message | None) -> None:
+        if self._reading is not None:
+            event = Event(change=change, channel_id=channel_id, message_id=message_id, message=message)
+            self._reading.offer(event)
+
+    # --- what the streams ask --------------------------------------------------------------------------
+
+    async def _history(self, channel_id: int, after: int) -> AsyncIterator[discord.Message]:
+        channel = self.bot.get_partial_messageable(channel_id)
+        async for message in channel.history(after=discord.Object(after), oldest_first=True, limit=None):
+            yield message
+
+    async def _translate(self, event: Event) -> ChatMessage | None:
+        """None for what is not for us. Raises what discord.py raises."""
+        message = event.message
+        author_id = self._author(event.message_id, message)
+        if author_id is None:
+            return None
+        place = await self._place(event.channel_id, None if message is None else message.channel)
+        me = self._me(place)
+        if message is None:
+            return deleted(event.message_id, place, me, author_id)
+        if not is_for_us(message, me):
+            return None
+        attachments = await self._files.of(message) if event.change is Change.NEW else ()
+        return said(message, place, me, attachments, event.change)
+
+    def _author(self, message_id: int, message: discord.Message | None) -> int | None:
+        """None for the deletion of this bot's own message, or of one that this run of the channel has not seen."""
+        if message is None:
+            return self._authors.get(message_id)
+        if message.author.id != self._user_id:
+            self._authors[message_id] = message.author.id
+        if len(self._authors) > AUTHORS_MAX:
+            del self._authors[next(iter(self._authors))]
+        return message.author.id
+
+    async def _place(self, channel_id: int, seen: object) -> Place:
+        place = self._places.get(channel_id) or place_of(seen) or place_of(self.bot.get_channel(channel_id))
+        if place is None:
+            place = place_of(await self.bot.fetch_channel(channel_id)) or Place(chat=str(channel_id))
+        if len(self._places) >= PLACES_MAX:
+            self._places.clear()
+        self._places[channel_id] = place
+        return place
+
+    def _me(self, place: Place) -> Me:
+        guild = self.bot.get_guild(place.guild_id) if place.guild_id is not None else None
+        role = guild.self_role if guild is not None else None
+        return Me(account=self._account, user_id=self._user_id, role_id=None if role is None else role.id)

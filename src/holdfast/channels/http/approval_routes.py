@@ -1,0 +1,96 @@
+"""The routes of approvals: tool calls that wait for a human, as an operator sees and decides them."""
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.channels.http.endpoint import Endpoint, Param, Settings, answer, caller_of
+from holdfast.channels.http.request import Query, decode, read_body
+from holdfast.core.access_token import AccessToken, Scope
+from holdfast.core.approval import ApprovalView, Decision
+from holdfast.core.errors import ApprovalNotFound, InvalidInput
+from holdfast.core.ids import ApprovalId
+from holdfast.core.key import check_part
+from holdfast.ports.approval_surface import (
+    DECISIONS,
+    ApprovalDecision,
+    ApprovalList,
+    PendingApproval,
+    approval_view,
+    approvals_view,
+)
+from holdfast.ports.approvals import Approvals
+
+APPROVALS_DEFAULT, APPROVALS_MAX = 100, 1_000
+STATES = ("open", "all")
+QUERY = {
+    "state": Param("`open` (the default), or `all` for decided ones too", {"type": "string", "enum": list(STATES)}),
+    "limit": Param("How many at most", {"type": "integer", "minimum": 1, "maximum": APPROVALS_MAX}),
+}
+
+
+class FencedApprovals:
+    """Implements `Approvals` for a token that names agents: those of others do not exist."""
+
+    def __init__(self, inner: Approvals, token: AccessToken) -> None:
+        self._inner = inner
+        self._token = token
+
+    async def list(self, *, decided: bool = False, limit: int = 100) -> Sequence[ApprovalView]:
+        found = await self._inner.list(decided=decided, limit=APPROVALS_MAX)
+        return [one for one in found if self._token.sees(one.agent)][:limit]
+
+    async def find(self, approval: ApprovalId) -> ApprovalView:
+        found = await self._inner.find(approval)
+        if not self._token.sees(found.agent):
+            raise ApprovalNotFound(f"there is no approval {approval[:40]!r}", approval=approval[:40])
+        return found
+
+    async def decide(
+        self, approval: ApprovalId, decision: Decision, *, by: str = "operator", reason: str = ""
+    ) -> ApprovalView:
+        await self.find(approval)
+        return await self._inner.decide(approval, decision, by=by, reason=reason)
+
+
+async def get_approvals(request: Request, settings: Settings) -> Response:
+    query = Query(request, QUERY)
+    state = query.text("state") or "open"
+    if state not in STATES:
+        raise InvalidInput(f"state = {state[:40]!r}: it is one of {', '.join(STATES)}", state=state[:40])
+    limit = query.number("limit", APPROVALS_DEFAULT, most=APPROVALS_MAX)
+    return answer(approvals_view(await settings.service.approvals.list(decided=state == "all", limit=limit)))
+
+
+async def post_approval(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    approval = ApprovalId(check_part("approval", request.path_params["approval"]))
+    said = decode(await read_body(request, settings.body_bytes_max), ApprovalDecision)
+    by = f"token:{caller_of(request).token.id}"
+    found = await settings.service.approvals.decide(approval, DECISIONS[said.decision], by=by, reason=said.reason)
+    return answer(approval_view(found), 200 if found.decision is DECISIONS[said.decision] else 409)
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET",
+        path="/v1/approvals",
+        handler=get_approvals,
+        scope=Scope.READ,
+        summary="Tool calls that wait for a human",
+        answers={200: ApprovalList},
+        query=QUERY,
+        errors=(400,),
+    ),
+    Endpoint(
+        method="POST",
+        path="/v1/approvals/{approval}",
+        handler=post_approval,
+        scope=Scope.OPERATE,
+        summary="Approve or deny a tool call; 409 with how it stands when it was decided otherwise or came too late",
+        answers={200: PendingApproval, 409: PendingApproval},
+        body=ApprovalDecision,
+        errors=(400, 404, 413, 422),
+    ),
+)

@@ -1,0 +1,105 @@
+"""Messages: sending one, asking what became of it, and hearing its reply while it is made."""
+
+from collections.abc import AsyncGenerator
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.channels.http.endpoint import EVENTS, Endpoint, Settings, answer
+from holdfast.channels.http.frames import follow_message
+from holdfast.channels.http.request import Query, decode, read_body
+from holdfast.channels.http.stream import EventStream, event, events_of
+from holdfast.core.access_token import Scope
+from holdfast.core.ids import MessageId
+from holdfast.core.inbound import Accepted
+from holdfast.core.key import check_part
+from holdfast.ports import surface
+
+
+async def post_message(request: Request, settings: Settings) -> Response:
+    """202 only once the message is durable. Whoever asks for events hears the reply in the same response."""
+    Query(request, ())
+    new = decode(await read_body(request, settings.body_bytes_max), surface.NewMessage)
+    if EVENTS in request.headers.get("accept", ""):
+        return await _send_and_stream(new, settings)
+    with settings.metrics.accept_seconds.time():
+        outcome = await settings.service.accept(new.chat, new.text, agent=new.agent, sender=new.sender, id=new.id)
+    return answer(surface.accepted_view(outcome), 202 if isinstance(outcome, Accepted) else 200)
+
+
+async def _send_and_stream(new: surface.NewMessage, settings: Settings) -> Response:
+    service, wanted = settings.service, settings.service.new_message()
+    feed = service.listen(message=wanted)  # from before the message exists, so that nothing of its reply is missed
+    try:
+        outcome = await service.accept(
+            new.chat, new.text, agent=new.agent, sender=new.sender, id=new.id, message=wanted
+        )
+        accepted = surface.accepted_view(outcome)
+    except BaseException:
+        feed.close()
+        raise
+    if accepted.message != wanted:  # a repeat: the message has an older id
+        feed.close()
+        feed = service.listen(message=accepted.message)
+    told = events_of(follow_message(service, MessageId(accepted.message), feed))
+
+    async def pieces() -> AsyncGenerator[bytes]:
+        yield event(accepted.status, accepted, id=accepted.message)
+        async for piece in told:
+            yield piece
+
+    status = 202 if isinstance(outcome, Accepted) else 200
+    return EventStream(pieces(), settings.tasks, status_code=status)
+
+
+async def get_message(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    return answer(surface.message_view(await settings.service.trace(_message(request))))
+
+
+async def stream_message(request: Request, settings: Settings) -> Response:
+    """Resumes from what is durable: a reader that was cut off asks again and gets the rest, and the whole reply."""
+    Query(request, ())
+    message = _message(request)
+    await settings.service.trace(message)  # an error is an answer, not an event
+    feed = settings.service.listen(message=message)
+    return EventStream(events_of(follow_message(settings.service, message, feed)), settings.tasks)
+
+
+def _message(request: Request) -> MessageId:
+    return MessageId(check_part("message", request.path_params["message"]))
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="POST",
+        path="/v1/messages",
+        handler=post_message,
+        scope=Scope.SEND,
+        summary="Send a message to a chat; 202 only once it is durable. With `Accept: text/event-stream` the reply "
+        "follows as events: `accepted`, `state`, `delta`, `restarted`, `reply`",
+        body=surface.NewMessage,
+        answers={202: surface.AcceptedMessage, 200: surface.DuplicateMessage},
+        also=EVENTS,
+        errors=(400, 404, 408, 409, 413, 429, 503),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/messages/{message}",
+        handler=get_message,
+        scope=Scope.READ,
+        summary="What happened to a message",
+        answers={200: surface.MessageStatus},
+        errors=(400, 404),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/messages/{message}/stream",
+        handler=stream_message,
+        scope=Scope.READ,
+        summary="The rest of a message's way as server-sent events, until its `reply`; asking again resumes",
+        answers={200: None},
+        media_type=EVENTS,
+        errors=(400, 404),
+    ),
+)

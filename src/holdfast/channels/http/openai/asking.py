@@ -1,0 +1,134 @@
+"""What an OpenAI-compatible request asks: which agent, in which chat, which words; and the durable message it becomes.
+
+Rule 1: `model` is the agent. The chat is named by a header or by `user`; history is ours, so of `messages` the last
+        one only is taken, and it must be the user's.
+Rule 2: a client that repeats a request repeats its key: `Idempotency-Key`, or the hash of the body while that body has
+        not been answered. The same words said again after an answer are another message.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.requests import Request
+
+from holdfast.channels.http.endpoint import Settings, caller_of
+from holdfast.core.errors import InvalidInput
+from holdfast.core.ids import MessageId
+from holdfast.core.inbound import accepted_message
+from holdfast.ports.notifier import Feed
+
+CHANNEL = "openai"
+CHAT_HEADERS = ("x-holdfast-chat", "x-hermes-session-key", "x-openclaw-session-key")
+SENDER_HEADER = "x-holdfast-sender"
+Name = Annotated[str, Meta(min_length=1, max_length=512)]
+
+
+class Part(Struct, frozen=True):
+    type: str
+    text: str = ""
+
+
+class Item(Struct, frozen=True):
+    """One message. Whatever else a client sends along is passed over."""
+
+    role: str = ""
+    content: str | list[Part] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One question to one agent."""
+
+    agent: str
+    chat: str
+    sender: str
+    text: str
+    key: str  # what makes a repetition the same question; empty when the body does
+    body_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The durable message, and a feed from before it."""
+
+    message: MessageId
+    feed: Feed
+
+
+def last_words(items: list[Item]) -> str:
+    """The text of the last message, which must be the user's. Raises `InvalidInput`."""
+    if not items:
+        raise InvalidInput("there is no message to answer")
+    last = items[-1]
+    if last.role != "user":
+        raise InvalidInput(f"the last message must have the role user, not {last.role[:40]!r}: history is kept here")
+    if isinstance(last.content, str):
+        return last.content
+    odd = next((part.type for part in last.content or () if part.type not in {"text", "input_text"}), None)
+    if odd is not None:
+        raise InvalidInput(f"a part of type {odd[:40]!r} cannot be read; send text")
+    return "\n".join(part.text for part in last.content or ())
+
+
+def chat_of(request: Request, user: str | None) -> str:
+    """The chat that a header names, else that of the `user`, else the token's own."""
+    named = [request.headers[name] for name in CHAT_HEADERS if request.headers.get(name)]
+    return (named or [user or f"token-{caller_of(request).token.id}"])[0]
+
+
+def sender_of(request: Request, user: str | None) -> str:
+    return request.headers.get(SENDER_HEADER) or user or "user"
+
+
+def key_of(headers: Mapping[str, str]) -> str:
+    return headers.get("idempotency-key", "")
+
+
+def hash_of(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()[:32]
+
+
+async def take(asked: Asked, settings: Settings) -> Taken:
+    """Make the question durable, or find it when it is being answered already."""
+    service = settings.service
+    wanted = service.new_message()
+    feed = service.listen(message=wanted)
+    try:
+        message = await _accept(asked, settings, wanted)
+    except BaseException:
+        feed.close()
+        raise
+    if message != wanted:
+        feed.close()
+        feed = service.listen(message=message)
+    return Taken(message, feed)
+
+
+async def _accept(asked: Asked, settings: Settings, wanted: MessageId) -> MessageId:
+    service, prefix = settings.service, f"body.{asked.body_hash}."
+    if not asked.key:
+        again = await service.unanswered(asked.chat, prefix, agent=asked.agent, channel=CHANNEL)
+        if again is not None:
+            return again
+    outcome = await service.accept(
+        asked.chat,
+        asked.text,
+        agent=asked.agent,
+        sender=asked.sender,
+        id=f"key.{asked.key}" if asked.key else f"{prefix}{wanted}",
+        channel=CHANNEL,
+        message=wanted,
+    )
+    return accepted_message(outcome)
+
+
+def decode_loosely(body: bytes, shape: type[Any]) -> Any:  # noqa: ANN401
+    """Clients send fields that we have no use for; what is used is checked."""
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"the body is not acceptable: {error}") from error

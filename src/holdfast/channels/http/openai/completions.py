@@ -1,0 +1,143 @@
+"""POST /v1/chat/completions: one question, one answer, whole or in pieces."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.channels.http.endpoint import EVENTS, Endpoint, Settings, answer
+from holdfast.channels.http.frames import Delta, Replied, Restarted, follow_message
+from holdfast.channels.http.openai.asking import (
+    Asked,
+    Item,
+    Name,
+    Taken,
+    chat_of,
+    decode_loosely,
+    hash_of,
+    key_of,
+    last_words,
+    sender_of,
+    take,
+)
+from holdfast.channels.http.openai.wire import (
+    DONE,
+    STARTED_AGAIN,
+    Chunk,
+    ChunkChoice,
+    Completion,
+    CompletionChoice,
+    Piece,
+    Said,
+    piece_of,
+    usage_of,
+)
+from holdfast.channels.http.request import Query, read_body
+from holdfast.channels.http.stream import EventStream
+from holdfast.core.access_token import Scope
+from holdfast.ports.reader import MessageTrace
+
+PREFIX = "chatcmpl-"
+
+
+class StreamOptions(Struct, frozen=True):
+    include_usage: bool = False
+
+
+class CompletionRequest(Struct, frozen=True):
+    """The parts of OpenAI's request that say what is asked; the rest is passed over."""
+
+    model: Name
+    messages: Annotated[list[Item], Meta(min_length=1)]
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    user: Name | None = None
+
+
+async def post_completion(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    body = await read_body(request, settings.body_bytes_max)
+    wanted: CompletionRequest = decode_loosely(body, CompletionRequest)
+    taken = await take(
+        Asked(
+            agent=wanted.model,
+            chat=chat_of(request, wanted.user),
+            sender=sender_of(request, wanted.user),
+            text=last_words(wanted.messages),
+            key=key_of(request.headers),
+            body_hash=hash_of(body),
+        ),
+        settings,
+    )
+    if wanted.stream:
+        has_usage = wanted.stream_options is not None and wanted.stream_options.include_usage
+        return EventStream(_chunks(wanted.model, taken, settings, has_usage=has_usage), settings.tasks)
+    trace = await over(taken, settings)
+    return answer(_completion(wanted.model, trace), headers={"X-Holdfast-Message": taken.message})
+
+
+async def over(taken: Taken, settings: Settings) -> MessageTrace:
+    """What became of the message, once that is known."""
+    async with aclosing(follow_message(settings.service, taken.message, taken.feed)) as frames:
+        async for _ in frames:
+            pass
+    return await settings.service.trace(taken.message)
+
+
+def _completion(model: str, trace: MessageTrace) -> Completion:
+    said = Said(content=trace.reply.text if trace.reply else "")
+    return Completion(
+        id=f"{PREFIX}{trace.message}",
+        created=trace.accepted_at // 1000,
+        model=model,
+        choices=[CompletionChoice(message=said)],
+        usage=usage_of(trace),
+    )
+
+
+async def _chunks(model: str, taken: Taken, settings: Settings, *, has_usage: bool) -> AsyncGenerator[bytes]:
+    """What was shown cannot be taken back in this protocol, so an answer that starts again says so."""
+    trace = await settings.service.trace(taken.message)
+    made, heard = trace.accepted_at // 1000, ""
+
+    def chunk(*choices: ChunkChoice, **rest: object) -> bytes:
+        found = Chunk(id=f"{PREFIX}{taken.message}", created=made, model=model, choices=list(choices), **rest)  # type: ignore[arg-type]
+        return piece_of(found)
+
+    yield chunk(ChunkChoice(delta=Piece(role="assistant", content="")))
+    async with aclosing(follow_message(settings.service, taken.message, taken.feed)) as frames:
+        async for frame in frames:
+            match frame:
+                case Delta(text=text):
+                    heard += text
+                    yield chunk(ChunkChoice(delta=Piece(content=text)))
+                case Restarted() if heard:
+                    heard = ""
+                    yield chunk(ChunkChoice(delta=Piece(content=STARTED_AGAIN)))
+                case Replied(text=text):
+                    rest = text[len(heard) :] if text.startswith(heard) else f"{STARTED_AGAIN}{text}"
+                    if rest:
+                        yield chunk(ChunkChoice(delta=Piece(content=rest)))
+    yield chunk(ChunkChoice(delta=Piece(), finish_reason="stop"))
+    if has_usage:
+        yield chunk(usage=usage_of(await settings.service.trace(taken.message)))
+    yield DONE
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="POST",
+        path="/v1/chat/completions",
+        handler=post_completion,
+        scope=Scope.SEND,
+        summary="OpenAI-compatible: ask an agent (`model`). Of `messages` the last one is taken; the chat is named by "
+        "the header X-Holdfast-Chat or by `user`",
+        body=CompletionRequest,
+        answers={200: Completion},
+        also=EVENTS,
+        errors=(400, 404, 408, 409, 413, 429, 503),
+    ),
+)

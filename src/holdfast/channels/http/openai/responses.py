@@ -1,0 +1,200 @@
+"""POST /v1/responses and what became of one: the Responses API over durable messages.
+
+A response is a message's answer, so its id is the message's. `previous_response_id` goes on in the same chat; without
+it, and without a chat that a header or `user` names, each response begins a chat of its own.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.channels.http.endpoint import EVENTS, Endpoint, Settings, answer
+from holdfast.channels.http.frames import Delta, Replied, Restarted, follow_message
+from holdfast.channels.http.openai.asking import (
+    CHAT_HEADERS,
+    Asked,
+    Item,
+    Name,
+    Taken,
+    chat_of,
+    decode_loosely,
+    hash_of,
+    key_of,
+    last_words,
+    sender_of,
+    take,
+)
+from holdfast.channels.http.openai.completions import over
+from holdfast.channels.http.openai.wire import (
+    STARTED_AGAIN,
+    OutputMessage,
+    OutputText,
+    ResponseError,
+    ResponseObject,
+    ResponseUsage,
+    piece_of,
+)
+from holdfast.channels.http.request import Query, read_body
+from holdfast.channels.http.stream import EventStream
+from holdfast.core.access_token import Scope
+from holdfast.core.errors import InvalidInput, MessageNotFound
+from holdfast.core.ids import MessageId
+from holdfast.core.inbound import UNFINISHED, MessageState
+from holdfast.core.key import check_part
+from holdfast.ports.reader import MessageTrace
+
+PREFIX = "resp_"
+FAILED = frozenset({MessageState.FAILED, MessageState.REFUSED, MessageState.HELD})
+
+
+class ResponseRequest(Struct, frozen=True):
+    """The parts of OpenAI's request that say what is asked; the rest is passed over."""
+
+    model: Name
+    input: str | list[Item]
+    stream: bool = False
+    previous_response_id: str | None = None
+    user: Name | None = None
+
+
+async def post_response(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    body = await read_body(request, settings.body_bytes_max)
+    wanted: ResponseRequest = decode_loosely(body, ResponseRequest)
+    taken = await take(
+        Asked(
+            agent=wanted.model,
+            chat=await _chat(request, wanted, settings),
+            sender=sender_of(request, wanted.user),
+            text=wanted.input if isinstance(wanted.input, str) else last_words(wanted.input),
+            key=key_of(request.headers),
+            body_hash=hash_of(body),
+        ),
+        settings,
+    )
+    if wanted.stream:
+        return EventStream(_events(wanted, taken, settings), settings.tasks)
+    return answer(_response(await over(taken, settings), wanted.previous_response_id))
+
+
+async def get_response(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    return answer(_response(await _found(request.path_params["response"], settings)))
+
+
+async def _chat(request: Request, wanted: ResponseRequest, settings: Settings) -> str:
+    if wanted.previous_response_id is not None:
+        before = await _found(wanted.previous_response_id, settings)
+        if before.agent != wanted.model:
+            raise InvalidInput(
+                f"{wanted.previous_response_id[:80]!r} was answered by {before.agent}, not {wanted.model}"
+            )
+        return before.chat
+    if wanted.user or any(request.headers.get(name) for name in CHAT_HEADERS):
+        return chat_of(request, wanted.user)
+    return f"response-{settings.service.new_message()}"
+
+
+async def _found(id: str, settings: Settings) -> MessageTrace:
+    if not id.startswith(PREFIX):
+        raise MessageNotFound(f"there is no response {id[:80]!r}; ids begin with {PREFIX}")
+    return await settings.service.trace(MessageId(check_part("response", id[len(PREFIX) :])))
+
+
+def _response(trace: MessageTrace, previous: str | None = None) -> ResponseObject:
+    is_over = trace.state not in UNFINISHED
+    text = trace.reply.text if trace.reply else ""
+    failed = trace.state in FAILED
+    status = "failed" if failed else "completed" if is_over else "in_progress"
+    return ResponseObject(
+        id=f"{PREFIX}{trace.message}",
+        created_at=trace.accepted_at // 1000,
+        status=status,
+        model=trace.agent,
+        output=[_output(trace.message, text)] if is_over else [],
+        error=ResponseError(code="server_error", message=trace.reason or text) if failed else None,
+        previous_response_id=previous,
+        usage=ResponseUsage(
+            input_tokens=trace.tokens_in,
+            output_tokens=trace.tokens_out,
+            total_tokens=trace.tokens_in + trace.tokens_out,
+        )
+        if is_over
+        else None,
+    )
+
+
+def _output(message: str, text: str, status: str = "completed") -> OutputMessage:
+    return OutputMessage(id=f"msg_{message}", status=status, content=[OutputText(text=text)])
+
+
+class _Script:
+    """The events of one response, numbered."""
+
+    def __init__(self, message: str) -> None:
+        self._number = -1
+        self.item = f"msg_{message}"
+
+    def event(self, name: str, **fields: Any) -> bytes:  # noqa: ANN401
+        self._number += 1
+        return piece_of({"type": name, "sequence_number": self._number, **fields}, name)
+
+    def part(self, name: str, **fields: Any) -> bytes:  # noqa: ANN401
+        return self.event(name, item_id=self.item, output_index=0, content_index=0, **fields)
+
+
+async def _events(wanted: ResponseRequest, taken: Taken, settings: Settings) -> AsyncGenerator[bytes]:
+    script, previous = _Script(taken.message), wanted.previous_response_id
+    begun = _response(await settings.service.trace(taken.message), previous)
+    yield script.event("response.created", response=begun)
+    yield script.event("response.in_progress", response=begun)
+    empty = {"id": script.item, "type": "message", "role": "assistant", "status": "in_progress", "content": []}
+    yield script.event("response.output_item.added", output_index=0, item=empty)
+    yield script.part("response.content_part.added", part=OutputText(text=""))
+    shown = heard = ""
+    async with aclosing(follow_message(settings.service, taken.message, taken.feed)) as frames:
+        async for frame in frames:
+            more = ""
+            match frame:
+                case Delta(text=text):
+                    more, heard = text, heard + text
+                case Restarted() if heard:
+                    more, heard = STARTED_AGAIN, ""
+                case Replied(text=text):
+                    more = text[len(heard) :] if text.startswith(heard) else f"{STARTED_AGAIN}{text}"
+            if more:
+                shown += more
+                yield script.part("response.output_text.delta", delta=more, logprobs=[])
+    yield script.part("response.output_text.done", text=shown, logprobs=[])
+    yield script.part("response.content_part.done", part=OutputText(text=shown))
+    yield script.event("response.output_item.done", output_index=0, item=_output(taken.message, shown))
+    ended = _response(await settings.service.trace(taken.message), previous)
+    yield script.event("response.failed" if ended.error else "response.completed", response=ended)
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="POST",
+        path="/v1/responses",
+        handler=post_response,
+        scope=Scope.SEND,
+        summary="OpenAI-compatible: ask an agent (`model`); `previous_response_id` goes on in the same chat",
+        body=ResponseRequest,
+        answers={200: ResponseObject},
+        also=EVENTS,
+        errors=(400, 404, 408, 409, 413, 429, 503),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/responses/{response}",
+        handler=get_response,
+        scope=Scope.READ,
+        summary="OpenAI-compatible: a response, as far as it is",
+        answers={200: ResponseObject},
+        errors=(400, 404),
+    ),
+)

@@ -1,0 +1,16 @@
+"""Every route, in one table: what is not here does not exist."""
+
+from holdfast.channels.http import approval_routes, hook_routes, login_routes, message_routes, routes
+from holdfast.channels.http.endpoint import Endpoint
+from holdfast.channels.http.openai import completions, models, responses
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *message_routes.ENDPOINTS,  # first, because most requests are for these
+    *completions.ENDPOINTS,
+    *responses.ENDPOINTS,
+    *models.ENDPOINTS,
+    *routes.ENDPOINTS,
+    *approval_routes.ENDPOINTS,
+    *login_routes.ENDPOINTS,
+    *hook_routes.ENDPOINTS,
+)

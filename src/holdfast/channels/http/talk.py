@@ -1,0 +1,231 @@
+"""A conversation over one WebSocket: what a client may say, and the chats that it is told about.
+
+A chat is told about while a message that this client sent or asked for is unanswered, or for as long as it subscribes.
+Without a subscription it hears of its own messages only.
+"""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+from msgspec import Struct
+
+from holdfast.channels.http.caller import Caller
+from holdfast.channels.http.endpoint import Settings
+from holdfast.channels.http.frames import LOOK_EVERY_MS, Failed, Frame, State, live_frames, reply_of
+from holdfast.channels.http.outbox import Outbox
+from holdfast.channels.http.request import decode
+from holdfast.core.access_token import Scope
+from holdfast.core.errors import HoldfastError, InvalidInput
+from holdfast.core.ids import AgentName, MessageId
+from holdfast.core.inbound import UNFINISHED, Accepted
+from holdfast.core.key import Address, check_part
+from holdfast.ports.notifier import Event, Feed
+from holdfast.ports.surface import AcceptedMessage, accepted_view, error_view
+
+CHATS_MAX = 1_000
+CHECKED_MAX = 50  # messages that are looked up at once when nothing was heard for a while
+
+
+class In(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
+    """Something that a client says; `type` says what."""
+
+
+class Auth(In, frozen=True, kw_only=True, tag="auth", forbid_unknown_fields=True):
+    token: str
+
+
+class SendMessage(In, frozen=True, kw_only=True, tag="send", forbid_unknown_fields=True):
+    chat: str
+    id: str
+    text: str
+    agent: str = "main"
+    sender: str = "user"
+
+
+class Subscribe(In, frozen=True, kw_only=True, tag="subscribe", forbid_unknown_fields=True):
+    chat: str
+    agent: str = "main"
+
+
+class Follow(In, frozen=True, kw_only=True, tag="follow", forbid_unknown_fields=True):
+    """Ask again what became of a message; nothing is ever lost with a connection."""
+
+    message: str
+
+
+class Ping(In, frozen=True, kw_only=True, tag="ping", forbid_unknown_fields=True):
+    pass
+
+
+InFrame: TypeAlias = Auth | SendMessage | Subscribe | Follow | Ping
+
+
+class Ready(Frame, frozen=True, kw_only=True, tag="ready"):
+    scopes: list[str]
+    agents: list[str]
+
+
+class Taken(Frame, frozen=True, kw_only=True, tag="accepted"):
+    """The message is durable."""
+
+    id: str
+    chat: str
+    agent: str
+    message: str
+    queued_behind: int
+
+
+class Known(Frame, frozen=True, kw_only=True, tag="duplicate"):
+    id: str
+    chat: str
+    agent: str
+    message: str
+    state: str
+
+
+class Subscribed(Frame, frozen=True, kw_only=True, tag="subscribed"):
+    chat: str
+    agent: str
+
+
+class Pong(Frame, frozen=True, kw_only=True, tag="pong"):
+    pass
+
+
+def frame_in(text: str) -> InFrame:
+    """Raises `InvalidJson`, `InvalidInput` and `InvalidUnicode`."""
+    return cast("InFrame", decode(text.encode("utf-8", "surrogatepass"), cast("type[Any]", InFrame)))
+
+
+@dataclass
+class Chat:
+    feed: Feed
+    subscribed: bool = False
+    awaited: set[str] = field(default_factory=set)
+
+
+class Talk:
+    def __init__(
+        self,
+        caller: Caller,
+        settings: Settings,
+        outbox: Outbox,
+        start: Callable[[Coroutine[Any, Any, None], str], None],
+    ) -> None:
+        self._caller = caller
+        self._service = settings.service
+        self._tasks = settings.tasks
+        self._metrics = settings.metrics
+        self._outbox = outbox
+        self._start = start
+        self._chats: dict[str, Chat] = {}  # by mailbox
+        self._coming: set[str] = set()  # addresses subscribed to before anybody said anything there
+
+    async def act(self, frame: InFrame) -> None:
+        match frame:
+            case SendMessage():
+                self._caller.require(Scope.SEND)
+                await self._send(frame)
+            case Subscribe(chat=chat, agent=agent):
+                self._caller.require(Scope.READ)
+                await self._subscribe(Address(agent=AgentName(agent), channel="http", type="dm", chat=chat))
+            case Follow(message=message):
+                self._caller.require(Scope.READ)
+                await self._follow(MessageId(check_part("message", message)))
+            case Ping():
+                self._outbox.put(Pong())
+            case Auth():
+                raise InvalidInput("this connection is authenticated already")
+
+    def close(self) -> None:
+        for chat in self._chats.values():
+            chat.feed.close()
+
+    # --- what a client says
+
+    async def _send(self, frame: SendMessage) -> None:
+        if len(self._chats) >= CHATS_MAX:
+            raise InvalidInput(f"{CHATS_MAX} chats are followed over this connection already; use another one")
+        with self._metrics.accept_seconds.time():
+            outcome = await self._service.accept(
+                frame.chat, frame.text, agent=frame.agent, sender=frame.sender, id=frame.id
+            )
+        told = accepted_view(outcome)
+        place = {"id": frame.id, "chat": frame.chat, "agent": frame.agent}
+        if isinstance(outcome, Accepted) and isinstance(told, AcceptedMessage):
+            self._await(outcome.mailbox, outcome.message)  # before anything else runs, so that nothing is missed
+            self._outbox.put(Taken(**place, message=told.message, queued_behind=told.queued_behind))
+        else:
+            self._outbox.put(Known(**place, message=told.message, state=getattr(told, "state", "")))
+            await self._tell(MessageId(told.message))
+
+    async def _subscribe(self, address: Address) -> None:
+        found = await self._service.reader.mailbox(str(address))
+        if found is not None:
+            self._chat(found.mailbox).subscribed = True
+        elif str(address) not in self._coming and len(self._coming) < CHATS_MAX:
+            self._coming.add(str(address))
+            self._start(self._until_there(str(address)), "ws-coming")
+        self._outbox.put(Subscribed(chat=address.chat, agent=address.agent))
+
+    async def _until_there(self, address: str) -> None:
+        """Nobody has said anything there yet: look once in a while."""
+        while (found := await self._service.reader.mailbox(address)) is None:
+            await self._tasks.sleep(LOOK_EVERY_MS)
+        self._coming.discard(address)
+        self._chat(found.mailbox).subscribed = True
+
+    async def _follow(self, message: MessageId) -> None:
+        await self._tell(message)
+
+    async def _tell(self, message: MessageId) -> None:
+        """What is known of a message, and the rest as it happens."""
+        trace = await self._service.trace(message)
+        if trace.state not in UNFINISHED:
+            self._outbox.put(reply_of(trace))
+            return
+        self._outbox.put(State(message=message, state=trace.state.value))
+        found = await self._service.reader.mailbox(trace.address)
+        if found is not None:
+            self._await(found.mailbox, message)
+
+    # --- what a client is told
+
+    def _await(self, mailbox: str, message: str) -> None:
+        self._chat(mailbox).awaited.add(message)
+
+    def _chat(self, mailbox: str) -> Chat:
+        chat = self._chats.get(mailbox)
+        if chat is None:
+            chat = self._chats[mailbox] = Chat(self._service.listen(mailbox=mailbox))
+            self._start(self._pump(mailbox, chat), "ws-chat")
+        return chat
+
+    async def _pump(self, mailbox: str, chat: Chat) -> None:
+        """Tell what happens in a chat, for as long as it is of interest."""
+        while chat.subscribed or chat.awaited:
+            try:
+                await self._tell_of(chat, await chat.feed.next_within(LOOK_EVERY_MS))
+            except HoldfastError as error:  # too far behind the feed, or the store is busy: from what is durable
+                self._outbox.put(Failed(error=error_view(error).error))
+                chat.feed.close()
+                chat.feed = self._service.listen(mailbox=mailbox)
+                await self._tasks.sleep(LOOK_EVERY_MS)
+        chat.feed.close()
+        del self._chats[mailbox]
+
+    async def _tell_of(self, chat: Chat, event: Event | None) -> None:
+        about = set(event.messages if event is not None else sorted(chat.awaited)[:CHECKED_MAX])
+        if not chat.subscribed:
+            about &= chat.awaited
+        frames = live_frames(event) if event is not None else None
+        if frames is not None:
+            for frame in frames if about else ():
+                self._outbox.put(frame)
+            return
+        for message in sorted(about):
+            trace = await self._service.trace(MessageId(message))
+            if trace.state not in UNFINISHED:
+                chat.awaited.discard(message)
+                self._outbox.put(reply_of(trace))

@@ -1,0 +1,126 @@
+"""A bot on Telegram: receives by polling or webhook, sends plain text.
+
+Rule 1: aiogram is loaded in a thread when it is first needed, and never while holdfast starts: that takes seconds.
+Rule 2: everything but the connection may be thrown away at any instant. Telegram keeps what was not acknowledged.
+Rule 3: the secret of a webhook is compared before anything of the request is read. Without a secret nothing gets in.
+"""
+
+import asyncio
+import json
+from secrets import compare_digest
+from typing import TYPE_CHECKING
+
+from holdfast import log
+from holdfast.channels.telegram.line import Line
+from holdfast.channels.telegram.receiving import poll, stay_hooked
+from holdfast.channels.telegram.sending import Sender
+from holdfast.channels.telegram.settings import TelegramSettings
+from holdfast.channels.telegram.taking import Taker
+from holdfast.channels.telegram.wire import Me
+from holdfast.channels.telegram.wording import utf16_units
+from holdfast.core.errors import BadSignature, ChannelFailed, HoldfastError
+from holdfast.core.key import Address
+from holdfast.core.outgoing import NotSent, Post, SendOutcome
+from holdfast.ports.channel import ChannelCapabilities, ChannelSetup, Intake, WebhookRequest
+
+if TYPE_CHECKING:
+    from holdfast.channels.telegram.calls import Calls
+
+CLOSE_S = 5.0
+SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - a header's name
+CAPABILITIES = ChannelCapabilities(
+    text_chars_max=4096,
+    text_length=utf16_units,
+    typing=True,
+    typing_lasts_ms=5_000,
+    chat_interval_ms=1_000,  # https://core.telegram.org/bots/faq: one message a second in one chat
+    cumulative=True,
+)
+
+
+class TelegramChannel:
+    def __init__(self, setup: ChannelSetup, settings: TelegramSettings) -> None:
+        self._setup = setup
+        self._settings = settings
+        self._sender = Sender(setup.clock.now)
+        self._loading = asyncio.Lock()
+        self._calls: Calls | None = None
+        self._me: Me | None = None
+        self._intake: Intake | None = None
+        self._closed = False
+
+    @property
+    def capabilities(self) -> ChannelCapabilities:
+        return CAPABILITIES
+
+    async def run(self, intake: Intake) -> None:
+        """Receive until cancelled. Raises `ChannelFailed`, and whatever the intake raised: it was not acknowledged."""
+        self._intake = intake
+        calls = await self._connection()
+        line = Line(intake, self._setup.tasks, self._setup.entropy, token_from=self._settings.token_from)
+        me = self._me = await line.persist(calls.me)
+        if self._settings.webhook is not None:
+            await stay_hooked(calls, line, self._settings.webhook, self._setup.tasks)
+        else:
+            now = self._setup.clock.now
+            await poll(calls, line, lambda: Taker(calls, me, intake, now), poll_s=self._settings.poll_s)
+
+    async def hook(self, request: WebhookRequest, intake: Intake) -> int:
+        """200 when the update is durable, 503 when it should come again. Raises `BadSignature`."""
+        webhook = self._settings.webhook
+        given = request.headers.get(SECRET_HEADER, "").encode("utf-8", "surrogateescape")
+        if webhook is None or not compare_digest(given, webhook.secret.encode()):
+            raise BadSignature("the webhook's secret is missing or wrong")
+        try:
+            update = json.loads(request.body.decode("utf-8"))
+        except (ValueError, RecursionError):
+            return 400
+        if not isinstance(update, dict):
+            return 400
+        return await self._hooked(update, intake)
+
+    async def _hooked(self, update: object, intake: Intake) -> int:
+        if self._me is None or self._calls is None:
+            return 503  # who the bot is is not known yet; Telegram calls again
+        try:
+            await Taker(self._calls, self._me, intake, self._setup.clock.now).take(update)
+        except HoldfastError as error:
+            log.warning("update.postponed", reason=error.code)
+            return 503
+        return 200
+
+    async def send(self, post: Post) -> SendOutcome:
+        """Plain text, as an answer to `in_reply_to`. Raises nothing."""
+        try:
+            calls = await self._connection()
+        except ChannelFailed:
+            return NotSent("the channel is closed")
+        return await self._sender.send(calls, post, self._intake)
+
+    async def typing(self, address: Address) -> None:
+        if self._calls is not None and not self._closed:
+            await self._sender.typing(self._calls, address)
+
+    async def close(self) -> None:
+        """Bounded: a connection that does not close in time is left to the system."""
+        self._closed = True
+        async with self._loading:
+            if self._calls is not None:
+                try:
+                    async with asyncio.timeout(CLOSE_S):
+                        await self._calls.close()
+                except TimeoutError:
+                    log.warning("channel.unclosed", agent=self._setup.agent, channel=self._setup.name)
+
+    async def _connection(self) -> "Calls":
+        async with self._loading:
+            if self._closed:
+                raise ChannelFailed("the channel is closed")
+            if self._calls is None:
+                self._calls = await self._setup.tasks.in_thread(self._load)
+            return self._calls
+
+    def _load(self) -> "Calls":
+        from holdfast.channels.telegram.calls import Calls  # noqa: PLC0415 - takes seconds
+
+        return Calls(self._settings.token, self._settings.api_url)

@@ -1,0 +1,105 @@
+"""`holdfast approvals`, `approve` and `deny`: tool calls that wait for a human."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.cli.options import Data, Json
+
+if TYPE_CHECKING:
+    from holdfast.core.approval import Decision
+
+LIMIT = 50
+Approval = Annotated[str, typer.Argument(help="Its id, as the chat and `holdfast approvals` show it.")]
+
+
+def approvals(
+    *,
+    decided: Annotated[bool, typer.Option("--all", help="Decided ones too, newest first.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1_000)] = LIMIT,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """List tool calls that wait for a human, oldest first.
+
+    \b
+    Examples:
+      holdfast approvals
+      holdfast approvals --all --json
+    """
+    from holdfast.cli.running import run
+
+    run(lambda: _approvals(limit, data, decided=decided, as_json=as_json), as_json=as_json)
+
+
+async def _approvals(limit: int, data: Path | None, *, decided: bool, as_json: bool) -> int:
+    from holdfast.cli.opening import visiting
+    from holdfast.cli.output import print_json, print_table, when
+    from holdfast.cli.running import OK
+    from holdfast.core.approval import shown_arguments
+    from holdfast.ports.approval_surface import approvals_view
+
+    async with visiting(data) as runtime:
+        view = approvals_view(await runtime.approvals.list(decided=decided, limit=limit))
+    if as_json:
+        print_json(view)
+        return OK
+    rows = [
+        (one.id, one.decision or "waits", one.agent, one.tool, shown_arguments(one.arguments), when(one.due_at))
+        for one in view.approvals
+    ]
+    print_table(("approval", "state", "agent", "tool", "arguments", "until"), rows)
+    return OK
+
+
+def approve(approval: Approval, *, data: Data = None, as_json: Json = False) -> None:
+    """Let a tool call that waits run, once.
+
+    \b
+    Examples:
+      holdfast approve K7M2QX
+    """
+    from holdfast.cli.running import run
+    from holdfast.core.approval import Decision
+
+    run(lambda: _decide(approval, Decision.APPROVED, "", data, as_json=as_json), as_json=as_json)
+
+
+def deny(
+    approval: Approval,
+    *,
+    reason: Annotated[str, typer.Option("--reason", help="What the agent is told.")] = "",
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Do not let a tool call that waits run; the agent goes on without it.
+
+    \b
+    Examples:
+      holdfast deny K7M2QX
+      holdfast deny K7M2QX --reason "ask the customer first"
+    """
+    from holdfast.cli.running import run
+    from holdfast.core.approval import Decision
+
+    run(lambda: _decide(approval, Decision.DENIED, reason, data, as_json=as_json), as_json=as_json)
+
+
+async def _decide(approval: str, decision: "Decision", reason: str, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.cli.opening import visiting
+    from holdfast.cli.output import print_json, visible
+    from holdfast.cli.running import OK, WRONG
+    from holdfast.core.approval import Decision, already_text, decided_text
+    from holdfast.core.ids import ApprovalId
+    from holdfast.ports.approval_surface import approval_view
+
+    async with visiting(data) as runtime:
+        found = await runtime.approvals.decide(ApprovalId(approval), decision, by="command line", reason=reason)
+    is_so = found.decision is decision
+    if as_json:
+        print_json(approval_view(found))
+    else:
+        say = decided_text if is_so else already_text
+        print(visible(say(found.id, found.tool, found.decision or Decision.EXPIRED)))
+    return OK if is_so else WRONG

@@ -1,0 +1,210 @@
+"""Reading holdfast.toml: from bytes to frozen policies, or one error that says what to change."""
+
+import difflib
+import ipaddress
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+from msgspec import Struct, field, structs
+
+from holdfast.config.secrets import literal_secret, located, refuse_duplicates, refuse_literal
+from holdfast.config.tables import AgentTable, ServerTable
+from holdfast.config.wording import not_toml, translated, wrong
+from holdfast.core.access import check_allowed, check_allowed_chat
+from holdfast.core.errors import AllowlistNotImmutable, ConfigInvalid, InvalidName
+from holdfast.core.key import agent_name
+from holdfast.core.policy import AgentPolicy
+
+FILE = "holdfast.toml"
+FILE_BYTES_MAX = 1_000_000
+INSTRUCTIONS_BYTES_MAX = 256 * 1024
+TOP = ("server", "agents")
+HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", re.ASCII)
+PERSON = re.compile(r"[\w.-]+", re.ASCII)  # a person's own name, as `holdfast link` gives it
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """`agents` is None without a file: then every valid name is an agent."""
+
+    file: Path | None = None
+    agents: Mapping[str, AgentPolicy] | None = None
+    server: ServerTable = field(default_factory=ServerTable)
+
+    @property
+    def message_bytes_max(self) -> int:
+        """The largest message that any agent takes."""
+        policies = self.agents.values() if self.agents is not None else (AgentPolicy(),)
+        return max(policy.limits.message_bytes_max for policy in policies)
+
+    @property
+    def folder(self) -> Path:
+        """Where files that the configuration names begin."""
+        return self.file.parent if self.file is not None else Path()
+
+
+def load_config(file: Path | None) -> Config:
+    """Raises `ConfigInvalid` and `AllowlistNotImmutable`."""
+    if file is None:
+        return Config()
+    try:
+        with file.open("rb") as opened:
+            raw = opened.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise ConfigInvalid(f"{file} cannot be read: {error.strerror}", file=str(file)) from error
+    if len(raw) > FILE_BYTES_MAX:
+        raise ConfigInvalid(f"{file} is larger than {FILE_BYTES_MAX} bytes", file=str(file))
+    return parse_config(raw, file)
+
+
+def parse_config(raw: bytes, file: Path) -> Config:
+    """Raises `ConfigInvalid` and `AllowlistNotImmutable`. Reads no file but the instructions that it names."""
+    tables = _toml(raw, file)
+    literal = literal_secret(tables)
+    if literal is not None:
+        raise refuse_literal(file, literal)
+    for key in tables:
+        if key not in TOP:
+            meant = next(iter(difflib.get_close_matches(key, TOP, n=1)), "")
+            fix = f"unknown; {f'did you mean {meant}? ' if meant else ''}the tables are [server] and [agents.NAME]"
+            raise wrong(file, key, tables[key], fix)
+    agents = tables.get("agents")
+    if not isinstance(agents, dict) or not agents:
+        raise ConfigInvalid(f"{file} lists no agent; add a table [agents.main]", file=str(file))
+    _check_folders(file, agents)
+    read = {name: _agent(file, name, table) for name, table in agents.items()}
+    refuse_duplicates(file, {name: policy.channels for name, policy in read.items()})
+    return Config(file=file, agents=read, server=_server(file, tables.get("server", {})))
+
+
+def _toml(raw: bytes, file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(raw.decode())
+    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, numbers of thousands of digits
+        raise not_toml(file, raw, error) from error
+
+
+def _check_folders(file: Path, agents: dict[str, object]) -> None:
+    """An agent has a folder, and not every system tells Ada from ada."""
+    seen: dict[str, str] = {}
+    for name in agents:
+        other = seen.setdefault(name.casefold(), name)
+        if other != name:
+            raise wrong(file, f"agents.{name}", name, f"it differs from {other} only in case; choose another name")
+
+
+def _server(file: Path, table: object) -> ServerTable:
+    if not isinstance(table, dict):
+        raise wrong(file, "server", table, "it must be a table, [server]")
+    try:
+        read = msgspec.convert(table, ServerTable, strict=True)
+    except msgspec.ValidationError as error:
+        raise translated(file, "server", table, ServerTable, str(error)) from error
+    for host in read.public_hosts:
+        if not HOST_NAME.fullmatch(host):
+            raise wrong(file, "server.public_hosts", host, "write the bare name, as in chat.example.org")
+    for proxy in read.trusted_proxies:
+        try:
+            ipaddress.ip_network(proxy, strict=False)
+        except ValueError as error:
+            fix = "write an address or a network, as in 10.0.0.0/8"
+            raise wrong(file, "server.trusted_proxies", proxy, fix) from error
+    return read
+
+
+def _agent(file: Path, name: str, table: object) -> AgentPolicy:
+    key = f"agents.{name}"
+    _check_name(file, key, name, "agent")
+    if not isinstance(table, dict):
+        raise wrong(file, key, table, f"it must be a table, [{key}]")
+    if not isinstance(table.get("model", ""), str | dict):
+        fix = 'it must be a name, as in "openai:gpt-5.2" or "practice", or a table'
+        raise wrong(file, f"{key}.model", table["model"], fix)
+    try:
+        read = msgspec.convert(table, AgentTable, strict=True)
+    except msgspec.ValidationError as error:
+        raise translated(file, key, table, AgentTable, str(error)) from error
+    for kind in ("memory", "channels", "mcp"):
+        for one in getattr(read, kind) or {}:
+            _check_name(file, f"{key}.{kind}.{one}", one, kind)
+    _check_shares(file, key, read)
+    _check_zone(file, key, read.expiry.time_zone)
+    _check_people(file, key, read)
+    return _with_files(file, key, read).policy()
+
+
+def _check_name(file: Path, key: str, name: str, what: str) -> None:
+    try:
+        agent_name(name, what=what)
+    except InvalidName as error:
+        raise wrong(file, key, name, f"{error}. {error.hint}") from error
+
+
+def _check_shares(file: Path, key: str, read: AgentTable) -> None:
+    shares = read.compression
+    if shares.soft >= shares.hard:
+        raise wrong(file, f"{key}.compression.soft", shares.soft, f"it must be below hard, which is {shares.hard}")
+    if shares.keep >= shares.hard:
+        raise wrong(file, f"{key}.compression.keep", shares.keep, f"it must be below hard, which is {shares.hard}")
+
+
+def _check_zone(file: Path, key: str, name: str) -> None:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # unknown; not a name at all; a folder of zones
+        fix = "there is no such time zone; write one as in Europe/Berlin, or UTC"
+        raise wrong(file, f"{key}.expiry.time_zone", name, fix) from error
+
+
+def _check_people(file: Path, key: str, read: AgentTable) -> None:
+    """Whoever is named is named by what nobody can give away."""
+    approvers = tuple(one for one in read.approval.approvers if not PERSON.fullmatch(one))
+    lists = (
+        ("access.allow", read.access.allow, check_allowed),
+        ("access.allow_chats", read.access.allow_chats, check_allowed_chat),
+        ("approval.approvers", approvers, check_allowed),
+    )
+    for inner, entries, check in lists:
+        for entry in entries:
+            try:
+                check(entry)
+            except AllowlistNotImmutable as error:
+                what = f"{file}: {key}.{inner}: {error}"
+                raise AllowlistNotImmutable(what, file=str(file), key=f"{key}.{inner}") from error
+
+
+def _with_files(file: Path, key: str, read: AgentTable) -> AgentTable:
+    """The table with the instructions of its file, and its paths beginning at the configuration's folder."""
+    if isinstance(read.model, dict) and isinstance(read.model.get("api_key_file"), str) and read.model["api_key_file"]:
+        path = str(located(file, read.model["api_key_file"]))
+        read = structs.replace(read, model={**read.model, "api_key_file": path})
+    if read.instructions_file is None:
+        return read
+    if read.instructions:
+        fix = "instructions are there as well; keep one of the two"
+        raise wrong(file, f"{key}.instructions_file", read.instructions_file, fix)
+    try:
+        text = _read_text(located(file, read.instructions_file))
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a home folder that nobody has
+        why = getattr(error, "strerror", None) or str(error)
+        fix = f"it cannot be read from {file.parent}: {why}"
+        raise wrong(file, f"{key}.instructions_file", read.instructions_file, fix) from error
+    return structs.replace(read, instructions=text)
+
+
+def _read_text(path: Path) -> str:
+    """Raises `OSError`, and `ValueError` for what is no text or too long."""
+    if path.exists() and not path.is_file():
+        raise ValueError("it is not a file")
+    with path.open("rb") as opened:
+        raw = opened.read(INSTRUCTIONS_BYTES_MAX + 1)
+    if len(raw) > INSTRUCTIONS_BYTES_MAX:
+        raise ValueError(f"it is larger than {INSTRUCTIONS_BYTES_MAX} bytes")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte {error.start} is not UTF-8") from error

@@ -1,0 +1,100 @@
+"""Secrets: named in holdfast.toml, never written there.
+
+Rule 1: a key that ends in token, secret, password or api_key holds no literal; its neighbours `<key>_env` and
+        `<key>_file` say where the secret is. No error repeats what stood there.
+Rule 2: one bot account serves one agent. Two channels of a kind with the same token would take each other's messages.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.core.errors import ConfigInvalid
+
+BYTES_MAX = 64 * 1024
+_LITERAL = re.compile(r"(?:.*_)?(?:token|secret|password|api_key)", re.IGNORECASE | re.DOTALL)
+_REFERENCE = re.compile(r"(?P<name>.*(?:token|secret|password|api_key))_(?P<how>env|file)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretFact:
+    """One secret that the configuration names, and whether it is there. Never its value."""
+
+    key: str
+    where: str
+    found: bool
+
+
+def literal_secret(table: Mapping[str, object], key: str = "") -> str | None:
+    """The key of the first literal where only a reference may stand."""
+    for name, value in table.items():
+        inner = f"{key}.{name}" if key else name
+        below = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, Mapping)]
+        if not below and _LITERAL.fullmatch(name):
+            return inner
+        found = next(filter(None, (literal_secret(one, inner) for one in below)), None)
+        if found is not None:
+            return found
+    return None
+
+
+def refuse_literal(file: Path, key: str) -> ConfigInvalid:
+    last = key.rpartition(".")[2]
+    fix = f"a secret does not stand in the configuration; write {last}_env = ... or {last}_file = ..."
+    return ConfigInvalid(f"{file}: {key[:400]} = (not shown): {fix}", file=str(file), key=key)
+
+
+def references(table: Mapping[str, object], key: str = "") -> Iterator[tuple[str, str, str]]:
+    """Every secret that is named: its key, `env` or `file`, and the name."""
+    for name, value in table.items():
+        inner = f"{key}.{name}" if key else name
+        if isinstance(value, Mapping):
+            yield from references(value, inner)
+        elif isinstance(value, str) and (found := _REFERENCE.fullmatch(name)):
+            yield inner, found["how"], value
+
+
+def refuse_duplicates(file: Path, channels: Mapping[str, Mapping[str, Mapping[str, object]]]) -> None:
+    """Raises `ConfigInvalid` when two agents name one token for channels of one kind."""
+    seen: dict[tuple[str, str, str], str] = {}
+    for agent, tables in channels.items():
+        for kind, table in tables.items():
+            for key, how, name in references(table, f"agents.{agent}.channels.{kind}"):
+                if not key.endswith(f"token_{how}"):
+                    continue
+                place = str(located(file, name)) if how == "file" else name
+                other = seen.setdefault((kind, how, place), key)
+                if other != key:
+                    raise _duplicate(file, key, other)
+
+
+def equal_tokens(file: Path, keys: Mapping[str, str]) -> None:
+    """The same for tokens that were read: `keys` is each token's key to its value. Raises `ConfigInvalid`."""
+    seen: dict[tuple[str, str], str] = {}
+    for key, value in keys.items():
+        kind = key.split(".")[3]
+        other = seen.setdefault((kind, value), key)
+        if other != key:
+            raise _duplicate(file, key, other)
+
+
+def _duplicate(file: Path, key: str, other: str) -> ConfigInvalid:
+    fix = f"duplicate token: {other} is the same one, and a bot account serves one agent; make a bot for each"
+    return ConfigInvalid(f"{file}: {key}: {fix}", file=str(file), key=key)
+
+
+def located(file: Path, name: str) -> Path:
+    """A file that the configuration names: relative ones begin where the configuration is."""
+    return file.parent / Path(name).expanduser()
+
+
+def read_reference(file: Path, how: str, name: str, environment: Mapping[str, str]) -> str | None:
+    """The secret; None when it is not there or empty."""
+    if how == "env":
+        return environment.get(name, "").strip() or None
+    try:
+        with located(file, name).open("rb") as opened:
+            return opened.read(BYTES_MAX).decode("utf-8", "replace").strip() or None
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: a home folder that nobody has
+        return None

@@ -1,0 +1,94 @@
+"""Connections: the channels of the configured agents, each with its intake and the loop that runs it.
+
+The built-in ones are named here; others are found under the entry point group `holdfast.channels`, where the name of
+the entry point is the name of the table in holdfast.toml. Nothing is imported before an agent needs it.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from holdfast.core.errors import ConfigInvalid
+from holdfast.core.ids import AgentName
+from holdfast.core.key import agent_name
+from holdfast.loops.agents import Agents
+from holdfast.loops.channels import Channels
+from holdfast.loops.liaison import CHANNEL as AGENT_CHANNEL
+from holdfast.ports.channel import GROUP, Channel, ChannelFactory, ChannelSetup
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.tasks import Tasks
+
+BUILT_IN: Mapping[str, tuple[str, str, str]] = {
+    # name: module, factory, the extra that brings what it needs
+    "discord": ("holdfast.channels.discord", "make_discord", "discord"),
+    "slack": ("holdfast.channels.slack", "make_slack", "slack"),
+    "telegram": ("holdfast.channels.telegram", "make_telegram", "telegram"),
+}
+ALWAYS_THERE = frozenset({"http", "openai", "terminal", AGENT_CHANNEL})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switchboard:
+    """What every channel of this process is made with."""
+
+    clock: Clock
+    entropy: Entropy
+    tasks: Tasks
+    folder: Path  # of holdfast.toml; relative files of secrets begin there
+    environment: Mapping[str, str] | None = None  # that of the process unless said
+
+
+def make_channels(agents: Agents, board: Switchboard) -> Channels:
+    """The channels that the configuration names. Raises `ConfigInvalid`; connects to nothing."""
+    made = Channels()
+    for name, agent in agents.listed.items():
+        for channel, settings in agent.policy.channels.items():
+            made.add(name, channel, make_channel(name, channel, settings, board))
+    return made
+
+
+def make_channel(agent: AgentName, name: str, settings: Mapping[str, object], board: Switchboard) -> Channel:
+    key = f"agents.{agent}.channels.{name}"
+    setup = ChannelSetup(
+        name=agent_name(name, what="channel"),
+        agent=agent,
+        settings=settings,
+        environment=os.environ if board.environment is None else board.environment,
+        folder=board.folder,
+        clock=board.clock,
+        entropy=board.entropy,
+        tasks=board.tasks,
+    )
+    try:
+        return _factory(name, key)(setup)
+    except ConfigInvalid as error:
+        said = str(error)
+        raise ConfigInvalid(said if said.startswith(key) else f"{key}: {said}", key=key) from error
+
+
+def _factory(name: str, key: str) -> ChannelFactory:
+    if name in ALWAYS_THERE:
+        raise ConfigInvalid(f"{key}: {name} is always there and has no table of its own", key=key)
+    if name in BUILT_IN:
+        module, attribute, extra = BUILT_IN[name]
+        try:
+            factory: ChannelFactory = getattr(import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("holdfast"):
+                raise
+            raise ConfigInvalid(f"{key} needs the extra: pip install 'holdfast[{extra}]'", key=key) from error
+        return factory
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in found:
+        known = ", ".join(sorted({*BUILT_IN, *found}))
+        raise ConfigInvalid(f"{key}: there is no channel {name!r}; known are {known}", key=key)
+    try:
+        loaded: Callable[[ChannelSetup], Channel] = found[name].load()
+    except (ImportError, AttributeError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ConfigInvalid(f"{key}: {found[name].value} cannot be loaded ({why})", key=key) from error
+    return loaded

@@ -1,0 +1,109 @@
+"""Which models an agent speaks with: made from its table, or from what is at hand.
+
+Rule 1: everything that can be wrong without asking anybody is an error here, at the start: settings, keys, libraries,
+        and a limit on spending over a model whose price nobody knows.
+Rule 2: nothing is imported for it that is not needed: the practice model needs nothing.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from holdfast.core.errors import ConfigInvalid
+from holdfast.core.policy import AgentPolicy
+from holdfast.models.any import AnyModel
+from holdfast.models.fallback import Fallback
+from holdfast.models.practice import PracticeModel
+from holdfast.models.prices import has_price
+from holdfast.models.settings import PRACTICE, ModelSettings, parse_settings
+from holdfast.models.vendors import VENDORS
+from holdfast.ports.model import Model
+from holdfast.ports.tasks import Tasks
+
+KEY_BYTES_MAX = 8_192
+
+
+def make_models(
+    policy: AgentPolicy,
+    environment: Mapping[str, str],
+    tasks: Tasks,
+    *,
+    found: ModelSettings | None = None,
+    where: str = "model",
+) -> tuple[Model, Model]:
+    """The model that replies and the one that summarises. `found` is for an agent whose table says nothing.
+
+    Raises `ConfigInvalid`. Reaches nobody.
+    """
+    settings = parse_settings(policy.model, where) if policy.model else found or ModelSettings(name=PRACTICE)
+    names = (settings.name, *settings.fallbacks)
+    if policy.daily_spend_micros is not None:
+        _check_prices(settings, where)
+    speakers = [make_model(settings.of(name), environment, tasks, where=where) for name in names]
+    model = speakers[0] if len(speakers) == 1 else Fallback(speakers)
+    if settings.summariser is None:
+        return model, model
+    return model, make_model(settings.of(settings.summariser), environment, tasks, where=where)
+
+
+def make_model(settings: ModelSettings, environment: Mapping[str, str], tasks: Tasks, *, where: str = "model") -> Model:
+    """One model. Raises `ConfigInvalid`."""
+    if settings.is_practice:
+        return PracticeModel()
+    _check_libraries(settings, where)
+    return AnyModel(settings, read_key(settings, environment, where), tasks)
+
+
+def read_key(settings: ModelSettings, environment: Mapping[str, str], where: str = "model") -> str | None:
+    """The vendor's key, or None where none is needed. Raises `ConfigInvalid`, which never holds the key."""
+    if settings.api_key_file is not None:
+        return _read_key_file(settings.api_key_file, where)
+    variable = settings.api_key_env or VENDORS[settings.vendor].key_env
+    if variable is None:
+        return None
+    value = environment.get(variable, "").strip()
+    if not value and settings.api_key_env is None and settings.base_url is not None:
+        return None  # a server of one's own often wants none
+    if not value:
+        why = f"the environment has no {variable}; set it to the key, or name another with api_key_env or api_key_file"
+        raise ConfigInvalid(f"{where}.name is {settings.name!r}: {why}", key=variable)
+    return _checked(value, f"{where}: {variable}", variable)
+
+
+def _read_key_file(file: str, where: str) -> str:
+    try:
+        with Path(file).expanduser().open("rb") as opened:
+            raw = opened.read(KEY_BYTES_MAX + 1)
+        text = raw.decode("ascii", "replace").strip()
+    except OSError as error:
+        what = f"{where}.api_key_file is {file[:200]!r}: it cannot be read: {error.strerror}"
+        raise ConfigInvalid(what, key="api_key_file") from error
+    return _checked(text, f"{where}.api_key_file is {file[:200]!r}: the file", "api_key_file")
+
+
+def _checked(value: str, what: str, key: str) -> str:
+    if not value:
+        raise ConfigInvalid(f"{what} is empty; put the key there", key=key)
+    if len(value) > KEY_BYTES_MAX or not value.isascii() or not value.isprintable() or " " in value:
+        raise ConfigInvalid(f"{what} has characters that no API key has", key=key)
+    return value
+
+
+def _check_libraries(settings: ModelSettings, where: str) -> None:
+    vendor = VENDORS[settings.vendor]
+    if vendor.lacking:
+        why = f"{settings.vendor} needs {vendor.lacking}: {vendor.install}"
+        raise ConfigInvalid(f"{where}.name is {settings.name!r}: {why}", key="name")
+
+
+def _check_prices(settings: ModelSettings, where: str) -> None:
+    """A limit that cannot be kept is refused, not ignored."""
+    spoken = (settings.name, *settings.fallbacks, *([settings.summariser] if settings.summariser else ()))
+    for name in spoken:
+        one = settings.of(name)
+        if one.is_practice:
+            continue
+        _check_libraries(one, where)
+        if not has_price(one):
+            why = "its price is not known, so a daily limit on spending cannot be kept"
+            fix = "set input_usd_per_million and output_usd_per_million, or remove the limit"
+            raise ConfigInvalid(f"{where}: {name}: {why}; {fix}", key="input_usd_per_million")

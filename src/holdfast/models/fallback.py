@@ -1,0 +1,63 @@
+"""Several models in order: the next one answers when one cannot.
+
+Rule 1: a failure that another model might not have (`elsewhere`) moves on; a refusal does not.
+Rule 2: what was heard of the one that failed is void, and whoever listens is told so.
+Rule 3: when none could, the failure is the last one's, and it is final only if all were. The wait is the
+        shortest that any of them wants: one that can answer is enough.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from holdfast import log
+from holdfast.core.errors import ModelFailed
+from holdfast.ports.model import Model, ModelEvent, ModelRequest, Restarted, listen
+
+
+class Fallback:
+    """Implements `Model`; it bears the name of the first one."""
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        self._models = tuple(models)
+
+    @property
+    def name(self) -> str:
+        return self._models[0].name
+
+    async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        failures: list[ModelFailed] = []
+        for model in self._models:
+            if failures:
+                yield Restarted(failures[-1])
+            try:
+                async with aclosing(listen(model, request)) as events:
+                    async for event in events:
+                        yield event
+            except ModelFailed as error:
+                failures.append(error)
+                if not error.context.get("elsewhere", True):
+                    raise
+                if model is not self._models[-1]:
+                    log.warning("model.failed", task=request.task.value, model=model.name, why=str(error))
+            else:
+                return
+        raise _together(failures)
+
+    async def close(self) -> None:
+        for model in self._models:
+            await close_model(model)
+
+
+async def close_model(model: Model) -> None:
+    """Models need no closing unless they have connections."""
+    close = getattr(model, "close", None)
+    if close is not None:
+        await close()
+
+
+def _together(failures: Sequence[ModelFailed]) -> ModelFailed:
+    last = failures[-1]
+    last.context["final"] = all(error.is_final for error in failures)
+    waits = [error.retry_after_ms for error in failures if not error.is_final]
+    last.context["retry_after_ms"] = min(waits, default=0)
+    return last

@@ -1,0 +1,23 @@
+"""The desk of approvals: what an operator may ask about tool calls that wait for a human, and say to them."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from holdfast.core.approval import ApprovalView, Decision
+from holdfast.core.ids import ApprovalId
+
+
+class Approvals(Protocol):
+    async def list(self, *, decided: bool = False, limit: int = 100) -> Sequence[ApprovalView]:
+        """Those that wait, oldest first; with `decided`, all of them, newest first."""
+        ...
+
+    async def find(self, approval: ApprovalId) -> ApprovalView:
+        """Raises `ApprovalNotFound`."""
+        ...
+
+    async def decide(
+        self, approval: ApprovalId, decision: Decision, *, by: str = "operator", reason: str = ""
+    ) -> ApprovalView:
+        """As it is afterwards: what was decided before, or came too late, stays. Raises `ApprovalNotFound`."""
+        ...

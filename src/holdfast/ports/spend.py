@@ -1,0 +1,21 @@
+"""The ledger of what models cost."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from holdfast.core.ids import AgentName, Instant
+from holdfast.core.spend import Spend, SpendTotal
+
+
+class SpendLedger(Protocol):
+    async def record_spend(self, spent: Spend) -> None:
+        """One answer that was paid for, at the store's time. Repeating it under its id changes nothing."""
+        ...
+
+    async def spent(self, agent: AgentName, since: Instant) -> int:
+        """Millionths of a dollar that an agent's models cost since an instant."""
+        ...
+
+    async def spend_by_model(self, since: Instant, *, agent: AgentName | None = None) -> Sequence[SpendTotal]:
+        """Sums by agent, model and task, in that order."""
+        ...

@@ -1,0 +1,59 @@
+"""The model's `send_message` tool: a message to another agent, which never waits for the answer (D9, R38).
+
+Nothing is sent here. The message leaves as a row of the same transaction that journals this tool's result, so it leaves
+once or not at all; and it counts the agents it has come through, so that no two can keep each other busy for ever.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from holdfast.core.errors import AgentNotFound, HoldfastError, InvalidName
+from holdfast.core.ids import AgentName
+from holdfast.core.inbound import Limits, check_text
+from holdfast.core.key import Address
+from holdfast.core.turn import OutgoingMessage
+from holdfast.ports.tool import ToolContext, ToolOutcome
+
+NAME = "send_message"
+CHANNEL = "agent"
+TEXT_BYTES_MAX = 32 * 1024
+SendTool: TypeAlias = Callable[..., Awaitable[ToolOutcome]]
+
+
+def make_send_tool(find: Callable[[str], object], *, hops_max: int) -> SendTool:
+    """The function to offer: `toolbox.add(make_send_tool(...), idempotent=True)`. `find` raises for unknown agents."""
+
+    async def send_message(*, to: str, text: str, context: ToolContext) -> ToolOutcome:
+        """Send a message to another agent, by its name. It answers later, in a message of its own; do not wait for it.
+
+        Say everything that it needs to know: it does not see this conversation.
+        """
+        refusal = _refusal(to, text, find, context, hops_max)
+        if refusal is not None:
+            return ToolOutcome(f"Nothing was sent: {refusal}", ok=False)
+        try:
+            address = Address(agent=AgentName(to), channel=CHANNEL, type="dm", chat=context.address)
+        except InvalidName:
+            return ToolOutcome("Nothing was sent: the address of this chat is too long to be answered at.", ok=False)
+        sent = OutgoingMessage(address=str(address), text=text)
+        return ToolOutcome(f"Sent to {to}. Its answer comes later, as a message.", messages=(sent,))
+
+    return send_message
+
+
+def _refusal(
+    to: str, text: str, find: Callable[[str], object], context: ToolContext, hops_max: int
+) -> str | None:
+    """Why it cannot be sent; None when it can."""
+    if to == context.agent:
+        return "that is you. Give the name of another agent."
+    try:
+        find(to)
+        check_text(text, Limits(message_bytes_max=TEXT_BYTES_MAX))
+    except AgentNotFound as error:
+        return f"{error}."
+    except HoldfastError as error:
+        return f"{error}. {error.hint}"
+    if context.hop + 1 > hops_max:
+        return f"this conversation has gone from agent to agent {context.hop} times, and {hops_max} is the most."
+    return None

@@ -1,0 +1,184 @@
+"""The promise: a stranger's request is on record once, is told to them through the reply ledger in the same
+transaction, lets nobody in by itself, expires, is bounded, and is decided once, on record."""
+
+import pytest
+
+from holdfast.core.access import HOUR_MS, PAIRING, Pairing, PairingAsk, PairingDecision, PairingPolicy, spelt
+from holdfast.core.errors import PairingNotFound
+from holdfast.core.forget import ForgetRequest
+from holdfast.core.identity import LinkRequest
+from holdfast.core.ids import AgentName, ForgetId, MailboxId, OperationId, Principal, ReplyId
+from holdfast.core.key import Address
+from holdfast.core.policy import DAY_MS
+
+FERN = AgentName("fern")
+BOB = Principal("telegram:7")
+CODE = "7K2MPQ9X"
+
+
+def where(chat="7", agent="fern"):
+    return str(Address(agent=AgentName(agent), channel="telegram", type="dm", chat=chat))
+
+
+def ask(driver, code=CODE, *, who=BOB, agent="fern", name="Bob"):
+    return PairingAsk(
+        agent=AgentName(agent),
+        channel="telegram",
+        principal=Principal(who),
+        address=where(who.partition(":")[2], agent),
+        code=code,
+        reply=ReplyId(driver.id("rep")),
+        new_mailbox=MailboxId(driver.id("box")),
+        name=name,
+    )
+
+
+def verdict(driver, code=CODE, *, admit=True):
+    ids = {"operation": OperationId(driver.id("op")), "reply": ReplyId(driver.id("rep"))}
+    return PairingDecision(code=code, admit=admit, by="the command line", **ids)
+
+
+async def notices(driver):
+    found = await driver.rows("select body, address, state, agent, channel from reply order by n")
+    return [(bytes(body).decode(), *rest) for body, *rest in found]
+
+
+async def audit(driver):
+    return [(one.kind, one.detail) for one in await driver.store.operations()]
+
+
+async def test_a_stranger_is_put_on_record_and_told_at_once(driver):
+    asked = await driver.store.ask_pairing(ask(driver))
+    assert (asked.code, asked.told) == (CODE, True)
+    ((text, address, state, agent, channel),) = await notices(driver)
+    assert spelt(CODE) in text
+    assert (address, state, agent, channel) == (where(), "pending", "fern", "telegram")
+    (seen,) = await driver.store.pairings()
+    assert (seen.code, seen.principal, seen.name, seen.state) == (CODE, BOB, "Bob", Pairing.ASKING)
+    assert not await driver.store.admitted(FERN, BOB)
+    assert await driver.rows("select message from inbound") == []
+
+
+async def test_a_request_that_is_repeated_keeps_its_code_and_tells_nothing_twice(driver):
+    first = ask(driver)
+    await driver.store.ask_pairing(first)
+    for again in (first, ask(driver, "22222222")):
+        asked = await driver.store.ask_pairing(again)
+        assert (asked.code, asked.told) == (CODE, False)
+    assert len(await notices(driver)) == 1
+
+
+async def test_a_stranger_who_keeps_writing_is_told_once_an_hour(driver):
+    await driver.store.ask_pairing(ask(driver))
+    driver.clock.advance(HOUR_MS - 1)
+    assert not (await driver.store.ask_pairing(ask(driver, "22222222"))).told
+    driver.clock.advance(1)
+    asked = await driver.store.ask_pairing(ask(driver, "22222222"))
+    assert (asked.code, asked.told) == (CODE, True)
+    assert len(await notices(driver)) == 2
+
+
+async def test_a_code_expires_after_a_day_and_the_next_message_gets_another(driver):
+    await driver.store.ask_pairing(ask(driver))
+    driver.clock.advance(DAY_MS)
+    assert [one.state for one in await driver.store.pairings()] == [Pairing.EXPIRED]
+    with pytest.raises(PairingNotFound):
+        await driver.store.decide_pairing(verdict(driver))
+    asked = await driver.store.ask_pairing(ask(driver, "22222222"))
+    assert (asked.code, asked.told) == ("22222222", True)
+    assert [one.code for one in await driver.store.pairings()] == ["22222222"]
+
+
+async def test_strangers_beyond_the_limit_are_refused_in_silence(driver):
+    few = PairingPolicy(open_max=2)
+    codes = ["22222222", "33333333", "44444444"]
+    asked = [
+        await driver.store.ask_pairing(ask(driver, code, who=f"telegram:{n}"), policy=few)
+        for n, code in enumerate(codes, 1)
+    ]
+    assert [one.told for one in asked] == [True, True, False]
+    assert asked[-1].code == ""
+    assert len(await notices(driver)) == 2
+    other = await driver.store.ask_pairing(ask(driver, "55555555", agent="moss"), policy=few)
+    assert other.told, "the limit is each agent's own"
+
+
+async def test_a_code_that_is_somebody_elses_already_is_not_given_twice(driver):
+    await driver.store.ask_pairing(ask(driver))
+    asked = await driver.store.ask_pairing(ask(driver, CODE, who="telegram:8"))
+    assert (asked.code, asked.told) == ("", False)
+    assert [one.principal for one in await driver.store.pairings()] == [BOB]
+
+
+async def test_an_admission_is_told_and_on_record_and_holds_for_its_agent_only(driver):
+    await driver.store.ask_pairing(ask(driver))
+    decision = verdict(driver)
+    seen = await driver.store.decide_pairing(decision)
+    assert (seen.state, seen.principal) == (Pairing.ADMITTED, BOB)
+    assert await driver.store.admitted(FERN, BOB)
+    assert not await driver.store.admitted(AgentName("moss"), BOB)
+    assert not await driver.store.admitted(FERN, Principal("telegram:70"))
+    assert await driver.store.decide_pairing(decision) == seen
+    assert [state for _, _, state, _, _ in await notices(driver)] == ["pending", "pending"]
+    assert await audit(driver) == [("pair", {"agent": "fern", "principal": BOB})]
+
+
+async def test_who_was_denied_is_refused_in_silence_until_the_operator_thinks_again(driver):
+    await driver.store.ask_pairing(ask(driver))
+    await driver.store.decide_pairing(verdict(driver, admit=False))
+    driver.clock.advance(2 * DAY_MS)
+    asked = await driver.store.ask_pairing(ask(driver, "22222222"))
+    assert (asked.code, asked.told) == ("", False)
+    assert len(await notices(driver)) == 1, "a denial is not told"
+    await driver.store.decide_pairing(verdict(driver))
+    assert await driver.store.admitted(FERN, BOB)
+    await driver.store.decide_pairing(verdict(driver, admit=False))
+    assert not await driver.store.admitted(FERN, BOB)
+    assert [kind for kind, _ in await audit(driver)] == ["deny", "pair", "deny"]
+
+
+async def test_taking_an_admission_back_shuts_the_door_and_lets_them_ask_again(driver):
+    await driver.store.ask_pairing(ask(driver))
+    await driver.store.decide_pairing(verdict(driver))
+    gone = await driver.store.unpair(BOB, by="the command line", operation=OperationId("op_a"))
+    assert list(gone) == ["fern"]
+    assert not await driver.store.admitted(FERN, BOB)
+    assert list(await driver.store.unpair(BOB, by="the command line", operation=OperationId("op_b"))) == []
+    assert (await driver.store.ask_pairing(ask(driver, "22222222"))).told
+    assert [kind for kind, _ in await audit(driver)] == ["pair", "unpair"]
+
+
+async def test_an_unknown_code_lets_nobody_in(driver):
+    await driver.store.ask_pairing(ask(driver))
+    with pytest.raises(PairingNotFound):
+        await driver.store.decide_pairing(verdict(driver, "22222222"))
+    assert not await driver.store.admitted(FERN, BOB)
+
+
+async def test_who_is_linked_to_somebody_admitted_is_admitted_while_the_link_holds(driver):
+    ada = Principal("discord:12345")
+    await driver.store.ask_pairing(ask(driver))
+    await driver.store.decide_pairing(verdict(driver))
+    assert not await driver.store.admitted(FERN, ada)
+    await driver.store.link(LinkRequest(principal=ada, person=BOB, by="test", operation=OperationId("op_l")))
+    assert await driver.store.admitted(FERN, ada)
+    await driver.store.unlink(ada, by="test", operation=OperationId("op_u"))
+    assert not await driver.store.admitted(FERN, ada)
+
+
+async def test_the_mailbox_of_a_stranger_takes_their_mail_once_they_are_in(driver):
+    await driver.store.ask_pairing(ask(driver))
+    before = await driver.store.mailbox(where())
+    assert before is not None
+    assert (before.depth, before.session) == (0, None)
+    assert await driver.store.claim_mailbox(driver.node) is None, "there is nothing to answer"
+
+
+async def test_a_forgotten_strangers_shown_name_goes(driver):
+    await driver.store.ask_pairing(ask(driver, name="marmalade"))
+    await driver.store.forget(ForgetRequest(id=ForgetId("forget_1"), person=BOB))
+    assert [one.name for one in await driver.store.pairings()] == [""]
+
+
+async def test_the_defaults_are_a_day_an_hour_and_twenty():
+    assert (PAIRING.lasts_ms, PAIRING.told_every_ms, PAIRING.open_max) == (86_400_000, 3_600_000, 20)

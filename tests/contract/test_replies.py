@@ -1,0 +1,422 @@
+"""The promise: a reply is sent in its turn and once, unless nobody can say; then it is sent once more at most, and it
+is shown as uncertain. Whoever lost a reply meanwhile changes nothing (D26)."""
+
+import pytest
+
+from holdfast.core.errors import InvalidInput, ReplyNotFound
+from holdfast.core.ids import AgentName, NodeId, ReplyId
+from holdfast.core.inbound import Limits, MailboxFull, TooMany
+from holdfast.core.outgoing import OnDoubt, ReplyState
+from holdfast.core.posting import Kept, ReplySettlement, chat_of, untried
+
+OTHER = NodeId("node_b")
+LEASE_MS = 15_000
+FERN = AgentName("fern")
+
+
+class Ledger:
+    """Replies of one agent on one platform, as a postman sees them."""
+
+    def __init__(self, driver):
+        self.driver = driver
+        self.store = driver.store
+        self.claims = 0
+
+    async def answer(self, text="hi", *, chat="home", channel="telegram", agent="fern"):
+        """Somebody writes, and the turn that answers them is committed."""
+        driver = self.driver
+        await driver.accept(driver.arrival("hello", chat=chat, channel=channel, agent=agent))
+        claim = await self.store.claim_mailbox(driver.node)
+        commit = driver.commit(text)
+        await self.store.commit_turn(claim, await driver.open(claim), commit)
+        await self.store.release_claim(claim)
+        return commit.replies[0].id
+
+    async def claim(self, *, node=None, name=None, limit=10, **how):
+        self.claims += 1
+        return await self.store.claim_replies(
+            node or self.driver.node, FERN, "telegram", name=name or f"claim {self.claims}", limit=limit, **how
+        )
+
+    async def one(self, **how):
+        (claim,) = await self.claim(**how)
+        return claim
+
+    async def settle(self, claim, state, *, part=None, doubts=None, delay_ms=0, receipt=None, reason=None):
+        settlement = ReplySettlement(
+            state=state,
+            part=claim.part if part is None else part,
+            doubts=claim.doubts if doubts is None else doubts,
+            delay_ms=delay_ms,
+            receipt=receipt,
+            reason=reason,
+        )
+        return await self.store.settle_reply(claim, settlement)
+
+    async def sent(self, claim, receipt="r1"):
+        return await self.settle(claim, ReplyState.DELIVERED, part=claim.part + 1, receipt=receipt)
+
+    async def state(self, reply):
+        (row,) = await self.driver.rows(
+            "select state, attempt, part, doubts, owner, receipt, reason from reply where id = :id", id=reply
+        )
+        return row
+
+
+@pytest.fixture
+def ledger(driver):
+    return Ledger(driver)
+
+
+# --- claiming --------------------------------------------------------------------------------------
+
+
+async def test_a_reply_is_attempting_before_anything_can_be_sent(ledger):
+    reply = await ledger.answer("hi there")
+    claim = await ledger.one()
+    assert (claim.id, claim.text, claim.attempt, claim.part, claim.doubts) == (reply, "hi there", 1, 0, 0)
+    assert claim.in_reply_to.startswith("event of msg")
+    assert (await ledger.state(reply))[:5] == ("attempting", 1, 0, 0, ledger.driver.node)
+
+
+async def test_replies_of_a_chat_are_claimed_one_after_the_other_in_order(ledger):
+    replies = [await ledger.answer(str(n)) for n in range(3)]
+    for reply in replies:
+        claim = await ledger.one()
+        assert claim.id == reply
+        assert await ledger.claim() == ()
+        await ledger.sent(claim)
+    assert await ledger.claim() == ()
+
+
+async def test_chats_do_not_wait_for_each_other(ledger):
+    blocked = await ledger.answer(chat="a")
+    await ledger.settle(await ledger.one(), ReplyState.PENDING, delay_ms=60_000, reason="slow down")
+    behind, other = await ledger.answer(chat="a"), await ledger.answer(chat="b")
+    assert [claim.id for claim in await ledger.claim()] == [other]
+    ledger.driver.clock.advance(60_000)
+    assert [claim.id for claim in await ledger.claim()] == [blocked]
+    assert (await ledger.state(behind))[0] == "pending"
+
+
+async def test_no_more_are_claimed_than_asked_for(ledger):
+    for chat in "abc":
+        await ledger.answer(chat=chat)
+    assert len(await ledger.claim(limit=2)) == 2
+    assert len(await ledger.claim(limit=2)) == 1
+
+
+async def test_a_chat_that_rests_is_passed_over_and_others_take_its_place(ledger):
+    await ledger.answer(chat="a")
+    other = await ledger.answer(chat="b")
+    resting = {chat_of("agent:fern:telegram:chat:a")}
+    assert [claim.id for claim in await ledger.claim(limit=1, resting=resting)] == [other]
+
+
+async def test_an_account_gets_its_own_replies_only(ledger):
+    await ledger.answer(channel="discord")
+    await ledger.answer(agent="moss", chat="b")
+    assert await ledger.claim() == ()
+    due = await ledger.store.next_reply_due()
+    assert set(due) == {("fern", "discord"), ("moss", "telegram")}
+
+
+async def test_a_claim_asked_for_again_by_its_name_is_the_same_claim(ledger):
+    """After an answer that was lost: nothing was sent, so nothing is in doubt."""
+    await ledger.answer(chat="a")
+    await ledger.answer(chat="b")
+    first = await ledger.claim(name="first", limit=1)
+    assert await ledger.claim(name="first", limit=1) == first
+    (second,) = await ledger.claim(name="second")
+    assert second.id != first[0].id
+
+
+async def test_an_unknown_node_claims_nothing(ledger):
+    await ledger.answer()
+    assert await ledger.claim(node=NodeId("node_x")) == ()
+
+
+async def test_what_is_pulled_is_never_claimed(ledger):
+    await ledger.answer(channel="http")
+    assert await ledger.store.next_reply_due() == {}
+
+
+async def test_a_reply_says_when_it_is_due(ledger):
+    await ledger.answer()
+    await ledger.settle(await ledger.one(), ReplyState.PENDING, delay_ms=700)
+    behind = ledger.driver.clock.now() + 700
+    await ledger.answer()
+    assert await ledger.store.next_reply_due() == {("fern", "telegram"): behind}
+
+
+# --- settling --------------------------------------------------------------------------------------
+
+
+async def test_a_delivered_reply_keeps_its_receipt(ledger):
+    reply = await ledger.answer()
+    claim = await ledger.one()
+    assert await ledger.sent(claim, "telegram 77") is Kept.DONE
+    assert await ledger.state(reply) == ("delivered", 1, 1, 0, None, "telegram 77", None)
+    assert await ledger.sent(claim, "telegram 77") is Kept.DONE
+    assert (await ledger.state(reply))[5] == "telegram 77"
+
+
+async def test_pieces_are_counted_and_each_has_its_own_attempts(ledger):
+    reply = await ledger.answer()
+    claim = await ledger.one()
+    going_on = ReplySettlement(state=ReplyState.ATTEMPTING, part=1, doubts=0, receipt="r1")
+    assert await ledger.store.settle_reply(claim, going_on) is Kept.GOES_ON
+    assert await ledger.store.settle_reply(claim, going_on) is Kept.GOES_ON  # its answer was lost
+    assert await ledger.sent(claim.after(going_on), "r2") is Kept.DONE
+    assert await ledger.state(reply) == ("delivered", 1, 2, 0, None, "r1 r2", None)
+
+
+async def test_a_reply_that_rests_between_two_pieces_stays_first_of_its_chat(ledger):
+    reply = await ledger.answer("one")
+    await ledger.answer("two")
+    await ledger.settle(await ledger.one(), ReplyState.PENDING, part=1, delay_ms=1_000, receipt="r1")
+    assert await ledger.claim() == ()
+    ledger.driver.clock.advance(1_000)
+    claim = await ledger.one()
+    assert (claim.id, claim.part, claim.attempt) == (reply, 1, 1)
+
+
+@pytest.mark.parametrize("state", [ReplyState.UNCERTAIN, ReplyState.FAILED])
+async def test_what_is_over_never_blocks_the_replies_behind_it(ledger, state):
+    await ledger.answer("one")
+    behind = await ledger.answer("two")
+    await ledger.settle(await ledger.one(), state, reason="blocked")
+    assert (await ledger.one()).id == behind
+
+
+async def test_what_was_not_tried_is_given_back_as_it_was(ledger):
+    reply = await ledger.answer()
+    claim = await ledger.one()
+    await ledger.store.settle_reply(claim, untried(claim))
+    assert (await ledger.state(reply))[:5] == ("pending", 1, 0, 0, None)
+
+
+async def test_a_settlement_of_an_older_attempt_changes_nothing(ledger):
+    reply = await ledger.answer()
+    old = await ledger.one()
+    await ledger.settle(old, ReplyState.PENDING, reason="away")
+    young = await ledger.one()
+    assert await ledger.sent(old) is Kept.VOID
+    assert (await ledger.state(reply))[:2] == ("attempting", 2)
+    assert await ledger.sent(young) is Kept.DONE
+
+
+async def test_a_settlement_of_another_owner_changes_nothing(ledger):
+    await ledger.store.register_node(OTHER, "there", sole=False)
+    reply = await ledger.answer()
+    old = await ledger.one()
+    await ledger.store.retire_node(ledger.driver.node)
+    young = await ledger.one(node=OTHER)
+    assert await ledger.sent(old) is Kept.VOID
+    row = await ledger.state(reply)
+    assert (row[0], row[4]) == ("attempting", OTHER)
+    assert (young.attempt, young.doubts) == (2, 1)
+
+
+# --- owners that are gone --------------------------------------------------------------------------
+
+
+async def retired(ledger):
+    await ledger.store.retire_node(ledger.driver.node)
+    await ledger.store.register_node(ledger.driver.node, "here", sole=False)
+
+
+async def reaped(ledger):
+    ledger.driver.clock.advance(LEASE_MS)
+    await ledger.store.reap_nodes(lease_ms=LEASE_MS)
+    await ledger.store.register_node(ledger.driver.node, "here", sole=False)
+
+
+async def replaced(ledger):
+    await ledger.store.register_node(OTHER, "there", sole=True)
+    await ledger.store.register_node(ledger.driver.node, "here", sole=False)
+
+
+async def orphaned(ledger):
+    """A claim committed in the instant in which its node was reaped: the next reaping finds it."""
+    await ledger.driver.write("delete from node where id = :node", node=ledger.driver.node)
+    await ledger.store.reap_nodes(lease_ms=LEASE_MS)
+    await ledger.store.register_node(ledger.driver.node, "here", sole=False)
+
+
+ENDS = [retired, reaped, replaced, orphaned]
+
+
+@pytest.mark.parametrize("ends", ENDS, ids=lambda ends: ends.__name__)
+async def test_a_reply_whose_owner_is_gone_is_in_doubt_and_sent_once_more(ledger, ends):
+    reply = await ledger.answer()
+    await ledger.one()
+    ledger.driver.clock.advance(400)
+    await ends(ledger)
+    assert (await ledger.state(reply))[:5] == ("pending", 1, 0, 1, None)
+    claim = await ledger.one()
+    assert (claim.attempt, claim.doubts, claim.post(("hi",)).doubtful) == (2, 1, True)
+    assert claim.doubtful_for_ms >= 400
+
+
+@pytest.mark.parametrize("ends", ENDS, ids=lambda ends: ends.__name__)
+async def test_what_was_sent_twice_in_doubt_is_not_sent_a_third_time(ledger, ends):
+    reply = await ledger.answer("one")
+    behind = await ledger.answer("two")
+    for _ in range(2):
+        await ledger.one()
+        await ends(ledger)
+    state, attempt, _, doubts, owner, _, reason = await ledger.state(reply)
+    assert (state, attempt, doubts, owner) == ("uncertain", 2, 2, None)
+    assert reason
+    assert (await ledger.one()).id == behind
+
+
+@pytest.mark.parametrize("ends", ENDS, ids=lambda ends: ends.__name__)
+async def test_a_doubtful_reply_is_held_where_the_policy_says_so(ledger, ends):
+    reply = await ledger.answer("one")
+    behind = await ledger.answer("two")
+    await ledger.one()
+    await ends(ledger)
+    claim = await ledger.one(on_doubt=OnDoubt.HOLD)
+    assert claim.id == behind
+    assert (await ledger.state(reply))[:4] == ("uncertain", 1, 0, 1)
+
+
+async def test_the_doubt_is_counted_from_the_first_attempt_that_may_have_arrived(ledger):
+    await ledger.answer()
+    await ledger.one()
+    ledger.driver.clock.advance(1_000)
+    await retired(ledger)
+    again = await ledger.one()
+    await ledger.settle(again, ReplyState.PENDING, reason="away")
+    ledger.driver.clock.advance(500)
+    assert (await ledger.one()).doubtful_for_ms == 1_500
+
+
+# --- deletion --------------------------------------------------------------------------------------
+
+
+async def test_a_reply_that_is_being_sent_when_its_session_is_deleted_is_over(ledger):
+    reply = await ledger.answer("canary")
+    claim = await ledger.one()
+    await ledger.driver.accept(ledger.driver.arrival("/delete", channel="telegram"))
+    box = await ledger.store.claim_mailbox(ledger.driver.node)
+    mail = await ledger.store.read_mail(box, limit=1)
+    await ledger.store.run_command(box, ledger.driver.command_run(mail.waiting[0].message, "/delete"))
+    assert (await ledger.state(reply))[:5] == ("uncertain", 1, 0, 0, None)
+    going_on = ReplySettlement(state=ReplyState.ATTEMPTING, part=1, doubts=0, receipt="r1")
+    assert await ledger.store.settle_reply(claim, going_on) is Kept.VOID
+    with pytest.raises(InvalidInput, match="were deleted"):
+        await ledger.store.resend_reply(reply)
+
+
+# --- operators -------------------------------------------------------------------------------------
+
+
+async def test_an_operator_sends_an_uncertain_reply_again(ledger):
+    reply = await ledger.answer()
+    await ledger.settle(await ledger.one(), ReplyState.UNCERTAIN, doubts=1, reason="nobody knows")
+    assert await ledger.store.resend_reply(reply) == "pending"
+    assert await ledger.store.resend_reply(reply) == "pending"
+    claim = await ledger.one(on_doubt=OnDoubt.HOLD)
+    assert (claim.id, claim.doubts) == (reply, 2)
+
+
+async def test_an_operator_sends_a_failed_reply_again(ledger):
+    reply = await ledger.answer()
+    await ledger.settle(await ledger.one(), ReplyState.FAILED, reason="blocked")
+    await ledger.store.resend_reply(reply)
+    claim = await ledger.one()
+    assert await ledger.sent(claim) is Kept.DONE
+    assert (await ledger.state(reply))[0] == "delivered"
+
+
+async def test_a_delivered_reply_is_not_sent_again(ledger):
+    reply = await ledger.answer()
+    await ledger.sent(await ledger.one())
+    with pytest.raises(InvalidInput, match="is delivered"):
+        await ledger.store.resend_reply(reply)
+    with pytest.raises(ReplyNotFound):
+        await ledger.store.resend_reply(ReplyId("rep_unknown"))
+
+
+async def test_the_ledger_is_read_newest_first_page_by_page(ledger):
+    replies = [await ledger.answer(str(n), chat=str(n)) for n in range(3)]
+    await ledger.settle(
+        await ledger.one(limit=1), ReplyState.UNCERTAIN, part=1, doubts=2, receipt="r", reason="possible duplicate"
+    )
+    page = await ledger.store.replies(limit=2)
+    assert [row.id for row in page] == [replies[2], replies[1]]
+    (last,) = await ledger.store.replies(after=page[-1].n)
+    assert (last.id, last.state, last.possible_duplicate, last.receipt) == (replies[0], "uncertain", True, "r")
+    assert [row.id for row in await ledger.store.replies(state="uncertain")] == [replies[0]]
+    assert await ledger.store.replies(agent="moss") == []
+    assert len(await ledger.store.replies(agent="fern", channel="telegram")) == 3
+
+
+async def test_a_message_shows_what_became_of_its_reply(ledger):
+    await ledger.answer()
+    claim = await ledger.one()
+    await ledger.settle(claim, ReplyState.UNCERTAIN, part=1, doubts=2, receipt="r9", reason="possible duplicate")
+    reply = (await ledger.store.message(claim.message)).reply
+    assert (reply.state, reply.attempt, reply.receipt, reply.possible_duplicate) == ("uncertain", 1, "r9", True)
+
+
+# --- refusals --------------------------------------------------------------------------------------
+
+FULL = Limits(mailbox_depth_max=1)
+FAST = Limits(window_messages_max=1, window_ms=60_000)
+
+
+def knock(driver, **how):
+    return driver.arrival("hello", **{"channel": "telegram", "refuse_durably": True, **how})
+
+
+async def notices(driver):
+    return [bytes(body).decode() for (body,) in await driver.rows("select body from reply order by n")]
+
+
+@pytest.mark.parametrize(
+    ("limits", "outcome", "words"), [(FULL, MailboxFull, "1 are waiting"), (FAST, TooMany, "60 s")]
+)
+async def test_who_is_refused_for_good_is_told_why(ledger, limits, outcome, words):
+    driver = ledger.driver
+    await driver.store.accept(knock(driver), limits)
+    refused = knock(driver)
+    assert isinstance(await driver.store.accept(refused, limits), outcome)
+    (text,) = await notices(driver)
+    assert words in text
+    claim = await ledger.one()
+    assert (claim.message, claim.in_reply_to) == (refused.message, refused.event_id)
+
+
+async def test_refusals_are_told_once_in_a_window_and_again_after_it(ledger):
+    driver = ledger.driver
+    await driver.store.accept(knock(driver), FULL)
+    for _ in range(5):
+        await driver.store.accept(knock(driver), FULL)
+    assert len(await notices(driver)) == 1
+    driver.clock.advance(FULL.window_ms)
+    await driver.store.accept(knock(driver), FULL)
+    assert len(await notices(driver)) == 2
+
+
+@pytest.mark.parametrize(
+    "how", [{"human": False}, {"addressed": False}, {"channel": "http"}, {"refuse_durably": False}]
+)
+async def test_programs_bystanders_and_those_who_hear_it_anyway_are_not_told(ledger, how):
+    driver = ledger.driver
+    await driver.store.accept(knock(driver, channel=how.get("channel", "telegram")), FULL)
+    assert isinstance(await driver.store.accept(knock(driver, **how), FULL), MailboxFull)
+    assert await notices(driver) == []
+
+
+async def test_a_refusal_that_comes_again_is_not_told_again(ledger):
+    driver = ledger.driver
+    await driver.store.accept(knock(driver), FULL)
+    refused = knock(driver)
+    await driver.store.accept(refused, FULL)
+    driver.clock.advance(FULL.window_ms)
+    await driver.store.accept(refused, FULL)
+    assert len(await notices(driver)) == 1

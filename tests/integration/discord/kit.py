@@ -1,0 +1,136 @@
+"""A store's side for the tests of the Discord channel: an intake that can fail, wait, and be read like a mailbox."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from holdfast.channels.discord import DiscordChannel, make_discord
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ids import AgentName, MessageId, ReplyId
+from holdfast.core.key import Address
+from holdfast.core.outgoing import Post
+from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.ports.channel import ChannelSetup, ChatMessage, Verdict, conversation_of
+from tests.platforms.discord import FakeDiscord, Room
+from tests.platforms.discord_shapes import Bot
+
+WAIT_S = 30.0
+
+
+class HastyTasks(AsyncTasks):
+    """Pauses take no time; how long they would have been is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses_ms: list[float] = []
+
+    async def sleep(self, delay_ms: float) -> None:
+        self.pauses_ms.append(delay_ms)
+        await asyncio.sleep(0)
+
+
+class Mailbox:
+    """Implements `Intake` as the store does: once per conversation and event, with the newest position of each."""
+
+    def __init__(self) -> None:
+        self.taken: list[ChatMessage] = []
+        self.offered = 0
+        self.errors: deque[HoldfastError] = deque()  # each is raised by one call of `receive`
+        self.read_errors: deque[HoldfastError] = deque()
+        self.positions: dict[str, tuple[int, str]] = {}
+        self.ups: list[str] = []
+        self.downs: list[str] = []
+        self.open = asyncio.Event()
+        self.open.set()
+        self._ids: set[tuple[str, str, str]] = set()
+        self._changed = asyncio.Event()
+
+    async def receive(self, message: ChatMessage) -> Verdict:
+        self.offered += 1
+        self._changed.set()
+        await self.open.wait()
+        if self.errors:
+            raise self.errors.popleft()
+        conversation = conversation_of(message.chat, message.thread)
+        key = (message.account, conversation, message.event_id)
+        if message.position is not None and message.position > self.positions.get(conversation, (0, ""))[0]:
+            self.positions[conversation] = (message.position, message.event_id)
+        if key in self._ids:
+            return Verdict.DUPLICATE
+        self._ids.add(key)
+        self.taken.append(message)
+        return Verdict.TAKEN
+
+    async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
+        if self.read_errors:
+            raise self.read_errors.popleft()
+        return dict(self.positions)
+
+    async def moved(self, old_chat: str, new_chat: str, *, new_type: str) -> None:
+        raise AssertionError("Discord moves no chats")
+
+    def connected(self, detail: str = "") -> None:
+        self.ups.append(detail)
+        self._changed.set()
+
+    def disconnected(self, reason: str) -> None:
+        self.downs.append(reason)
+        self._changed.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(WAIT_S):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def has(self, count: int) -> None:
+        await self.until(lambda: len(self.taken) >= count)
+
+    def texts(self, room: Room | None = None) -> list[str]:
+        return [one.text for one in self.taken if room is None or room.id in (one.chat, one.thread)]
+
+
+def setup_of(fake: FakeDiscord, bot: Bot, **settings: object) -> ChannelSetup:
+    return ChannelSetup(
+        name="discord",
+        agent=AgentName("ada"),
+        settings={"token_env": "DISCORD_TOKEN", "api_url": fake.url, **settings},
+        environment={"DISCORD_TOKEN": bot.token},
+        folder=Path(),
+        clock=SystemClock(),
+        entropy=SystemEntropy(),
+        tasks=HastyTasks(),
+    )
+
+
+@asynccontextmanager
+async def running(fake: FakeDiscord, bot: Bot, mailbox: Mailbox) -> AsyncIterator[DiscordChannel]:
+    """The channel, connected; stopped in the end as a runtime does it."""
+    channel = make_discord(setup_of(fake, bot))
+    ups = len(mailbox.ups)
+    task = asyncio.get_running_loop().create_task(channel.run(mailbox))
+    task.add_done_callback(lambda _: mailbox._changed.set())
+    try:
+        await mailbox.until(lambda: len(mailbox.ups) > ups or task.done())
+        yield channel
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    await channel.close()
+
+
+def post_to(room: Room, text: str, *, reply: str = "rep_1", part: int = 0, in_reply_to: str = "") -> Post:
+    chat, thread = (room.parent, room.id) if room.parent else (room.id, None)
+    address = Address(agent=AgentName("ada"), channel="discord", type="group", chat=chat, thread=thread)
+    return Post(
+        reply=ReplyId(reply),
+        part=part,
+        parts=1,
+        address=address,
+        text=text,
+        message=MessageId("msg_1"),
+        in_reply_to=in_reply_to,
+    )

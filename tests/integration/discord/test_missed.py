@@ -1,0 +1,164 @@
+"""Discord sends nothing again: what was missed is fetched, in order, before what comes after it."""
+
+import asyncio
+
+from holdfast.core.errors import EmptyMessage, StoreUnavailable
+from holdfast.ports.channel import Change
+from tests.integration.discord.kit import Mailbox, running
+from tests.platforms.discord import Fault
+
+
+async def test_what_was_said_while_the_process_was_away_is_fetched_oldest_first(world):
+    thread = world.fake.add_thread(world.room, "plans")
+    async with running(world.fake, world.bot, world.mailbox):
+        for room in (world.dm, world.room, thread):
+            world.fake.say(room, world.ann, "before")
+        await world.mailbox.has(3)
+    for n in range(250):
+        world.fake.say(world.dm, world.ann, f"missed {n}")
+    world.fake.say(world.room, world.ann, "missed in the channel")
+    world.fake.say(thread, world.ann, "missed in the thread")
+    async with running(world.fake, world.bot, world.mailbox):
+        world.fake.say(world.dm, world.ann, "after")
+        await world.mailbox.has(256)
+    assert world.mailbox.texts(world.dm) == ["before", *[f"missed {n}" for n in range(250)], "after"]
+    assert [one.text for one in world.mailbox.taken if one.thread is None and one.chat == world.room.id] == [
+        "before",
+        "missed in the channel",
+    ]
+    assert world.mailbox.texts(thread) == ["before", "missed in the thread"]
+    assert {one.chat_type for one in world.mailbox.taken if one.chat == world.dm.id} == {"dm"}
+
+
+async def test_a_conversation_never_seen_begins_now(world):
+    world.fake.say(world.dm, world.ann, "long ago")
+    async with running(world.fake, world.bot, world.mailbox):
+        world.fake.say(world.dm, world.ann, "hello")
+        await world.mailbox.has(1)
+    assert world.mailbox.texts() == ["hello"]
+    assert not [line for line in world.fake.requests if "messages" in line]
+
+
+async def test_a_session_that_discord_forgot_is_made_up_for(world):
+    async with running(world.fake, world.bot, world.mailbox):
+        world.fake.say(world.dm, world.ann, "one")
+        await world.mailbox.has(1)
+        world.fake.forget_sessions()
+        world.fake.say(world.dm, world.ann, "two")  # no session has this
+        await world.fake.until(lambda: world.bot.identified == 2)
+        world.fake.say(world.dm, world.ann, "three")
+        await world.mailbox.has(3)
+    assert world.mailbox.texts() == ["one", "two", "three"]
+    assert len(world.mailbox.ups) == 2
+    assert len(world.mailbox.downs) >= 1
+
+
+async def test_a_resumed_session_brings_what_was_missed_and_gaps_are_fetched(world):
+    for break_it in (world.fake.drop, world.fake.ask_reconnect, lambda: world.fake.drop(code=4000)):
+        mailbox, resumed = Mailbox(), world.bot.resumed
+        async with running(world.fake, world.bot, mailbox):
+            world.fake.say(world.dm, world.ann, "one")
+            await mailbox.has(1)
+            break_it()
+            world.fake.say(world.dm, world.ann, "two")
+            world.fake.say(world.dm, world.ann, "three", deliver=False)  # which Discord forgets to send
+            await mailbox.has(3)
+        assert mailbox.texts() == ["one", "two", "three"]
+        assert world.bot.resumed == resumed + 1
+
+
+async def test_a_store_that_is_away_loses_nothing_and_keeps_the_order(world):
+    async with running(world.fake, world.bot, world.mailbox):
+        world.fake.say(world.dm, world.ann, "one")
+        await world.mailbox.has(1)
+        world.mailbox.errors.extend([StoreUnavailable("away")] * 5)
+        first = world.fake.say(world.dm, world.ann, "two")
+        world.fake.edit(first, "two, edited")
+        world.fake.say(world.dm, world.ann, "three")
+        await world.mailbox.has(4)
+    new = [one.event_id for one in world.mailbox.taken if one.change is Change.NEW]
+    assert new == sorted(new)
+    assert len(new) == 3
+    assert [one.of for one in world.mailbox.taken if one.change is Change.EDITED] == [first["id"]]
+
+
+async def test_the_first_message_of_a_conversation_survives_a_store_that_is_away(world):
+    world.mailbox.errors.extend([StoreUnavailable("away")] * 3)
+    async with running(world.fake, world.bot, world.mailbox):
+        world.fake.say(world.dm, world.ann, "hello")
+        await world.mailbox.has(1)
+    assert world.mailbox.texts() == ["hello"]
+
+
+async def test_positions_are_asked_for_until_the_store_answers(world):
+    world.mailbox.positions[world.dm.id] = (int(world.fake.new_id()), "x")
+    world.mailbox.read_errors.extend([StoreUnavailable("away")] * 3)
+    world.fake.say(world.dm, world.ann, "missed")
+    async with running(world.fake, world.bot, world.mailbox):
+        await world.mailbox.has(1)
+    assert world.mailbox.texts() == ["missed"]
+
+
+async def test_a_live_message_waits_for_those_that_were_missed(world):
+    """Taken first it would move the position past them, and a crash then would lose them for ever."""
+    world.mailbox.positions[world.dm.id] = (int(world.fake.new_id()), "x")
+    world.fake.say(world.dm, world.ann, "missed")
+    world.mailbox.open.clear()
+    async with running(world.fake, world.bot, world.mailbox):
+        world.fake.say(world.dm, world.ann, "live")
+        await world.mailbox.until(lambda: world.mailbox.offered == 1)
+        world.mailbox.open.set()
+        await world.mailbox.has(2)
+    assert world.mailbox.texts() == ["missed", "live"]
+
+
+async def test_a_flood_is_bounded_and_what_did_not_fit_is_fetched(world, monkeypatch):
+    monkeypatch.setattr("holdfast.channels.discord.reading.QUEUE_MAX", 5)
+    world.mailbox.open.clear()
+    async with running(world.fake, world.bot, world.mailbox):
+        for n in range(40):
+            world.fake.say(world.dm, world.ann, f"{n}")
+        world.fake.say(world.room, world.ann, "elsewhere")
+        await world.mailbox.until(lambda: world.mailbox.offered == 2)  # behind the flood on the same connection
+        world.mailbox.open.set()
+        await world.mailbox.has(41)
+    assert world.mailbox.texts(world.dm) == [f"{n}" for n in range(40)]
+
+
+async def test_a_channel_that_is_gone_or_slow_holds_up_no_other(world):
+    here = int(world.fake.new_id())
+    closed = world.fake.add_channel(world.fake.add_guild("Elsewhere"), "closed to the bot")
+    world.mailbox.positions = {
+        "77": (1, "1"),
+        closed.id: (1, "1"),
+        f"{world.room.id}/78": (1, "1"),
+        world.dm.id: (here, "x"),
+    }
+    world.fake.say(world.dm, world.ann, "missed")
+    world.fake.faults.append(Fault(f"GET /channels/{world.dm.id}/messages", status=503))
+    async with running(world.fake, world.bot, world.mailbox):
+        await world.mailbox.has(1)
+    assert world.mailbox.texts() == ["missed"]
+
+
+async def test_an_event_that_will_never_be_taken_is_passed_over(world):
+    world.mailbox.errors.append(EmptyMessage("nothing to read"))
+    async with running(world.fake, world.bot, world.mailbox):
+        world.fake.say(world.dm, world.ann, "bad")
+        world.fake.say(world.dm, world.ann, "good")
+        await world.mailbox.has(1)
+    assert world.mailbox.texts() == ["good"]
+
+
+async def test_what_is_not_taken_when_the_channel_stops_is_fetched_by_the_next(world):
+    async with running(world.fake, world.bot, world.mailbox):
+        world.fake.say(world.dm, world.ann, "one")
+        await world.mailbox.has(1)
+        world.mailbox.open.clear()
+        world.fake.say(world.dm, world.ann, "two")
+        await world.mailbox.until(lambda: world.mailbox.offered == 2)
+    world.mailbox.open.set()
+    await asyncio.sleep(0)
+    async with running(world.fake, world.bot, world.mailbox):
+        await world.mailbox.has(2)
+    assert world.mailbox.texts() == ["one", "two"]

@@ -1,0 +1,178 @@
+"""A message is posted once, and what `send` says about it is certain."""
+
+import asyncio
+
+import pytest
+
+from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
+from tests.integration.discord.kit import post_to, running
+from tests.platforms.discord import Fault
+
+POST = "/messages"
+
+
+@pytest.fixture
+async def channel(world):
+    async with running(world.fake, world.bot, world.mailbox) as channel:
+        yield channel
+
+
+async def test_a_message_is_posted_with_an_enforced_nonce_and_wakes_nobody(world, channel):
+    asked = world.fake.say(world.room, world.ann, "well?")
+    outcome = await channel.send(post_to(world.room, "@everyone hello", in_reply_to=f"{asked['id']}.edit.12"))
+    [posted] = [one for one in world.room.messages.values() if one["author"]["id"] == world.bot.id]
+    assert outcome == Sent(posted["id"])
+    assert posted["referenced_message"]["id"] == asked["id"]
+    [body] = world.fake.posts
+    assert body["enforce_nonce"] is True
+    assert 16 <= len(body["nonce"]) <= 25
+    assert body["allowed_mentions"] == {"parse": [], "replied_user": False}
+    assert body["message_reference"] == {"message_id": asked["id"], "fail_if_not_exists": False}
+
+
+async def test_every_piece_has_a_nonce_of_its_own_and_every_attempt_the_same(world, channel):
+    for part, reply in ((0, "rep_1"), (1, "rep_1"), (0, "rep_2"), (0, "rep_1")):
+        await channel.send(post_to(world.room, f"{reply} {part}", reply=reply, part=part))
+    first, second, third, again = [body["nonce"] for body in world.fake.posts]
+    assert len({first, second, third}) == 3
+    assert again == first
+    assert world.fake.texts(world.room, world.bot.user) == ["rep_1 0", "rep_1 1", "rep_2 0"]
+
+
+async def test_a_thread_is_answered_in_the_thread(world, channel):
+    thread = world.fake.add_thread(world.room, "plans")
+    assert isinstance(await channel.send(post_to(thread, "here")), Sent)
+    assert world.fake.texts(thread, world.bot.user) == ["here"]
+
+
+async def test_an_answer_that_was_lost_is_doubtful_and_sending_again_posts_nothing_new(world, channel):
+    world.fake.faults.append(Fault(POST, cut=True, effect=True))
+    post = post_to(world.room, "once")
+    assert isinstance(await channel.send(post), Doubtful)
+    [posted] = world.room.messages
+    assert await channel.send(post) == Sent(posted)
+    assert world.fake.texts(world.room, world.bot.user) == ["once"]
+
+
+async def test_a_request_that_was_lost_is_doubtful_and_sending_again_posts_it(world, channel):
+    world.fake.faults.append(Fault(POST, cut=True))
+    post = post_to(world.room, "once")
+    assert isinstance(await channel.send(post), Doubtful)
+    assert isinstance(await channel.send(post), Sent)
+    assert world.fake.texts(world.room, world.bot.user) == ["once"]
+
+
+async def test_nothing_listening_is_certainly_not_sent(world, channel):
+    world.fake.faults.append(Fault(POST, cut=True))
+    await channel.send(post_to(world.room, "takes the open connection with it", reply="rep_0"))
+    for site in list(world.fake._runner.sites):
+        await site.stop()
+    assert isinstance(await channel.send(post_to(world.room, "hello")), NotSent)
+
+
+@pytest.mark.parametrize("status", [503, 507])
+async def test_a_fault_of_discords_is_doubtful(world, channel, status):
+    world.fake.faults.append(Fault(POST, status=status, effect=True))
+    post = post_to(world.room, "once")
+    assert isinstance(await channel.send(post), Doubtful)
+    assert isinstance(await channel.send(post), Sent)
+    assert world.fake.texts(world.room, world.bot.user) == ["once"]
+
+
+async def test_what_discord_py_repeats_by_itself_is_posted_once(world, channel, monkeypatch):
+    hasten(monkeypatch)
+    world.fake.faults.append(Fault(POST, status=502, effect=True))
+    assert isinstance(await channel.send(post_to(world.room, "once")), Sent)
+    assert len(world.fake.posts) == 2
+    assert world.fake.texts(world.room, world.bot.user) == ["once"]
+
+
+async def test_a_refusal_after_a_doubtful_attempt_is_still_doubtful(world, channel, monkeypatch):
+    hasten(monkeypatch)
+    world.fake.faults.append(Fault(POST, status=502, effect=True))
+    world.fake.limit(POST, 1.5)
+    assert isinstance(await channel.send(post_to(world.room, "once")), Doubtful)
+    assert world.fake.texts(world.room, world.bot.user) == ["once"]
+
+
+async def test_a_platform_that_hangs_is_doubtful_within_a_bounded_time(world, channel, monkeypatch):
+    monkeypatch.setattr("holdfast.channels.discord.channel.SEND_S", 0.05)
+    world.fake.faults.append(Fault(POST, stall=True))
+    assert isinstance(await channel.send(post_to(world.room, "hello")), Doubtful)
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+async def test_a_rate_limit_is_told_at_once_and_left_to_the_ledger(world, channel, everywhere):
+    world.fake.limit(POST, 7.25, everywhere=everywhere)
+    outcome = await channel.send(post_to(world.room, "hello"))
+    assert outcome == NotSent("Discord limits the rate", 7_250, whole_account=everywhere)
+    assert isinstance(await channel.send(post_to(world.room, "hello")), Sent)
+
+
+async def test_a_message_that_used_up_the_limit_is_known_to_be_sent(world, channel, monkeypatch):
+    """discord.py waits for the next window before it hands over the answer that it has."""
+    monkeypatch.setattr("holdfast.channels.discord.channel.SEND_S", 0.2)
+    spent = {"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset-After": "20"}
+    world.fake.faults.append(Fault(POST, status=200, body='{"id": "17"}', headers=spent))
+    assert await channel.send(post_to(world.room, "hello")) == Sent("17")
+
+
+async def test_the_front_door_speaks_for_the_whole_account(world, channel):
+    page = "<html>banned</html>"
+    world.fake.faults.append(
+        Fault(POST, status=429, body=page, content_type="text/html", headers={"Retry-After": "30"})
+    )
+    assert await channel.send(post_to(world.room, "x")) == NotSent(
+        "Discord limits the rate", 30_000, whole_account=True
+    )
+    world.fake.faults.append(Fault(POST, status=403, body=page, content_type="text/html"))
+    assert isinstance(await channel.send(post_to(world.room, "x")), NotSent)
+
+
+async def test_what_discord_refuses_for_good_is_declined(world, channel):
+    closed = world.fake.add_channel(world.fake.add_guild("Elsewhere"), "closed to the bot")
+    gone = type(closed)("77", 0)
+    outcomes = [
+        await channel.send(post_to(closed, "secret words")),
+        await channel.send(post_to(gone, "secret words", reply="rep_2")),
+        await channel.send(post_to(world.room, "secret words" * 200, reply="rep_3")),
+        await channel.send(post_to(type(closed)("no-number", 0), "secret words", reply="rep_4")),
+    ]
+    assert [type(outcome) for outcome in outcomes] == [Declined] * 4
+    assert "secret" not in str(outcomes)
+    assert str(outcomes[0]) == str(Declined("Discord answered 403, code 50001: Missing Access"))
+
+
+async def test_a_token_that_was_withdrawn_is_not_the_messages_fault(world, channel):
+    world.fake.faults.append(Fault(POST, status=401, body='{"message": "401: Unauthorized", "code": 0}'))
+    outcome = await channel.send(post_to(world.room, "hello"))
+    assert isinstance(outcome, NotSent)
+    assert outcome.whole_account
+
+
+async def test_nothing_is_sent_before_the_channel_runs_and_after_it_ended(world):
+    async with running(world.fake, world.bot, world.mailbox) as channel:
+        pass
+    assert isinstance(await channel.send(post_to(world.room, "hello")), NotSent)
+    assert world.fake.posts == []
+
+
+async def test_typing_is_shown_and_its_failures_are_nobodys(world, channel):
+    await channel.typing(post_to(world.room, "").address)
+    assert world.room.typing == 1
+    for fault in (Fault("/typing", status=403), Fault("/typing", cut=True)):
+        world.fake.faults.append(fault)
+        await channel.typing(post_to(world.room, "").address)
+
+
+async def test_giving_up_within_a_global_limit_locks_nobody_out(world, channel, monkeypatch):
+    monkeypatch.setattr("holdfast.channels.discord.channel.TYPING_S", 0.05)
+    world.fake.limit("/typing", 20, everywhere=True)
+    await channel.typing(post_to(world.room, "").address)
+    assert isinstance(await channel.send(post_to(world.room, "hello")), Sent)
+
+
+def hasten(monkeypatch):
+    """discord.py's own pauses between two attempts take no time."""
+    sleep = asyncio.sleep
+    monkeypatch.setattr("discord.http.asyncio.sleep", lambda delay: sleep(0))

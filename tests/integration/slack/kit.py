@@ -1,0 +1,141 @@
+"""A mailbox that keeps what it takes, a channel on a fake Slack, and a world of both."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.channels.slack import SlackChannel
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ids import AgentName, MessageId, ReplyId, make_id
+from holdfast.core.key import Address
+from holdfast.core.outgoing import Post
+from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.ports.channel import ChannelSetup, ChatMessage, Verdict, conversation_of
+from tests.platforms.slack import Bot, FakeSlack
+
+WAIT_S = 30.0
+
+
+class QuickTasks(AsyncTasks):
+    """Delays are written down, not waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slept: list[float] = []
+
+    async def sleep(self, delay_ms: float) -> None:
+        self.slept.append(delay_ms)
+        await asyncio.sleep(0)
+
+
+@dataclass(eq=False)
+class Mailbox:
+    """Implements `Intake` with what the real one promises: durable when it returns, each event once, marks that grow."""
+
+    taken: list[ChatMessage] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    asked: list[ChatMessage] = field(default_factory=list)  # whether or not anything came of it
+    clashes: list[ChatMessage] = field(default_factory=list)  # an event that came a second time in other words
+    marks: dict[str, tuple[int, str]] = field(default_factory=dict)
+    errors: list[HoldfastError] = field(default_factory=list)  # each fails one call
+    mark_errors: list[HoldfastError] = field(default_factory=list)
+    closed_rooms: set[str] = field(default_factory=set)  # receiving hangs there until they are taken out
+    story: list[str] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def receive(self, message: ChatMessage) -> Verdict:
+        self.asked.append(message)
+        self.changed.set()
+        while message.chat in self.closed_rooms:
+            await asyncio.sleep(0)
+        if self.errors:
+            raise self.errors.pop(0)
+        conversation = conversation_of(message.chat, message.thread)
+        known = [one for one in self.taken if (one.chat, one.event_id) == (message.chat, message.event_id)]
+        self.clashes += [message for one in known if (one.text, one.sender) != (message.text, message.sender)]
+        if not known:
+            self.taken.append(message)
+        if message.position is not None and message.position > self.marks.get(conversation, (0, ""))[0]:
+            self.marks[conversation] = (message.position, message.event_id)
+        self.verdicts.append(Verdict.DUPLICATE if known else Verdict.TAKEN)
+        self.changed.set()
+        return self.verdicts[-1]
+
+    async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
+        if self.mark_errors:
+            raise self.mark_errors.pop(0)
+        return dict(self.marks)
+
+    async def moved(self, old_chat: str, new_chat: str, *, new_type: str) -> None:
+        raise AssertionError("Slack's channels keep their ids")
+
+    def connected(self, detail: str = "") -> None:
+        self.story.append("connected")
+        self.changed.set()
+
+    def disconnected(self, reason: str) -> None:
+        self.story.append(f"disconnected: {reason}")
+        self.changed.set()
+
+    def texts(self, chat: str | None = None) -> list[str]:
+        return [one.text for one in self.taken if chat in (None, one.chat)]
+
+    async def until(self, is_so: Callable[[], object]) -> None:
+        async with asyncio.timeout(WAIT_S):
+            while not is_so():
+                self.changed.clear()
+                await self.changed.wait()
+
+    async def until_texts(self, *texts: str, chat: str | None = None) -> None:
+        await self.until(lambda: len(self.texts(chat)) >= len(texts))
+        assert self.texts(chat) == list(texts)
+
+
+def setup_of(settings: Mapping[str, object], folder: Path | None = None, **environment: str) -> ChannelSetup:
+    return ChannelSetup(
+        name="slack",
+        agent=AgentName("ada"),
+        settings=settings,
+        environment=environment,
+        folder=folder or Path(),
+        clock=SystemClock(),
+        entropy=SystemEntropy(),
+        tasks=QuickTasks(),
+    )
+
+
+def channel_of(slack: FakeSlack, bot: Bot) -> SlackChannel:
+    return SlackChannel(setup_of({}), token=bot.token, app_token=bot.app_token, api_url=slack.api_url)
+
+
+@asynccontextmanager
+async def running(slack: FakeSlack, bot: Bot, mailbox: Mailbox) -> AsyncIterator[SlackChannel]:
+    """A channel that is connected; ended as the runtime ends it."""
+    channel = channel_of(slack, bot)
+    connects = bot.connects
+    task = asyncio.ensure_future(channel.run(mailbox))
+    task.add_done_callback(lambda _: mailbox.changed.set())
+    try:
+        await mailbox.until(lambda: bot.connects > connects or task.done())
+        if not task.done():
+            yield channel
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        await channel.close()
+
+
+def post_to(chat: str, text: str = "hello", *, thread: str | None = None, doubtful: bool = False, n: int = 1) -> Post:
+    kind = "dm" if chat.startswith("D") else "group"
+    return Post(
+        reply=ReplyId(make_id("rep", SystemClock().now(), n)),
+        part=0,
+        parts=1,
+        address=Address(agent=AgentName("ada"), channel="slack", type=kind, chat=chat, thread=thread),
+        text=text,
+        message=MessageId("msg_1"),
+        doubtful=doubtful,
+    )

@@ -1,0 +1,142 @@
+"""The promise: whatever a platform answers, a reply ends as delivered only when it was posted once for certain, as
+failed only when it was not, and is never posted a third time by itself (D26)."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.errors import InvalidInput
+from holdfast.core.ids import MessageId, NodeId, ReplyId
+from holdfast.core.key import parse
+from holdfast.core.outgoing import Declined, Doubtful, NotSent, OnDoubt, ReplyState, Sent
+from holdfast.core.posting import (
+    PostmanPolicy,
+    ReplyClaim,
+    after_send,
+    chat_of,
+    is_possible_duplicate,
+    reply_state,
+    untried,
+)
+
+OUTCOMES = st.one_of(
+    st.just(Sent("r")), st.just(NotSent("away")), st.just(Declined("blocked")), st.just(Doubtful("cut off"))
+)
+OPEN = {ReplyState.PENDING, ReplyState.ATTEMPTING}
+
+
+def claim(**how):
+    made = ReplyClaim(
+        n=1,
+        id=ReplyId("rep_1"),
+        node=NodeId("node_a"),
+        attempt=1,
+        part=0,
+        doubts=0,
+        address=parse("agent:fern:telegram:dm:7"),
+        text="hi",
+        message=MessageId("msg_1"),
+    )
+    return replace(made, **how)
+
+
+def settle(held, outcome, *, parts=1, on_doubt=OnDoubt.RESEND, nonce_lasts_ms=0, pace_ms=0, elapsed_ms=10):
+    return after_send(
+        held,
+        outcome,
+        parts=parts,
+        on_doubt=on_doubt,
+        nonce_lasts_ms=nonce_lasts_ms,
+        pace_ms=pace_ms,
+        elapsed_ms=elapsed_ms,
+        policy=PostmanPolicy(),
+        chance=0.5,
+    )
+
+
+@given(st.lists(OUTCOMES, max_size=40), st.integers(1, 4), st.sampled_from(OnDoubt))
+def test_no_piece_is_sent_a_third_time_in_doubt_and_no_doubt_is_forgotten(outcomes, parts, on_doubt):
+    held, state = claim(), ReplyState.PENDING
+    possible = [0] * parts  # how often each piece may have been posted
+    for outcome in outcomes:
+        possible[held.part] += isinstance(outcome, Sent | Doubtful)
+        settled = settle(held, outcome, parts=parts, on_doubt=on_doubt)
+        state = settled.state
+        held = replace(held, part=settled.part, doubts=settled.doubts, attempt=held.attempt + 1)
+        if state not in OPEN:
+            break
+    assert max(possible) <= (2 if on_doubt is OnDoubt.RESEND else 1)
+    if state is ReplyState.DELIVERED:
+        assert possible == [1] * parts
+    if state is ReplyState.FAILED:
+        assert max(possible) <= 1
+    assert is_possible_duplicate(state.value, held.doubts) == (state is ReplyState.UNCERTAIN and max(possible) == 2)
+
+
+def test_a_piece_is_followed_by_the_next_at_once_or_after_a_rest():
+    assert settle(claim(), Sent("r"), parts=2).state is ReplyState.ATTEMPTING
+    rests = settle(claim(), Sent("r"), parts=2, pace_ms=1_000)
+    assert (rests.state, rests.part, rests.delay_ms) == (ReplyState.PENDING, 1, 1_000)
+
+
+def test_a_nonce_proves_that_nothing_was_doubled_only_while_the_platform_knows_it():
+    doubtful = claim(doubts=1, doubtful_for_ms=900)
+    assert settle(doubtful, Sent("r"), nonce_lasts_ms=1_000, elapsed_ms=100).state is ReplyState.DELIVERED
+    late = settle(doubtful, Sent("r"), nonce_lasts_ms=1_000, elapsed_ms=101)
+    assert (late.state, late.doubts) == (ReplyState.UNCERTAIN, 2)
+
+
+def test_a_nonce_proves_nothing_about_an_earlier_piece():
+    beyond = claim(doubts=2, part=1)
+    settled = settle(beyond, Sent("r"), parts=2, nonce_lasts_ms=10_000)
+    assert (settled.state, settled.doubts) == (ReplyState.UNCERTAIN, 2)
+
+
+def test_a_doubt_is_held_where_the_policy_says_so():
+    settled = settle(claim(), Doubtful("cut off"), on_doubt=OnDoubt.HOLD)
+    assert (settled.state, settled.doubts) == (ReplyState.UNCERTAIN, 1)
+    assert "cut off" in settled.reason
+
+
+def test_what_the_platform_asked_for_is_respected():
+    assert settle(claim(), NotSent("slow down", 90_000)).delay_ms == 90_000
+    assert settle(claim(attempt=4), NotSent("away")).delay_ms == 8_000
+
+
+def test_a_platform_that_is_away_is_tried_for_a_day_at_least():
+    tired = claim(attempt=1_000, waited_ms=3_600_000)
+    assert settle(tired, NotSent("away")).state is ReplyState.PENDING
+    old = replace(tired, waited_ms=PostmanPolicy().give_up_ms)
+    assert settle(old, NotSent("away")).state is ReplyState.FAILED
+    assert settle(replace(old, doubts=1), NotSent("away")).state is ReplyState.UNCERTAIN
+
+
+def test_what_was_declined_after_a_doubt_is_uncertain():
+    assert settle(claim(), Declined("blocked")).state is ReplyState.FAILED
+    assert settle(claim(doubts=1), Declined("blocked")).state is ReplyState.UNCERTAIN
+
+
+def test_what_was_not_tried_stays_as_it_was():
+    given_back = untried(claim(part=2, doubts=1))
+    assert (given_back.state, given_back.part, given_back.doubts) == (ReplyState.PENDING, 2, 1)
+
+
+def test_a_platforms_words_fit_on_a_line():
+    reason = settle(claim(), Declined("a\0b\n" * 400)).reason
+    assert len(reason) == 400
+    assert "\n" not in reason
+    assert "\0" not in reason
+
+
+@pytest.mark.parametrize("address", ["agent:f:tg:group:-1", "agent:f:tg:group:-1:9", "agent:f:tg:group:-1::ada"])
+def test_threads_and_people_of_a_chat_share_its_pace(address):
+    assert chat_of(address) == "agent:f:tg:group:-1"
+
+
+def test_a_state_that_does_not_exist_is_named():
+    assert reply_state("failed") == "failed"
+    assert reply_state(None) is None
+    with pytest.raises(InvalidInput, match="'sent'; there are pending"):
+        reply_state("sent")
