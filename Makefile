@@ -26,7 +26,7 @@ endif
 LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-config pyproject.toml --group build
 
-.PHONY: help install up test test-hindsight check sim bench soak lock clean
+.PHONY: help install up test test-browser test-hindsight check sim bench soak lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
@@ -42,10 +42,14 @@ test: $(DEV) ## lint, types and every test except the soak (ARGS="-k fence")
 	$(BIN)/mypy
 	@echo "Separate, because it takes long: make soak"
 	@echo "Separate, because it starts the real Hindsight server: make test-hindsight"
+	@echo "Separate, because it needs Chromium on PATH: make test-browser"
 	$(BIN)/pytest -n 2 --dist worksteal --durations=10 $(ARGS)
 
 test-hindsight: $(DEV) $(HINDSIGHT) ## the Hindsight provider against the real server (three minutes)
 	$(BIN)/pytest -m hindsight $(ARGS) tests/hindsight_server
+
+test-browser: $(DEV) ## the chat page in a real Chromium, which must be on PATH
+	$(BIN)/pytest -m browser $(ARGS) tests/browser
 
 check: $(DEV) ## lint, types and the tidy tests: seconds, before every commit
 	$(BIN)/ruff check .

@@ -76,10 +76,11 @@ async def serve(
     clock: Clock | None = None,
     names: Names | None = None,
     hooks: Hooks | None = None,
+    port: int = 0,
 ) -> AsyncIterator[Live]:
     agents = make_agents(model=model, policy=policy, listed=listed)
     async with await open_runtime(data, agents=agents) as runtime:
-        listening = bind("127.0.0.1", 0)
+        listening = bind("127.0.0.1", port)
         url = url_of(listening)
         setup = Setup(
             token=TOKEN,

@@ -41,6 +41,8 @@ EVENTS: Mapping[str, str] = {
     "reply.failed": "a channel's code raised; what it posted before is unknown",
     "recall.skipped": "a provider did not answer in time, or failed; the turn goes on without it",
     "memory.edited": "a memory file was edited by hand, and what became of the edit",
+    "access.decided": "an operator let somebody in, refused them, or took that back",
+    "identity.changed": "a link between principals was made or taken back, or an address moved",
     "forget.requested": "a person or a session was blanked; providers and files are told to erase it",
     "forget.pending": "something of what was forgotten is not erased yet; it is tried again",
     "forget.scrubbed": "the store's own files hold no byte any more of what was forgotten",

@@ -27,6 +27,7 @@ from holdfast.ports.provider import GROUP, Configured, Factory, ProviderSetup
 from holdfast.ports.tasks import Tasks
 from holdfast.providers.files.provider import FilesProvider
 from holdfast.stores.store import SqlStore
+from holdfast.toolkit import MEMORY, wanted_tools, with_tools
 
 BUILT_IN: Mapping[str, tuple[str, str, str]] = {
     # name: module, factory, the extra that brings what it needs
@@ -50,11 +51,11 @@ class Ground:
 
 
 def make_memory(store: SqlStore, agents: Agents, ground: Ground) -> tuple[Agents, Providers, Keeper]:
-    """The agents with their providers, the notes they keep and the tool that they keep them with."""
+    """The agents with their providers, the notes they keep and their built-in tools."""
     providers = make_providers(agents, ground)
     keeper = Keeper(store, store, providers)
     providers.attach(keeper)
-    return with_memory(agents, providers, keeper), providers, keeper
+    return with_tools(with_memory(agents, providers, keeper), store, providers, ground.tasks), providers, keeper
 
 
 def make_providers(agents: Agents, ground: Ground) -> Providers:
@@ -78,10 +79,11 @@ def with_memory(agents: Agents, providers: Providers, keeper: Keeper) -> Agents:
         if files is not None and isinstance(files.provider, FilesProvider):
             notes = NotesPolicy(capacity=files.provider.capacity, per_user=files.provider.per_user)
         box = ToolBox()
-        box.add(
-            make_memory_tool(keeper.apply, keeper.memory, capacity=notes.capacity, per_user=notes.per_user),
-            idempotent=True,
-        )
+        if MEMORY in wanted_tools(agent.policy, name):
+            box.add(
+                make_memory_tool(keeper.apply, keeper.memory, capacity=notes.capacity, per_user=notes.per_user),
+                idempotent=True,
+            )
         deliveries = agent.policy.deliveries or providers.policies(name)
         policy = replace(agent.policy, deliveries=deliveries, notes=notes)
         return replace(agent, policy=policy, tools=JoinedTools(agent.tools, box))

@@ -26,6 +26,7 @@ from holdfast.core.recall import Found, RecallKey, RecallQuery, choose
 from holdfast.core.session import Session
 from holdfast.core.turn import Recorded, TurnRecord
 from holdfast.loops.agents import Agents
+from holdfast.loops.access_desk import Desk
 from holdfast.loops.approval_desk import ApprovalDesk
 from holdfast.loops.compressor import Compressor
 from holdfast.loops.gateway import Gateway, Received
@@ -35,6 +36,7 @@ from holdfast.loops.providers import Providers
 from holdfast.loops.recaller import Recaller
 from holdfast.loops.receiver import Exchange
 from holdfast.loops.refill import backfill, rebuild
+from holdfast.loops.reply_desk import ReplyDesk
 from holdfast.loops.supervisor import Supervisor
 from holdfast.loops.visit import Visit
 from holdfast.ports.clock import Clock
@@ -51,7 +53,7 @@ PROVE_EVERY_MS = 1_000
 PROVE_WAIT_MS = 5_000
 
 
-class Runtime:
+class Runtime(ReplyDesk):
     """Implements `Service`."""
 
     def __init__(
@@ -92,6 +94,7 @@ class Runtime:
         self._notifier = notifier
         self._visit = Visit(member, store, tasks)
         self.approvals = ApprovalDesk(store, reader, notifier)
+        self.access = Desk(store, reader, notifier, clock, entropy)
         self._proving = asyncio.Lock()
         self._proved: Health | None = None
 

@@ -5,8 +5,9 @@ from pathlib import Path
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.config import AgentTable, Compression, Config, Intake, Turns, parse_config
-from holdfast.core.errors import ConfigInvalid
+from holdfast.config import AgentTable, Compression, Config, Intake, ServerTable, Turns, parse_config
+from holdfast.config.tables import Access
+from holdfast.core.errors import AllowlistNotImmutable, ConfigInvalid
 from holdfast.core.policy import AgentPolicy
 
 FILE = Path("holdfast.toml")
@@ -16,6 +17,9 @@ keys = st.sampled_from(
         *Compression.__struct_fields__,
         *Turns.__struct_fields__,
         *Intake.__struct_fields__,
+        *Access.__struct_fields__,
+        *ServerTable.__struct_fields__,
+        *("token", "token_env", "api_key", "name"),
         *("agents", "main", "unknown", '"a b"', '"é"', '""', "a.b"),
     ]
 )
@@ -31,6 +35,7 @@ values = st.one_of(
 tables = st.sampled_from(
     [
         *("[agents.main]", "[agents.main.compression]", "[agents.main.turns]", "[agents.main.limits]", "[agents]"),
+        *("[agents.main.access]", "[agents.main.model]", "[agents.main.channels.telegram]", "[agents.main.mcp.x.env]"),
         *("[agents.other]", '[agents."no name"]', "[server]", "[[agents]]", "[agents.main.compression.soft]"),
     ]
 )
@@ -41,7 +46,7 @@ texts = st.lists(lines, max_size=10).map("\n".join)
 def check(raw: bytes) -> None:
     try:
         config = parse_config(raw, FILE)
-    except ConfigInvalid as error:
+    except (ConfigInvalid, AllowlistNotImmutable) as error:
         refused = str(error)
     else:
         accepted(config)
@@ -71,6 +76,11 @@ def accepted(config: Config) -> None:
 @example("[agents.main.compression]\nsoft = 0.9\nhard = 0.9")
 @example("[agents.main]\ninstructions = '''" + "x" * 10_000)
 @example("[agents.main.turns]\nmodel_wait_s = 1e-9")
+@example("[agents.main]\ninstructions_file = '~nobody/x'")
+@example("[agents.main]\ninstructions_file = \"a\\u0000b\"")
+@example("[agents.main]\nmodel = {}\nmemory = {a = {}}\nchannels = {telegram = []}")
+@example("[agents.main.access]\nallow = ['@bob', '\\']")
+@example("[[agents]]\n[[agents.main]]")
 def test_a_configuration_is_understood_or_refused_with_its_file(text):
     check(text.encode())
 

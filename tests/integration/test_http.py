@@ -342,7 +342,6 @@ async def test_a_deleted_session_cannot_be_compressed_and_blocks_nothing(tmp_pat
         ("GET", "/v1/sessions/ses_unknown/context", "session_not_found"),
         ("GET", "/v1/sessions/ses_unknown/snapshots/1", "session_not_found"),
         ("POST", "/v1/sessions/ses_unknown/compress", "session_not_found"),
-        ("GET", "/", "not_found"),
         ("GET", "/v1/messages/", "not_found"),
         ("GET", "/v1/sessions/", "not_found"),
         ("GET", "/docs", "not_found"),

@@ -105,6 +105,7 @@ class FakeDiscord:
         self.files: dict[str, bytes] = {}
         self.nonces: dict[tuple[str, str], Json] = {}
         self.enforces_nonce = True
+        self.says_goodbye = True  # answers when a gateway connection is closed
         self.beats = 0
         self._last_id = (int(time.time() * 1000) - EPOCH_MS) << 22
         self._held: list[tuple[Session, Json]] | None = None
@@ -313,7 +314,7 @@ class FakeDiscord:
         fault = self._fault("GET /gateway/")
         if fault is not None:
             return web.Response(status=fault.status)
-        socket = web.WebSocketResponse(max_msg_size=0)
+        socket = web.WebSocketResponse(max_msg_size=0, autoclose=self.says_goodbye)
         await socket.prepare(request)
         pipe = Pipe(socket, request.query.get("compress") == "zlib-stream")
         pipe.put(HELLO, {"heartbeat_interval": self.heartbeat_ms})
@@ -321,6 +322,8 @@ class FakeDiscord:
             async for frame in socket:
                 if frame.type is WSMsgType.TEXT:
                     self._heard(pipe, json.loads(frame.data))
+            if not self.says_goodbye:
+                await self._released.wait()
         finally:
             await pipe.stop()
             for session in self.sessions.values():

@@ -37,7 +37,7 @@ instructions = "You are helpful and brief."
 
 # When to summarise, as shares of context_tokens: begin at soft, wait for it at hard, keep the newest share as it is.
 #[agents.main.compression]
-#soft = 0.65
+#soft = 0.6
 #hard = 0.85
 #keep = 0.25
 

@@ -52,7 +52,7 @@ class EnclosureView:
     hash: str
     name: str
     media_type: str
-    bytes: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

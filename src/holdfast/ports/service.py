@@ -11,6 +11,7 @@ from holdfast.core.ids import DeliveryId, Instant, MessageId, SessionId
 from holdfast.core.inbound import AcceptOutcome
 from holdfast.core.recall import Found
 from holdfast.core.session import Session
+from holdfast.ports.access import AccessDesk
 from holdfast.ports.approvals import Approvals
 from holdfast.ports.notifier import Event, Feed
 from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace, Reader
@@ -50,6 +51,9 @@ class Service(Protocol):
 
     @property
     def approvals(self) -> Approvals: ...
+
+    @property
+    def access(self) -> AccessDesk: ...
 
     async def health(self) -> Health: ...
 

@@ -41,9 +41,7 @@ def make_send_tool(find: Callable[[str], object], *, hops_max: int) -> SendTool:
     return send_message
 
 
-def _refusal(
-    to: str, text: str, find: Callable[[str], object], context: ToolContext, hops_max: int
-) -> str | None:
+def _refusal(to: str, text: str, find: Callable[[str], object], context: ToolContext, hops_max: int) -> str | None:
     """Why it cannot be sent; None when it can."""
     if to == context.agent:
         return "that is you. Give the name of another agent."

@@ -13,8 +13,8 @@ from holdfast.core.key import Address
 from holdfast.core.outgoing import Post
 from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.ports.channel import ChannelSetup, ChatMessage, Verdict, conversation_of
-from tests.platforms.discord import FakeDiscord, Room
-from tests.platforms.discord_shapes import Bot
+from tests.platforms.discord import FakeDiscord
+from tests.platforms.discord_shapes import Bot, Room
 
 WAIT_S = 30.0
 

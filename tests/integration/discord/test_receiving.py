@@ -19,7 +19,7 @@ async def test_a_private_message_is_for_the_bot(world):
 
 async def test_talk_in_a_guild_is_for_the_bot_when_it_is_called(world):
     bot, role = world.bot, world.guild.bots[world.bot.id]
-    async with running(world.fake, bot, world.mailbox) as channel:
+    async with running(world.fake, bot, world.mailbox):
         world.fake.say(world.room, world.ann, "nobody in particular")
         world.fake.say(world.room, world.ann, f"<@{bot.id}>, hello", mentions=[bot.user])
         world.fake.say(world.room, world.ann, f" <@!{bot.id}> and <@{bot.id}>", mentions=[bot.user])

@@ -1,7 +1,5 @@
 """A message is posted once, and what `send` says about it is certain."""
 
-import asyncio
-
 import pytest
 
 from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
@@ -174,5 +172,8 @@ async def test_giving_up_within_a_global_limit_locks_nobody_out(world, channel, 
 
 def hasten(monkeypatch):
     """discord.py's own pauses between two attempts take no time."""
-    sleep = asyncio.sleep
-    monkeypatch.setattr("discord.http.asyncio.sleep", lambda delay: sleep(0))
+
+    async def at_once(_: float) -> None:
+        return
+
+    monkeypatch.setattr("discord.http.asyncio.sleep", at_once)

@@ -126,7 +126,7 @@ async def test_openai_is_sent_every_role_at_its_place():
 
 async def test_anthropic_is_sent_every_role_at_its_place_and_told_what_to_cache():
     ((body,), (asked,)) = await bodies_of("anthropic", claude("ok"), TALK)
-    assert asked.headers["x-api-key"] == KEY
+    assert asked.headers["authorization"] == f"Bearer {KEY}"
     system = json.dumps(body["system"])
     assert "You are Fern." in system
     assert "Byron is a cat" in system

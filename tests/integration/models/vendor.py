@@ -32,15 +32,16 @@ class Asked:
 class Line:
     """The connection that a play answers on."""
 
+    reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    closing: asyncio.Event
 
     async def send(self, raw: bytes) -> None:
         self.writer.write(raw)
         await self.writer.drain()
 
     async def hang(self) -> None:
-        await self.closing.wait()
+        """Until the other side goes away."""
+        await self.reader.read()
 
 
 Play = Callable[[Line], Awaitable[None]]
@@ -51,9 +52,8 @@ class FakeVendor:
     plays: list[Play] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     connections: int = 0
-    _closing: asyncio.Event = field(default_factory=asyncio.Event)
     _server: asyncio.Server | None = None
-    _open: dict[asyncio.StreamWriter, "asyncio.Task[Any] | None"] = field(default_factory=dict)
+    _open: set[asyncio.StreamWriter] = field(default_factory=set)
     quiet: asyncio.Event = field(default_factory=asyncio.Event)  # no connection is open
 
     async def __aenter__(self) -> "FakeVendor":
@@ -62,7 +62,6 @@ class FakeVendor:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._closing.set()
         assert self._server is not None
         self._server.close()
         for writer in tuple(self._open):
@@ -77,19 +76,19 @@ class FakeVendor:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        self._open[writer] = asyncio.current_task()
+        self._open.add(writer)
         self.quiet.clear()
         try:
             while (asked := await _read(reader)) is not None:
                 self.asked.append(asked)
                 play = self.plays.pop(0) if len(self.plays) > 1 else self.plays[0]
-                await play(Line(writer, self._closing))
+                await play(Line(reader, writer))
                 if getattr(play, "ends", False):
                     break
         except (ConnectionError, asyncio.IncompleteReadError):
             return
         finally:
-            del self._open[writer]
+            self._open.discard(writer)
             writer.close()
             if not self._open:
                 self.quiet.set()

@@ -32,7 +32,7 @@ class QuickTasks(AsyncTasks):
 
 @dataclass(eq=False)
 class Mailbox:
-    """Implements `Intake` with what the real one promises: durable when it returns, each event once, marks that grow."""
+    """Implements `Intake` with what the real one promises: durable when it returns, each event once, growing marks."""
 
     taken: list[ChatMessage] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
@@ -41,15 +41,15 @@ class Mailbox:
     marks: dict[str, tuple[int, str]] = field(default_factory=dict)
     errors: list[HoldfastError] = field(default_factory=list)  # each fails one call
     mark_errors: list[HoldfastError] = field(default_factory=list)
-    closed_rooms: set[str] = field(default_factory=set)  # receiving hangs there until they are taken out
+    gates: dict[str, asyncio.Event] = field(default_factory=dict)  # by chat: receiving waits for it
     story: list[str] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def receive(self, message: ChatMessage) -> Verdict:
         self.asked.append(message)
         self.changed.set()
-        while message.chat in self.closed_rooms:
-            await asyncio.sleep(0)
+        if message.chat in self.gates:
+            await self.gates[message.chat].wait()
         if self.errors:
             raise self.errors.pop(0)
         conversation = conversation_of(message.chat, message.thread)
@@ -78,6 +78,12 @@ class Mailbox:
     def disconnected(self, reason: str) -> None:
         self.story.append(f"disconnected: {reason}")
         self.changed.set()
+
+    def shut(self, chat: str) -> None:
+        self.gates[chat] = asyncio.Event()
+
+    def open(self, chat: str) -> None:
+        self.gates.pop(chat).set()
 
     def texts(self, chat: str | None = None) -> list[str]:
         return [one.text for one in self.taken if chat in (None, one.chat)]

@@ -144,7 +144,7 @@ async def test_a_name_is_asked_for_once_and_never_needed(world):
 
 
 async def test_nothing_is_acknowledged_before_it_is_durable(world):
-    world.mailbox.closed_rooms.add(world.dm)
+    world.mailbox.shut(world.dm)
     async with running(world.slack, world.bot, world.mailbox):
         world.slack.say(world.dm, world.ada, "slow")
         await world.mailbox.until(lambda: world.mailbox.asked)
@@ -152,7 +152,7 @@ async def test_nothing_is_acknowledged_before_it_is_durable(world):
         await world.slack.until(lambda: world.bot.acknowledged)
         (open_envelope,) = world.bot.sent.values()
         assert open_envelope.payload["event"]["text"] == "slow"
-        world.mailbox.closed_rooms.clear()
+        world.mailbox.open(world.dm)
         await world.slack.until(lambda: not world.bot.sent)
     assert world.mailbox.texts() == ["quick", "slow"]
 
@@ -177,12 +177,12 @@ async def test_what_nobody_can_take_holds_nothing_up(world):
 
 
 async def test_what_slack_sends_again_is_acknowledged_and_not_doubled(world):
-    world.mailbox.closed_rooms.add(world.dm)
+    world.mailbox.shut(world.dm)
     async with running(world.slack, world.bot, world.mailbox):
         world.slack.say(world.dm, world.ada, "once")
         await world.mailbox.until(lambda: world.mailbox.asked)
         world.slack.redeliver(world.bot)
-        world.mailbox.closed_rooms.clear()
+        world.mailbox.open(world.dm)
         await world.slack.until(lambda: len(world.bot.acknowledged) == 2)
     assert world.mailbox.texts() == ["once"]
 
@@ -225,7 +225,7 @@ async def test_bots_on_one_slack_hear_only_their_own_rooms(world):
 
 async def test_ending_leaves_no_connection_and_no_task(world):
     before = asyncio.all_tasks()
-    world.mailbox.closed_rooms.add(world.dm)
+    world.mailbox.shut(world.dm)
     async with running(world.slack, world.bot, world.mailbox):
         world.slack.say(world.dm, world.ada, "unfinished")
         await world.mailbox.until(lambda: world.mailbox.asked)

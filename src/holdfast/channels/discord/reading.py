@@ -14,6 +14,7 @@ Rule 4: Discord cannot be asked for edits and deletions that were missed while d
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -108,14 +109,15 @@ class Reading:
             log.warning("channel.skipped", account=self._account, event_id=event.message_id, why="too many wait")
 
     async def close(self) -> None:
-        """Whatever was not taken is fetched in the next run."""
+        """Whatever was not taken is fetched in the next run. A call that cannot be cancelled is left to itself."""
         for task in (self._loader, *(stream.task for stream in self._streams.values())):
             if task is not None:
                 task.cancel()
-        async with asyncio.timeout(CLOSE_S):
-            while self._running:
-                self._idle.clear()
-                await self._idle.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                while self._running:
+                    self._idle.clear()
+                    await self._idle.wait()
 
     # --- streams -----------------------------------------------------------------------------------
 

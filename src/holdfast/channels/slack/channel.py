@@ -15,7 +15,7 @@ from holdfast.channels.slack.posting import send_post
 from holdfast.channels.slack.reading import Reading
 from holdfast.channels.slack.text import escaped_length
 from holdfast.channels.slack.web import Failure, Kind, Web
-from holdfast.core.errors import ChannelFailed, HoldfastError
+from holdfast.core.errors import ChannelFailed, ConfigInvalid, HoldfastError
 from holdfast.core.key import Address
 from holdfast.core.outgoing import Post, SendOutcome
 from holdfast.core.policy import RetryPolicy
@@ -126,9 +126,9 @@ def _failed(which: str, failure: Failure) -> ChannelFailed:
 def make_slack(setup: ChannelSetup) -> Channel:
     """The channel that the settings describe. Raises `ConfigInvalid`; does no I/O but reading secret files."""
     settings = read_settings(setup, SlackSettings)
-    return SlackChannel(
-        setup,
-        token=read_secret(setup, settings.token_env, settings.token_file),
-        app_token=read_secret(setup, settings.app_token_env, settings.app_token_file, name="app_token"),
-        api_url=check_url(setup, settings.api_url),
-    )
+    token = read_secret(setup, settings.token_env, settings.token_file)
+    app_token = read_secret(setup, settings.app_token_env, settings.app_token_file, name="app_token")
+    if token.startswith("xapp-") or app_token.startswith("xox"):
+        what = "the tokens are swapped: token is the bot's (xoxb-...), app_token the app-level one (xapp-...)"
+        raise ConfigInvalid(f"{setup.name}: {what}", key="app_token")
+    return SlackChannel(setup, token=token, app_token=app_token, api_url=check_url(setup, settings.api_url))

@@ -39,7 +39,9 @@ async def missed(web: Web, chat: str, marks: Marks) -> list[Json] | Failure:
             continue  # the thread was deleted
         if isinstance(replies, Failure):
             return replies
-        found |= {word(reply, "ts"): reply for reply in replies if _is_since(reply, mark)}
+        found |= {
+            word(reply, "ts"): reply for reply in replies if _is_since(reply, mark) and word(reply, "ts") != thread
+        }
     return sorted(found.values(), key=lambda message: position_of(word(message, "ts")) or 0)
 
 

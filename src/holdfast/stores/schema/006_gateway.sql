@@ -59,7 +59,7 @@ create table watermark (
 -- What came with a message, by the hash of its bytes; the same bytes are kept once.
 create table attachment (
   hash text primary key,
-  bytes int8 not null,
+  size int8 not null,
   at int8 not null,
   body bytes not null
 ) /*strict*/;
@@ -69,7 +69,7 @@ create table enclosure (
   hash text not null,
   name text not null,
   media_type text not null,
-  bytes int8 not null,
+  size int8 not null,
   primary key (message, n)
 ) /*strict*/ /*clustered*/;
 create index enclosure_hash on enclosure (hash);

@@ -18,7 +18,7 @@ from holdfast.stores.verbs.delete import BRANCHES
 from holdfast.stores.verbs.finish import forget_answers
 from holdfast.stores.verbs.halt import drop_mail, halt_turn
 from holdfast.stores.verbs.journal import entry_of
-from holdfast.stores.verbs.reading import drop_enclosures
+from holdfast.stores.verbs.reading import drop_enclosures_by
 from holdfast.stores.verbs.replies import BLANK
 
 LOCK_MAILBOXES = "select id from mailbox where agent = :agent order by id /*lock*/"
@@ -105,7 +105,7 @@ def blank_person(agent: AgentName, person: Principal) -> Script[Blanked]:
     done.counts["replies"] += len((yield from rows(REPLIES_TO_THEM, agent=agent, person=person, blank=b"")))
     messages = [row[0] for row in (yield from rows(BLANK_INBOUND, agent=agent, person=person, blank=b""))]
     done.counts["messages"] += len(messages)
-    done.counts["attachments"] += yield from drop_enclosures(messages)
+    done.counts["attachments"] += yield from drop_enclosures_by(agent, person)
     yield from run(SHOWN_NAME, agent=agent, person=person)
     yield from _blank_titles(agent, person, done)
     yield from _blank_notes(agent, person, done)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from holdfast.core.ids import MessageId, SessionId
+from holdfast.core.ids import AgentName, MessageId, Principal, SessionId
 from holdfast.core.inbound import Enclosure
 from holdfast.ports.reader import EnclosureView
 from holdfast.stores.script import Script, many, one, plain, rows, run
@@ -15,16 +15,19 @@ on conflict (account, conversation) do update
  where watermark.position < excluded.position"""
 READ_UP_TO = "select conversation, position, event_id from watermark where account = :account order by conversation"
 KEEP = """
-insert into attachment (hash, bytes, at, body) values (:hash, :bytes, :now, :body) on conflict (hash) do nothing"""
+insert into attachment (hash, size, at, body) values (:hash, :size, :now, :body) on conflict (hash) do nothing"""
 ENCLOSE = """
-insert into enclosure (message, n, hash, name, media_type, bytes)
-values (:message, :n, :hash, :name, :media_type, :bytes) on conflict (message, n) do nothing"""
-ENCLOSURES = "select n, hash, name, media_type, bytes from enclosure where message = :message order by n"
+insert into enclosure (message, n, hash, name, media_type, size)
+values (:message, :n, :hash, :name, :media_type, :size) on conflict (message, n) do nothing"""
+ENCLOSURES = "select n, hash, name, media_type, size from enclosure where message = :message order by n"
 BODY = "select body from attachment where hash = :hash"
 DROP = "delete from enclosure where message = :message returning hash"
 OF_SESSION = """
 select enclosure.message from enclosure join inbound on inbound.message = enclosure.message
  where inbound.session = :session"""
+OF_PERSON = """
+select enclosure.message from enclosure join inbound on inbound.message = enclosure.message
+ where inbound.principal = :person and inbound.mailbox in (select id from mailbox where agent = :agent)"""
 # The bytes go with the last message that brought them.
 DROP_UNUSED = """
 delete from attachment where hash = :hash and not exists (select 1 from enclosure where enclosure.hash = :hash)"""
@@ -42,7 +45,7 @@ def read_up_to(account: str) -> Script[Mapping[str, tuple[int, str]]]:
 
 def enclose(message: MessageId, enclosures: Sequence[Enclosure]) -> Script[None]:
     for one_ in enclosures:
-        yield from run(KEEP, hash=one_.hash, bytes=len(one_.body), body=one_.body)
+        yield from run(KEEP, hash=one_.hash, size=len(one_.body), body=one_.body)
     yield from many(
         ENCLOSE,
         [
@@ -52,7 +55,7 @@ def enclose(message: MessageId, enclosures: Sequence[Enclosure]) -> Script[None]
                 "hash": one_.hash,
                 "name": plain(one_.name),
                 "media_type": plain(one_.media_type),
-                "bytes": len(one_.body),
+                "size": len(one_.body),
             }
             for n, one_ in enumerate(enclosures)
         ],
@@ -71,6 +74,11 @@ def drop_enclosures(messages: Iterable[str]) -> Script[int]:
 
 def drop_enclosures_of(session: SessionId) -> Script[int]:
     found = yield from rows(OF_SESSION, session=session)
+    return (yield from drop_enclosures(row[0] for row in found))
+
+
+def drop_enclosures_by(agent: AgentName, person: Principal) -> Script[int]:
+    found = yield from rows(OF_PERSON, agent=agent, person=person)
     return (yield from drop_enclosures(row[0] for row in found))
 
 

@@ -1,0 +1,78 @@
+"""The toolkit: an agent's built-in tools beside `memory`, and those of its MCP servers.
+
+`tools` in holdfast.toml chooses among the built-in ones; without it an agent has them all.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+
+from holdfast.core.errors import ConfigInvalid
+from holdfast.core.ids import AgentName
+from holdfast.core.journal import Recalled
+from holdfast.core.naming import NamingInputs
+from holdfast.core.policy import AgentPolicy
+from holdfast.core.recall import RecallKey, RecallPolicy, RecallQuery, is_group
+from holdfast.loops.agents import Agent, Agents
+from holdfast.loops.joined_tools import JoinedTools
+from holdfast.loops.providers import Providers
+from holdfast.loops.recaller import Recaller, shown_of
+from holdfast.loops.toolbox import ToolBox
+from holdfast.ports.reader import Reader
+from holdfast.ports.tasks import Tasks
+from holdfast.ports.tool import ToolContext
+from holdfast.tools import history, recall, send_message
+
+MEMORY = "memory"  # made in provision.py, with the keeper of the notes
+BUILT_IN = (MEMORY, recall.NAME, history.NAME, send_message.NAME)
+
+
+def wanted_tools(policy: AgentPolicy, agent: AgentName) -> frozenset[str]:
+    """The built-in tools that an agent has. Raises `ConfigInvalid` for names that nothing has."""
+    if policy.tools is None:
+        return frozenset(BUILT_IN)
+    for name in policy.tools:
+        if name not in BUILT_IN:
+            key = f"agents.{agent}.tools"
+            raise ConfigInvalid(f"{key} names {name!r}; the built-in tools are {', '.join(BUILT_IN)}", key=key)
+    return frozenset(policy.tools)
+
+
+def with_tools(agents: Agents, reader: Reader, providers: Providers, tasks: Tasks) -> Agents:
+    """The agents with `recall`, `history` and `send_message`, as far as they want them."""
+    recaller = Recaller(providers, tasks)
+
+    def equipped(name: AgentName, agent: Agent) -> Agent:
+        wanted = wanted_tools(agent.policy, name)
+        box = ToolBox()
+        made: Mapping[str, Callable[[], Callable[..., Awaitable[object]]]] = {
+            recall.NAME: lambda: recall.make_recall_tool(_look_up(recaller, agent.policy.recall)),
+            history.NAME: lambda: history.make_history_tool(reader),
+            send_message.NAME: lambda: send_message.make_send_tool(agents.get, hops_max=agent.policy.hops_max),
+        }
+        for tool, make in made.items():
+            if tool in wanted:
+                box.add(make(), idempotent=True)
+        return replace(agent, tools=JoinedTools(agent.tools, box))
+
+    default = equipped(AgentName("main"), agents.default) if agents.default is not None else None
+    return Agents(default, {name: equipped(name, agent) for name, agent in agents.listed.items()})
+
+
+def _look_up(recaller: Recaller, policy: RecallPolicy) -> recall.LookUp:
+    async def look_up(context: ToolContext, text: str) -> Recalled | None:
+        """Under the turn's own key and naming, so nobody else's memory can be reached with other words."""
+        query = RecallQuery(
+            key=RecallKey(
+                session=context.session, epoch=context.epoch, head_seq=context.head_seq, principal=context.principal
+            ),
+            naming=NamingInputs(
+                agent=context.agent, session=context.session, principal=context.principal, address=context.address
+            ),
+            text=text,
+            group=is_group(context.address),
+            private_in_groups=policy.private_in_groups,
+            limit=policy.limit,
+        )
+        return shown_of(await recaller.recall(query, policy), policy, ())
+
+    return look_up

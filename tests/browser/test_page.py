@@ -1,0 +1,91 @@
+"""The chat page in a real browser: whoever has the link talks; nothing is lost by a reload or a restart of the server."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.browser.chromium import browser
+from tests.live import GatedModel, serve
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+SHOTS = os.environ.get("HOLDFAST_SCREENSHOTS")
+XSS = "<img src=x onerror=\\\"window.hit = 1\\\"><script>window.hit = 2</script>"
+
+
+async def shot(page, name):
+    if SHOTS:
+        await page.shoot(Path(SHOTS) / f"{name}.png")
+
+
+async def say(page, text):
+    await page.run(f'document.getElementById("text").value = "{text}"; document.getElementById("say").requestSubmit()')
+
+
+def has(text):
+    return f'document.getElementById("log").innerText.includes("{text}")'
+
+
+def count(text):
+    return f'document.getElementById("log").innerText.split("{text}").length - 1'
+
+
+async def test_a_link_with_a_code_is_all_it_takes_and_the_conversation_outlives_reload_and_restart(tmp_path):
+    async with browser(tmp_path / "profile") as page:
+        async with serve(tmp_path / "data") as live:
+            port = int(live.url.rsplit(":", 1)[1])
+            await page.open(f"{live.url}/#code={live.app.logins.new_code()}")
+            await page.until('document.getElementById("status").textContent === "Connected"')
+            assert await page.run("location.href") == f"{live.url}/"
+            await say(page, "My cat is called Byron.")
+            await page.until(has("Noted: My cat is called Byron."))
+            await page.until(has("✓ answered"))
+            await say(page, XSS)
+            await page.until(has("Noted: <img"))
+            assert await page.run("window.hit") is None
+            await say(page, "/status")
+            await page.until(has("✓ command"))
+            await page.resize(1000, 700)
+            await shot(page, "desktop")
+            await page.resize(390, 800, dark=True)
+            assert await page.run("document.documentElement.scrollWidth <= 390")
+            await shot(page, "phone-dark")
+            await page.do("Page.reload")
+            await page.until(has("Noted: My cat is called Byron."))
+            assert await page.run(count("Noted: My cat is called Byron.")) == 1
+        await page.until('document.getElementById("status").textContent === "Reconnecting…"')
+        await say(page, "Said while nobody listens.")
+        async with serve(tmp_path / "data", port=port):
+            await page.until(has("Noted: Said while nobody listens."))
+            assert await page.run(count("Said while nobody listens.")) == 2  # said once, answered once
+        assert page.complaints == [one for one in page.complaints if "ERR_CONNECTION_REFUSED" in one]
+
+
+async def test_an_answer_is_shown_while_it_is_made_and_is_whole_after_the_server_died_in_the_middle(tmp_path):
+    model = GatedModel()
+    async with browser(tmp_path / "profile") as page:
+        async with serve(tmp_path / "data", model=model) as live:
+            port = int(live.url.rsplit(":", 1)[1])
+            await page.open(f"{live.url}/#code={live.app.logins.new_code()}")
+            await page.until('document.getElementById("status").textContent === "Connected"')
+            await say(page, "My dog is called Ada.")
+            await page.until(has("✓ kept"))
+            await model.asked.wait()
+        async with serve(tmp_path / "data", port=port):
+            await page.until(has("✓ answered"))
+            assert await page.run(count("My dog is called Ada.")) == 2
+
+
+async def test_without_a_code_a_token_is_asked_for_and_logging_out_forgets_it(tmp_path):
+    async with browser(tmp_path / "profile") as page, serve(tmp_path / "data") as live:
+        await page.open(live.url)
+        await page.until('!document.getElementById("login").hidden')
+        await shot(page, "login")
+        for token, shown in (("wrong", "problem"), ("a-token-that-only-tests-know", "room")):
+            await page.run(f'document.getElementById("token").value = "{token}"')
+            await page.run('document.getElementById("login").requestSubmit()')
+            await page.until(f'!document.getElementById("{shown}").hidden && document.getElementById("{shown}").innerText')
+        await page.run('document.getElementById("logout").click()')
+        await page.until('!document.getElementById("login").hidden')
+        await page.do("Page.reload")
+        await page.until('!document.getElementById("login").hidden')

@@ -1,0 +1,110 @@
+"""What came with a message is kept once, by its hash, and goes with the last message that brought it. How far a
+conversation was read only ever grows, so a channel that was away asks for what it missed and for nothing else (D2)."""
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+
+from holdfast.core.forget import ForgetRequest
+from holdfast.core.ids import ForgetId, Principal
+from holdfast.core.inbound import Accepted, Conflict, Duplicate, Enclosure, Limits, MailboxFull
+
+
+def enclosure(body=b"a picture", name="cat.png"):
+    return Enclosure(hash=hashlib.sha256(body).hexdigest(), name=name, media_type="image/png", body=body)
+
+
+async def bring(driver, *enclosures, who="ada", **options):
+    arrival = replace(driver.arrival("look", who=who, **options), enclosures=enclosures)
+    assert isinstance(await driver.accept(arrival), Accepted)
+    return arrival.message
+
+
+async def kept(driver):
+    return [bytes(row[0]) for row in await driver.rows("select body from attachment order by body")]
+
+
+async def test_what_came_with_a_message_is_found_by_it(driver):
+    one, two = enclosure(), enclosure(b"another", "dog.png")
+    message = await bring(driver, one, two)
+    found = await driver.store.enclosures(message)
+    assert [(item.n, item.hash, item.name, item.media_type, item.size) for item in found] == [
+        (0, one.hash, "cat.png", "image/png", 9),
+        (1, two.hash, "dog.png", "image/png", 7),
+    ]
+    assert await driver.store.attachment(one.hash) == b"a picture"
+    assert await driver.store.attachment("0" * 64) is None
+
+
+async def test_the_same_bytes_are_kept_once_and_a_repeated_event_brings_nothing(driver):
+    first = replace(driver.arrival("look", event="e1"), enclosures=(enclosure(),))
+    await driver.accept(first)
+    assert isinstance(await driver.accept(replace(first, message="msg_again")), Duplicate)
+    await bring(driver, enclosure(name="copy.png"))
+    assert await kept(driver) == [b"a picture"]
+    assert len(await driver.rows("select 1 from enclosure")) == 2
+
+
+async def test_bytes_go_with_the_last_message_that_brought_them(driver):
+    await bring(driver, enclosure(), enclosure(b"mine alone"), who="ada")
+    await bring(driver, enclosure(), who="bob", chat="away")
+    await driver.store.forget(ForgetRequest(id=ForgetId("f1"), person=Principal("ada")))
+    assert await kept(driver) == [b"a picture"]
+    await driver.store.forget(ForgetRequest(id=ForgetId("f2"), person=Principal("bob")))
+    assert await kept(driver) == []
+    assert await driver.rows("select 1 from enclosure") == []
+
+
+async def test_deleting_a_session_deletes_what_came_with_its_messages(driver):
+    await bring(driver, enclosure())
+    claim = await driver.claim()
+    await driver.answer(claim, await driver.open(claim))
+    await driver.store.release_claim(claim)
+    await bring(driver, enclosure(b"elsewhere"), chat="away")
+    await driver.command("/delete")
+    assert await kept(driver) == [b"elsewhere"]
+
+
+async def test_what_came_with_a_message_is_pruned_with_it(driver):
+    await bring(driver, enclosure())
+    claim = await driver.claim()
+    await driver.answer(claim, await driver.open(claim))
+    await bring(driver, enclosure(b"still waiting"), chat="away")
+    driver.clock.advance(10)
+    assert await driver.store.prune(older_than_ms=5, limit=10) == 1
+    assert await kept(driver) == [b"still waiting"]
+
+
+async def test_a_conversation_is_read_up_to_the_newest_event_that_was_dealt_with(driver):
+    for position in (5, 9, 7):
+        await driver.accept(
+            replace(driver.arrival(f"at {position}", event=str(position), account="bot"), position=position)
+        )
+    await driver.store.note_read("bot", "away", 3, "3")
+    await driver.store.note_read("bot", "away", 2, "2")
+    await driver.store.note_read("another", "home", 90, "90")
+    assert await driver.store.read_up_to("bot") == {"home": (9, "9"), "away": (3, "3")}
+    assert await driver.store.read_up_to("nobody") == {}
+
+
+@pytest.mark.parametrize("kind", ["duplicate", "conflict", "refused"])
+async def test_an_event_that_is_not_taken_was_read_all_the_same(driver, kind):
+    await driver.accept(driver.arrival("hello", event="e1", account="bot"))
+    text = "other" if kind == "conflict" else "hello"
+    event = "e2" if kind == "refused" else "e1"
+    limits = Limits(mailbox_depth_max=1) if kind == "refused" else Limits()
+    arrival = replace(driver.arrival(text, event=event, account="bot", refuse_durably=True), position=4)
+    assert isinstance(await driver.accept(arrival, limits), Duplicate | Conflict | MailboxFull)
+    assert await driver.store.read_up_to("bot") == {"home": (4, event)}
+
+
+async def test_a_platforms_name_goes_with_its_owner(driver):
+    arrival = replace(driver.arrival("hi", who="ada"), sender_name="Ada Lovelace")
+    await driver.accept(arrival)
+    claim = await driver.claim()
+    assert (await driver.store.read_mail(claim, limit=1)).waiting[0].name == "Ada Lovelace"
+    await driver.answer(claim, await driver.open(claim))
+    await driver.store.forget(ForgetRequest(id=ForgetId("f1"), person=Principal("ada")))
+    assert await driver.rows("select sender_name from inbound") == [(None,)]
+    assert not [row for row in await driver.rows("select body from entry") if b"Lovelace" in bytes(row[0])]

@@ -1,0 +1,200 @@
+"""The promise: what was said while nobody listened is read back, in order, before anything that came later."""
+
+import pytest
+
+from holdfast.channels.slack import history
+from holdfast.core.errors import StoreUnavailable
+from tests.integration.slack.kit import running
+from tests.platforms.slack import Fault
+
+REFUSED_ONCE = [
+    Fault("conversations.history", status=429, error="ratelimited", headers={"Retry-After": "7"}),
+    Fault("conversations.history", status=503, body="<html>", content_type="text/html"),
+    Fault("conversations.history", cut=True, times=2),  # aiohttp itself asks again, once: it is a GET
+    Fault("conversations.history", error="fatal_error"),
+    Fault("conversations.history", body='{"ok": tr'),
+    Fault("conversations.history", body="ok", content_type="text/plain"),
+    Fault("conversations.history", body="[]"),
+]
+
+
+async def known(world, *rooms):
+    """Rooms in which something was heard before."""
+    for room in rooms:
+        world.slack.say(room, world.ada, "before")
+    await world.mailbox.until(lambda: len(world.mailbox.taken) == len(rooms))
+    await world.slack.until(lambda: not world.bot.sent)
+
+
+def say_unheard(world, room, *texts, thread=None):
+    return [world.slack.say(room, world.ada, text, thread=thread, deliver=False) for text in texts]
+
+
+async def test_what_was_missed_is_read_back_after_a_lost_connection(world):
+    async with running(world.slack, world.bot, world.mailbox):
+        await known(world, world.dm)
+        world.slack.drop(world.bot)
+        say_unheard(world, world.dm, "one", "two", "three")
+        await world.mailbox.until_texts("before", "one", "two", "three")
+    assert world.mailbox.story[0::2] == ["connected", "connected"]
+    assert world.mailbox.story[1].startswith("disconnected: ")
+
+
+async def test_what_was_missed_is_read_back_after_a_restart(world):
+    async with running(world.slack, world.bot, world.mailbox):
+        await known(world, world.dm, world.room)
+    say_unheard(world, world.dm, "to you")
+    say_unheard(world, world.room, "to all")
+    async with running(world.slack, world.bot, world.mailbox):
+        await world.mailbox.until_texts("before", "to you", chat=world.dm)
+        await world.mailbox.until_texts("before", "to all", chat=world.room)
+
+
+async def test_many_pages_are_read_back_oldest_first(world, monkeypatch):
+    monkeypatch.setattr(history, "PAGE", 7)
+    async with running(world.slack, world.bot, world.mailbox):
+        await known(world, world.dm)
+    say_unheard(world, world.dm, *map(str, range(30)))
+    async with running(world.slack, world.bot, world.mailbox):
+        await world.mailbox.until_texts("before", *map(str, range(30)))
+
+
+async def test_what_comes_in_meanwhile_waits_behind_what_was_missed(world):
+    async with running(world.slack, world.bot, world.mailbox):
+        await known(world, world.dm)
+    say_unheard(world, world.dm, "missed")
+    world.mailbox.shut(world.dm)
+    async with running(world.slack, world.bot, world.mailbox):
+        await world.mailbox.until(lambda: world.mailbox.asked[-1].text in ("before", "missed"))
+        world.slack.say(world.dm, world.ada, "live")
+        world.mailbox.open(world.dm)
+        await world.mailbox.until_texts("before", "missed", "live")
+
+
+async def test_replies_are_read_back_in_threads_old_and_new(world):
+    async with running(world.slack, world.bot, world.mailbox):
+        await known(world, world.room)
+        old = world.slack.say(world.room, world.ada, "old thread")
+        world.slack.say(world.room, world.ada, "old reply", thread=old)
+        await world.mailbox.until(lambda: len(world.mailbox.taken) == 3)
+    say_unheard(world, world.room, "missed old", thread=old)
+    (new,) = say_unheard(world, world.room, "new thread")
+    say_unheard(world, world.room, "missed new", thread=new)
+    async with running(world.slack, world.bot, world.mailbox):
+        await world.mailbox.until(lambda: len(world.mailbox.taken) == 6)
+    assert world.mailbox.texts()[3:] == ["missed old", "new thread", "missed new"]
+    assert [one.thread for one in world.mailbox.taken[3:]] == [old, None, new]
+
+
+async def test_a_thread_is_read_back_where_only_the_thread_was_ever_read(world):
+    (first,) = say_unheard(world, world.room, "not for us")
+    async with running(world.slack, world.bot, world.mailbox):
+        world.slack.say(world.room, world.ada, f"<@{world.bot.user}> help", thread=first)
+        await world.mailbox.until_texts("help")
+    say_unheard(world, world.room, "missed", thread=first)
+    async with running(world.slack, world.bot, world.mailbox):
+        await world.mailbox.until_texts("help", "missed")
+    assert world.mailbox.clashes == []
+
+
+async def test_a_conversation_never_read_before_starts_with_what_comes_in(world):
+    say_unheard(world, world.room, "long ago")
+    async with running(world.slack, world.bot, world.mailbox):
+        world.slack.say(world.room, world.ada, "now")
+        await world.mailbox.until_texts("now")
+
+
+async def test_an_event_that_overtook_another_does_not_hide_it(world):
+    """The later one moved the mark; the earlier one was never acknowledged, and the process died."""
+    async with running(world.slack, world.bot, world.mailbox):
+        world.slack.hold(world.bot)
+        world.slack.say(world.dm, world.ada, "earlier")
+        world.slack.say(world.dm, world.ada, "later")
+        world.slack.release(world.bot, lambda held: held[1:])
+        await world.mailbox.until_texts("later")
+    async with running(world.slack, world.bot, world.mailbox):
+        await world.mailbox.until_texts("later", "earlier")
+
+
+async def test_what_could_not_be_kept_when_the_line_fell_is_kept_later(world):
+    async with running(world.slack, world.bot, world.mailbox):
+        world.mailbox.shut(world.dm)
+        world.mailbox.errors = [StoreUnavailable("no")]
+        world.slack.say(world.dm, world.ada, "first words ever")
+        await world.mailbox.until(lambda: world.mailbox.asked)
+        world.slack.drop(world.bot)
+        await world.slack.until(lambda: world.bot.connects == 2)
+        world.mailbox.open(world.dm)
+        await world.mailbox.until_texts("first words ever")
+
+
+async def test_a_process_that_died_before_keeping_a_message_reads_it_back(world):
+    async with running(world.slack, world.bot, world.mailbox):
+        await known(world, world.dm)
+        world.mailbox.shut(world.dm)
+        world.slack.say(world.dm, world.ada, "lost?")
+        await world.mailbox.until(lambda: world.mailbox.asked[-1].text == "lost?")
+    world.mailbox.open(world.dm)
+    assert world.mailbox.texts() == ["before"]
+    async with running(world.slack, world.bot, world.mailbox):
+        await world.mailbox.until_texts("before", "lost?")
+
+
+@pytest.mark.parametrize("fault", REFUSED_ONCE, ids=lambda fault: fault.error or fault.body or "cut")
+async def test_reading_back_is_tried_until_it_works(world, fault):
+    async with running(world.slack, world.bot, world.mailbox):
+        await known(world, world.dm)
+    say_unheard(world, world.dm, "missed")
+    world.slack.faults = [Fault(**vars(fault))]
+    async with running(world.slack, world.bot, world.mailbox) as channel:
+        await world.mailbox.until_texts("before", "missed")
+        assert ("Retry-After" in fault.headers) == (7_000 in channel._setup.tasks.slept)
+
+
+async def test_a_room_that_is_closed_to_the_bot_holds_up_no_other(world):
+    async with running(world.slack, world.bot, world.mailbox):
+        await known(world, world.room, world.dm)
+    say_unheard(world, world.dm, "missed")
+    world.slack.rooms[world.room].bots.remove(world.bot)
+    async with running(world.slack, world.bot, world.mailbox):
+        await world.mailbox.until_texts("before", "missed", chat=world.dm)
+        world.slack.rooms[world.room].bots.append(world.bot)
+        world.slack.say(world.room, world.ada, "back again")
+        await world.mailbox.until_texts("before", "back again", chat=world.room)
+
+
+@pytest.mark.parametrize("reason", ["warning", "refresh_requested", "too_many_websockets"])
+async def test_slack_may_ask_for_another_connection_at_any_time(world, reason):
+    async with running(world.slack, world.bot, world.mailbox):
+        await known(world, world.dm)
+        world.slack.ask_reconnect(world.bot, reason)
+        say_unheard(world, world.dm, "meanwhile")
+        await world.mailbox.until_texts("before", "meanwhile")
+        await world.slack.until(lambda: world.bot.connects == 2)
+        world.slack.say(world.dm, world.ada, "after")
+        await world.mailbox.until_texts("before", "meanwhile", "after")
+    assert f"disconnected: Slack asked to reconnect ({reason})" in world.mailbox.story
+
+
+async def test_a_connection_that_falls_again_and_again_loses_nothing(world):
+    said = []
+    async with running(world.slack, world.bot, world.mailbox):
+        await known(world, world.dm)
+        for n in range(10):
+            connects = world.bot.connects
+            said += [f"{n} live", f"{n} missed"]
+            world.slack.say(world.dm, world.ada, f"{n} live")
+            world.slack.drop(world.bot)
+            say_unheard(world, world.dm, f"{n} missed")
+            await world.slack.until(lambda connects=connects: world.bot.connects > connects)
+        await world.mailbox.until_texts("before", *said)
+
+
+async def test_a_store_that_is_away_when_slack_is_back_is_asked_again(world):
+    async with running(world.slack, world.bot, world.mailbox):
+        await known(world, world.dm)
+    say_unheard(world, world.dm, "missed")
+    world.mailbox.mark_errors = [StoreUnavailable("no"), StoreUnavailable("no")]
+    async with running(world.slack, world.bot, world.mailbox):
+        await world.mailbox.until_texts("before", "missed")
+    assert "disconnected: how far conversations were read is not known: store_unavailable" in world.mailbox.story

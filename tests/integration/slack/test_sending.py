@@ -1,0 +1,144 @@
+"""The promise: a post says what is certain, and one that may have arrived is looked for before it is sent again."""
+
+import pytest
+
+from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
+from tests.integration.slack.kit import channel_of, post_to
+from tests.platforms.slack import Fault
+
+
+@pytest.fixture
+async def channel(world):
+    made = channel_of(world.slack, world.bot)
+    yield made
+    await made.close()
+
+
+def posted(world):
+    return [params for method, params in world.slack.requests if method == "chat.postMessage"]
+
+
+async def test_a_post_is_plain_text_and_its_receipt_is_slacks_time_stamp(world, channel):
+    outcome = await channel.send(post_to(world.room, "1 < 2 & <!channel> *so*"))
+    (message,) = world.slack.posts(world.room)
+    assert outcome == Sent(message["ts"])
+    assert message["text"] == "1 &lt; 2 &amp; &lt;!channel&gt; *so*"
+    (params,) = posted(world)
+    assert (params["mrkdwn"], params["unfurl_links"], params["unfurl_media"]) == (False, False, False)
+    assert "thread_ts" not in params
+
+
+async def test_a_post_goes_into_its_thread(world, channel):
+    first = world.slack.say(world.room, world.ada, "first")
+    assert isinstance(await channel.send(post_to(world.room, thread=first)), Sent)
+    assert world.slack.posts(world.room)[0]["thread_ts"] == first
+
+
+async def test_text_is_counted_as_slack_counts_it(channel):
+    assert channel.capabilities.text_length("a&b") == 7
+    assert not channel.capabilities.typing
+
+
+OUTCOMES = [
+    (
+        Fault("chat.postMessage", status=429, error="ratelimited", headers={"Retry-After": "30"}),
+        NotSent("ratelimited", 30_000),
+    ),
+    (Fault("chat.postMessage", error="rate_limited"), NotSent("rate_limited", 1_000)),
+    (Fault("chat.postMessage", error="channel_not_found"), Declined("channel_not_found")),
+    (Fault("chat.postMessage", error="is_archived"), Declined("is_archived")),
+    (Fault("chat.postMessage", error="not_in_channel"), Declined("not_in_channel")),
+    (Fault("chat.postMessage", error="restricted_action"), Declined("restricted_action")),
+    (Fault("chat.postMessage", error="msg_too_long"), Declined("msg_too_long")),
+    (Fault("chat.postMessage", error="internal_error"), Doubtful("internal_error")),
+    (Fault("chat.postMessage", error="fatal_error", effect=True), Doubtful("fatal_error")),
+    (Fault("chat.postMessage", status=503, error="service_unavailable"), Doubtful("service_unavailable")),
+    (Fault("chat.postMessage", status=502, body="<html>", content_type="text/html"), Doubtful("HTTP 502")),
+    (Fault("chat.postMessage", body="<html>", content_type="text/html"), Doubtful("HTTP 200")),
+    (Fault("chat.postMessage", body='{"ok": tr', effect=True), Doubtful("the answer is no JSON")),
+    (Fault("chat.postMessage", body="fine", content_type="text/plain"), None),
+    (Fault("chat.postMessage", body="null"), None),
+    (Fault("chat.postMessage", body='{"ok": true}'), Doubtful("Slack said ok without naming the message")),
+    (Fault("chat.postMessage", cut=True), None),
+    (Fault("chat.postMessage", cut=True, effect=True), None),
+]
+
+
+@pytest.mark.parametrize(("fault", "outcome"), OUTCOMES, ids=lambda one: one.error or "" if hasattr(one, "on") else "")
+async def test_each_failure_says_what_is_certain(world, channel, fault, outcome):
+    world.slack.faults = [Fault(**vars(fault))]
+    got = await channel.send(post_to(world.room))
+    assert got == outcome if outcome is not None else isinstance(got, Doubtful)
+    assert len(posted(world)) == 1  # neither we nor the SDK sent it twice
+
+
+@pytest.mark.parametrize("code", ["invalid_auth", "token_revoked", "account_inactive", "missing_scope"])
+async def test_a_token_that_is_not_taken_waits_for_the_operator(world, channel, code):
+    world.slack.faults = [Fault("chat.postMessage", error=code)]
+    outcome = await channel.send(post_to(world.room))
+    assert isinstance(outcome, NotSent)
+    assert outcome.whole_account
+    assert code in outcome.reason
+    assert world.bot.token not in outcome.reason
+
+
+async def test_where_nobody_listens_nothing_was_sent(world, channel):
+    await world.slack.__aexit__()
+    assert isinstance(await channel.send(post_to(world.room)), NotSent)
+
+
+async def test_an_answer_that_never_comes_leaves_doubt(world, channel, monkeypatch):
+    monkeypatch.setattr("holdfast.channels.slack.web.CALL_S", 0.05)
+    world.slack.faults = [Fault("chat.postMessage", stall=True)]
+    assert isinstance(await channel.send(post_to(world.room)), Doubtful)
+
+
+async def test_a_closed_channel_sends_nothing(world, channel):
+    await channel.close()
+    assert isinstance(await channel.send(post_to(world.room)), NotSent)
+    assert posted(world) == []
+
+
+@pytest.mark.parametrize("is_in_thread", [False, True])
+async def test_a_post_that_did_arrive_is_found_and_not_sent_again(world, channel, is_in_thread):
+    thread = world.slack.say(world.room, world.ada, "first") if is_in_thread else None
+    world.slack.faults = [Fault("chat.postMessage", cut=True, effect=True)]
+    assert isinstance(await channel.send(post_to(world.room, thread=thread)), Doubtful)
+    (message,) = world.slack.posts(world.room)
+    again = post_to(world.room, thread=thread, doubtful=True)
+    again = type(again)(**{**{name: getattr(again, name) for name in again.__slots__}, "reply": reply_of(message)})
+    assert await channel.send(again) == Sent(message["ts"])
+    assert len(world.slack.posts(world.room)) == 1
+
+
+def reply_of(message):
+    return message["metadata"]["event_payload"]["nonce"].rpartition(".")[0]
+
+
+async def test_a_post_that_did_not_arrive_is_sent_again(world, channel):
+    await channel.send(post_to(world.room, "another", n=2))
+    world.slack.say(world.room, world.ada, "hello")
+    outcome = await channel.send(post_to(world.room, "hello", doubtful=True))
+    assert [one["text"] for one in world.slack.posts(world.room)] == ["another", "hello"]
+    assert outcome == Sent(world.slack.posts(world.room)[1]["ts"])
+
+
+LOOKUPS = [
+    (Fault("conversations.history", status=429, error="ratelimited", headers={"Retry-After": "9"}), 9_000),
+    (Fault("conversations.history", status=500, body=""), 0),
+    (Fault("conversations.history", cut=True, times=2), 0),  # aiohttp itself asks again, once: it is a GET
+]
+
+
+@pytest.mark.parametrize(("fault", "wait_ms"), LOOKUPS)
+async def test_a_post_in_doubt_is_not_sent_while_it_cannot_be_looked_for(world, channel, fault, wait_ms):
+    world.slack.faults = [Fault(**vars(fault))]
+    outcome = await channel.send(post_to(world.room, doubtful=True))
+    assert isinstance(outcome, NotSent)
+    assert outcome.retry_after_ms == wait_ms
+    assert posted(world) == []
+
+
+async def test_a_post_in_doubt_is_sent_where_looking_is_not_allowed(world, channel):
+    world.slack.faults = [Fault("conversations.history", error="missing_scope")]
+    assert isinstance(await channel.send(post_to(world.room, doubtful=True)), Sent)
