@@ -25,8 +25,8 @@ from holdfast.core.naming import NamingInputs
 from holdfast.core.recall import Found, RecallKey, RecallQuery, choose
 from holdfast.core.session import Session
 from holdfast.core.turn import Recorded, TurnRecord
-from holdfast.loops.agents import Agents
 from holdfast.loops.access_desk import Desk
+from holdfast.loops.agents import Agents
 from holdfast.loops.approval_desk import ApprovalDesk
 from holdfast.loops.compressor import Compressor
 from holdfast.loops.gateway import Gateway, Received

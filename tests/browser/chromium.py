@@ -15,7 +15,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 UNTIL = """(async () => {
-  while (!(%s)) await new Promise((go) => requestAnimationFrame(go));
+  while (!(%s)) await new Promise((go) => setTimeout(go, 20));
   return true;
 })()"""
 
@@ -33,6 +33,7 @@ class Page:
         self._connection = connection
         self._session = session
         self._ids = ids
+        self._loads = 0
         self.complaints: list[str] = []  # what the console and the security policy said
 
     async def do(self, method: str, **params: Any) -> Any:
@@ -40,18 +41,32 @@ class Page:
         await self._connection.send(
             json.dumps({"id": wanted, "method": method, "params": params, "sessionId": self._session})
         )
-        while True:
-            message = json.loads(await self._connection.recv())
-            if message.get("method") in {"Log.entryAdded", "Runtime.exceptionThrown"}:
-                self.complaints.append(json.dumps(message["params"]))
-            if message.get("id") == wanted:
-                assert "error" not in message, message
-                return message["result"]
+        while (message := await self._hear()).get("id") != wanted:
+            pass
+        assert "error" not in message, message
+        return message["result"]
+
+    async def _hear(self) -> Any:
+        message = json.loads(await self._connection.recv())
+        method, params = message.get("method"), message.get("params", {})
+        self._loads += method == "Page.loadEventFired"
+        if method == "Runtime.exceptionThrown" or params.get("entry", {}).get("level") in {"warning", "error"}:
+            self.complaints.append(json.dumps(params))
+        return message
 
     async def open(self, url: str) -> None:
         for domain in ("Page", "Runtime", "Log"):
             await self.do(f"{domain}.enable")
-        await self.do("Page.navigate", url=url)
+        await self._load("Page.navigate", url=url)
+
+    async def reload(self) -> None:
+        await self._load("Page.reload")
+
+    async def _load(self, method: str, **params: Any) -> None:
+        before = self._loads
+        await self.do(method, **params)
+        while self._loads == before:
+            await self._hear()
 
     async def run(self, script: str) -> Any:
         answer = await self.do("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
@@ -59,7 +74,7 @@ class Page:
         return answer["result"].get("value")
 
     async def until(self, condition: str) -> None:
-        """Wait until a condition holds in the page, looking at every frame that it draws."""
+        """Wait until a condition holds in the page, looking again and again."""
         async with asyncio.timeout(30):
             await self.run(UNTIL % condition)
 
@@ -90,15 +105,13 @@ async def browser(folder: Path) -> AsyncIterator[Page]:
             line = (await process.stderr.readline()).decode()
             assert line, "Chromium did not start"
         async with connect(found[0], max_size=None, proxy=None) as connection:
-            ids = itertools.count(1)
-            page = Page(connection, "", ids)
-            yield await _first_tab(page, connection, ids)
+            yield await _first_tab(connection, itertools.count(1))
     finally:
         process.kill()
         await process.wait()
 
 
-async def _first_tab(root: Page, connection: ClientConnection, ids: "itertools.count[int]") -> Page:
+async def _first_tab(connection: ClientConnection, ids: "itertools.count[int]") -> Page:
     async def ask(method: str, **params: Any) -> Any:
         wanted = next(ids)
         await connection.send(json.dumps({"id": wanted, "method": method, "params": params}))

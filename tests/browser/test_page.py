@@ -50,7 +50,7 @@ async def test_a_link_with_a_code_is_all_it_takes_and_the_conversation_outlives_
             await page.resize(390, 800, dark=True)
             assert await page.run("document.documentElement.scrollWidth <= 390")
             await shot(page, "phone-dark")
-            await page.do("Page.reload")
+            await page.reload()
             await page.until(has("Noted: My cat is called Byron."))
             assert await page.run(count("Noted: My cat is called Byron.")) == 1
         await page.until('document.getElementById("status").textContent === "Reconnecting…"')
@@ -58,7 +58,7 @@ async def test_a_link_with_a_code_is_all_it_takes_and_the_conversation_outlives_
         async with serve(tmp_path / "data", port=port):
             await page.until(has("Noted: Said while nobody listens."))
             assert await page.run(count("Said while nobody listens.")) == 2  # said once, answered once
-        assert page.complaints == [one for one in page.complaints if "ERR_CONNECTION_REFUSED" in one]
+        assert [one for one in page.complaints if "ERR_CONNECTION_REFUSED" not in one] == []
 
 
 async def test_an_answer_is_shown_while_it_is_made_and_is_whole_after_the_server_died_in_the_middle(tmp_path):
@@ -87,5 +87,5 @@ async def test_without_a_code_a_token_is_asked_for_and_logging_out_forgets_it(tm
             await page.until(f'!document.getElementById("{shown}").hidden && document.getElementById("{shown}").innerText')
         await page.run('document.getElementById("logout").click()')
         await page.until('!document.getElementById("login").hidden')
-        await page.do("Page.reload")
+        await page.reload()
         await page.until('!document.getElementById("login").hidden')

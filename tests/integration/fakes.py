@@ -21,6 +21,7 @@ from holdfast.core.journal import ToolCall
 from holdfast.core.policy import AgentPolicy, Arrivals, RetryPolicy, TurnPolicy
 from holdfast.core.turn import Usage
 from holdfast.loops.agents import Agent, Agents
+from holdfast.loops.channels import Channels
 from holdfast.loops.gateway import Received
 from holdfast.loops.member import LEASE_MS
 from holdfast.loops.toolbox import ToolBox
@@ -243,6 +244,7 @@ class Process:
         serve: bool = True,
         lease_ms: int = LEASE_MS,
         turns_max: int = 64,
+        channels: Channels | None = None,
     ) -> "Process":
         clock = clock or SystemClock()
         verbs: list[str] = []
@@ -264,6 +266,8 @@ class Process:
             serve=serve,
             lease_ms=lease_ms,
             turns_max=turns_max,
+            channels=channels,
+            receive=channels is not None,
         )
         return cls(await runtime.start(), database, tasks, verbs)
 

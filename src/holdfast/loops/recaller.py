@@ -37,6 +37,7 @@ class _Asked:
     answers: dict[ProviderName, Sequence[Recollection]] = field(default_factory=dict)
     failures: dict[ProviderName, str] = field(default_factory=dict)
     waiting: set[ProviderName] = field(default_factory=set)
+    kin: tuple[Principal, ...] | None = None  # who the asker was when it was asked
     tasks: list[Task] = field(default_factory=list)
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -101,7 +102,9 @@ class Recaller:
     async def _answer(self, asked: _Asked, name: ProviderName, provider: Provider, query: RecallQuery) -> None:
         try:
             async with asyncio.timeout(PREFETCH_WAIT_MS / 1000):
-                asked.answers[name] = await provider.recall(await self._widened(query))
+                widened = await self._widened(query)
+                asked.kin = widened.kin
+                asked.answers[name] = await provider.recall(widened)
         except TimeoutError:
             asked.failures[name] = f"{name} did not answer"
         except Exception as error:  # noqa: BLE001 - somebody else's code: the turn goes on without it
@@ -122,7 +125,7 @@ class Recaller:
 
 def _found(key: RecallKey, asked: _Asked, ahead: _Asked | None, policy: RecallPolicy) -> Found:
     answers = dict(asked.answers)
-    for name, memories in ahead.answers.items() if ahead else ():
+    for name, memories in ahead.answers.items() if ahead and ahead.kin == asked.kin else ():
         answers[name] = [*answers.get(name, ()), *memories]
     late = [f"{name} did not answer within {policy.budget_ms} ms." for name in sorted(asked.waiting - set(answers))]
     failed = [f"{why}." for name, why in sorted(asked.failures.items()) if name not in answers]

@@ -13,8 +13,12 @@ from pydantic_ai import exceptions as vendor
 from holdfast.core.errors import ModelFailed
 
 RETRY_AFTER_MS_MAX = 24 * 60 * 60 * 1000
-# What an adapter lets through: pydantic-ai's own, the transport's, and the decoder's for what is no JSON.
-FOREIGN = (vendor.AgentRunError, vendor.UserError, httpx2.HTTPError, httpx2.StreamError, ValueError, EOFError, OSError)
+# What an adapter lets through: pydantic-ai's own, the transport's, and what libraries raise over an answer that is no
+# JSON or JSON of another shape.
+FOREIGN = (
+    *(vendor.AgentRunError, vendor.UserError, httpx2.HTTPError, httpx2.StreamError, OSError, EOFError),
+    *(ValueError, TypeError, AttributeError, LookupError),
+)
 
 
 def failed(what: str, *, final: bool = False, elsewhere: bool = True, retry_after_ms: int = 0) -> ModelFailed:

@@ -9,8 +9,10 @@ Rule 3: redirects are refused and nothing is retried here: retries have one owne
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack
+from functools import cache
 from typing import Any, cast
 
 import httpx2
@@ -36,7 +38,7 @@ from holdfast.models.faults import FOREIGN, failed, late, translated
 from holdfast.models.messages import messages_of, parameters_of
 from holdfast.models.prices import price_micros
 from holdfast.models.settings import ModelSettings
-from holdfast.models.vendors import TAKES_OUR_CLIENT
+from holdfast.models.vendors import VENDORS
 from holdfast.ports.model import Answer, ModelEvent, ModelRequest, TextDelta
 
 CONNECT_WAIT_S = 10.0
@@ -60,11 +62,11 @@ class Speaker:
         """The vendor's client. Reaches nobody."""
         timeout = httpx2.Timeout(max(settings.first_token_wait_s, PAUSE_WAIT_S), connect=CONNECT_WAIT_S)
         limits = httpx2.Limits(max_connections=CONNECTIONS_MAX)
-        client = httpx2.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False)
+        client = httpx2.AsyncClient(verify=_tls(), timeout=timeout, limits=limits, follow_redirects=False)
         given: dict[str, Any] = {"api_key": key or NO_KEY}
         if settings.base_url is not None:
             given["base_url"] = settings.base_url
-        if settings.vendor in TAKES_OUR_CLIENT:
+        if not VENDORS[settings.vendor].is_foreign:
             given["http_client"] = client
 
         def provider(name: str) -> Provider[Any]:
@@ -134,11 +136,26 @@ class Speaker:
         cost = price_micros(self._settings, _counted(request, text, response.usage)) or 0
         try:
             calls = tuple(_call_of(part) for part in response.parts if isinstance(part, ToolCallPart))
-            _check_end(self._settings.name, response)
+            self._check_end(response)
         except ModelFailed as error:
             error.context.update(model=self._settings.name, usage=usage, cost_micros=cost)
             raise
         return Answer(text=text, calls=calls, usage=usage, model=self._settings.name, cost_micros=cost)
+
+    def _check_end(self, response: ModelResponse) -> None:
+        name, reason = self._settings.name, response.finish_reason
+        if reason in ENDS:
+            raise failed(f"the model {name} {ENDS[reason]}", final=True, elsewhere=False)
+        said = (response.provider_details or {}).get("finish_reason") or VENDORS[self._settings.vendor].is_foreign
+        if reason in (None, "error") or response.state != "complete" or not said:
+            # pydantic-ai takes a stream of Chat Completions that just ends for a finished one.
+            raise failed(f"the answer of the model {name} broke off")
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """One for all models: reading the system's certificates takes a while, and the result is large."""
+    return httpx2.create_ssl_context()
 
 
 def _spoken_name(settings: ModelSettings) -> str:
@@ -154,14 +171,6 @@ def text_of(event: ModelResponseStreamEvent) -> str:
     if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
         return event.delta.content_delta
     return ""
-
-
-def _check_end(name: str, response: ModelResponse) -> None:
-    reason = response.finish_reason
-    if reason in ENDS:
-        raise failed(f"the model {name} {ENDS[reason]}", final=True, elsewhere=False)
-    if reason is None or reason == "error" or response.state != "complete":
-        raise failed(f"the answer of the model {name} broke off")
 
 
 def _call_of(part: ToolCallPart) -> ToolCall:

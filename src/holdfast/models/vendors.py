@@ -18,9 +18,14 @@ class Vendor:
     prices: str = ""  # its name in the table of prices; empty: it costs nothing
 
     @property
+    def is_foreign(self) -> bool:
+        """Whether its library has an HTTP client of its own, which we neither bound nor keep from redirects."""
+        return self.package not in ("openai", "anthropic")
+
+    @property
     def install(self) -> str:
-        is_ours = self.package in ("openai", "anthropic")
-        return "pip install 'holdfast[models]'" if is_ours else f"pip install 'pydantic-ai-slim[{self.prices}]'"
+        name = f"pydantic-ai-slim[{self.prices}]" if self.is_foreign else "holdfast[models]"
+        return f"pip install '{name}'"
 
     @property
     def lacking(self) -> str:
@@ -61,5 +66,3 @@ VENDORS: Mapping[str, Vendor] = {
     "mistral": Vendor(package="mistralai", key_env="MISTRAL_API_KEY", prices="mistral"),
     "cohere": Vendor(package="cohere", key_env="CO_API_KEY", prices="cohere"),
 }
-# Those whose library takes the HTTP client that refuses redirects and has our limits.
-TAKES_OUR_CLIENT = frozenset(name for name, vendor in VENDORS.items() if vendor.package in ("openai", "anthropic"))

@@ -55,6 +55,8 @@ async def ask(model: Model, asked: ModelRequest | None = None, heard: list[str] 
     return await hear(model, asked or request(), 20_000, pieces.append, pieces.clear)
 
 
-async def answer_to(*plays: Play, kind: str = "openai", asked: ModelRequest | None = None, **settings: object) -> Answer:
+async def answer_to(
+    *plays: Play, kind: str = "openai", asked: ModelRequest | None = None, **settings: object
+) -> Answer:
     async with FakeVendor(list(plays)) as vendor, model_at(vendor, kind, **settings) as model:
         return await ask(model, asked)

@@ -146,7 +146,7 @@ BROKEN = {
     "JSON of another kind": streams([event(["no", "chunk"]), event(7)]),
     "bytes that are no text": streams([b"data: \xff\xfe\xff\n\n"]),
     "an error in the stream": streams([event({"error": {"message": CANARY, "type": "server_error"}})]),
-    "arguments that break off": streams(chat_calls(("c1", "look", ['{"what": "b'])))  ,
+    "arguments that break off": streams(chat_calls(("c1", "look", ['{"what": "b']))),
     "arguments that are no object": streams(chat_calls(("c1", "look", ["[1, 2]"]))),
     "the same call twice": streams(chat_calls(("c1", "look", ["{}"]), ("c1", "look", ["{}"]))),
     "a lone surrogate": streams([delta({"content": "x"}).replace(b'"x"', b'"\\ud800"'), *chat("b")[1:]]),
@@ -180,7 +180,11 @@ async def test_a_broken_answer_of_anthropic_is_a_failure_and_may_be_tried_again(
         ("openai", streams(chat("I can", reason="content_filter")), "refused to answer this"),
         ("anthropic", streams(claude("I can", reason="refusal")), "refused to answer this"),
         ("openai", streams(chat("so long", reason="length")), "reached its limit of words in the middle of the answer"),
-        ("anthropic", streams(claude("so", reason="max_tokens")), "reached its limit of words in the middle of the answer"),
+        (
+            "anthropic",
+            streams(claude("so", reason="max_tokens")),
+            "reached its limit of words in the middle of the answer",
+        ),
     ],
 )
 async def test_a_refusal_is_final_is_not_taken_elsewhere_and_was_paid_for(kind, play, what):

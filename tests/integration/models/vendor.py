@@ -282,8 +282,7 @@ def claude(
     if words:
         told.append({"type": "content_block_start", "index": n, "content_block": {"type": "text", "text": ""}})
         told += [
-            {"type": "content_block_delta", "index": n, "delta": {"type": "text_delta", "text": word}}
-            for word in words
+            {"type": "content_block_delta", "index": n, "delta": {"type": "text_delta", "text": word}} for word in words
         ]
         told.append({"type": "content_block_stop", "index": n})
         n += 1

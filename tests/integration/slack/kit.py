@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from holdfast.channels.slack import SlackChannel
 from holdfast.core.errors import HoldfastError
@@ -99,12 +100,14 @@ class Mailbox:
         assert self.texts(chat) == list(texts)
 
 
-def setup_of(settings: Mapping[str, object], folder: Path | None = None, **environment: str) -> ChannelSetup:
+def setup_of(
+    settings: Mapping[str, object], folder: Path | None = None, environment: Mapping[str, str] | None = None
+) -> ChannelSetup:
     return ChannelSetup(
         name="slack",
         agent=AgentName("ada"),
         settings=settings,
-        environment=environment,
+        environment=environment or {},
         folder=folder or Path(),
         clock=SystemClock(),
         entropy=SystemEntropy(),
@@ -114,6 +117,10 @@ def setup_of(settings: Mapping[str, object], folder: Path | None = None, **envir
 
 def channel_of(slack: FakeSlack, bot: Bot) -> SlackChannel:
     return SlackChannel(setup_of({}), token=bot.token, app_token=bot.app_token, api_url=slack.api_url)
+
+
+def slept(channel: SlackChannel) -> list[float]:
+    return cast("QuickTasks", channel._setup.tasks).slept
 
 
 @asynccontextmanager

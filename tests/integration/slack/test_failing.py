@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.channels.slack import SlackChannel, line
 from holdfast.core.errors import ChannelFailed
-from tests.integration.slack.kit import Mailbox, channel_of, running, setup_of
+from tests.integration.slack.kit import Mailbox, channel_of, running, setup_of, slept
 from tests.platforms.slack import Fault
 
 
@@ -74,7 +74,7 @@ async def test_where_nobody_listens_the_run_ends_with_a_sentence(world):
 async def test_a_connection_that_cannot_be_made_is_tried_again(world, fault):
     world.slack.faults = [Fault(**vars(fault)), Fault(**vars(fault))]
     async with running(world.slack, world.bot, world.mailbox) as channel:
-        assert ("Retry-After" in fault.headers) == (20_000 in channel._setup.tasks.slept)
+        assert ("Retry-After" in fault.headers) == (20_000 in slept(channel))
         world.slack.say(world.dm, world.ada, "hello")
         await world.mailbox.until_texts("hello")
 

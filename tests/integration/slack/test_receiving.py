@@ -4,9 +4,11 @@ import asyncio
 
 import pytest
 
+from holdfast.channels.slack import people
 from holdfast.core.errors import InvalidName, StoreUnavailable
 from holdfast.ports.channel import Change, Verdict
 from tests.integration.slack.kit import running
+from tests.platforms.slack import Fault
 
 
 async def test_a_direct_message_says_who_spoke_where_and_what(world):
@@ -141,6 +143,14 @@ async def test_a_name_is_asked_for_once_and_never_needed(world):
         await world.mailbox.until_texts("one", "two", "three")
     assert [one.sender_name for one in world.mailbox.taken] == ["Ada", "Ada", ""]
     assert [params["user"] for method, params in world.slack.requests if method == "users.info"] == [world.ada, "U404"]
+
+
+async def test_a_name_that_never_comes_does_not_hold_up_a_message(world, monkeypatch):
+    monkeypatch.setattr(people, "ASK_S", 0.05)
+    world.slack.faults = [Fault("users.info", stall=True)]
+    async with running(world.slack, world.bot, world.mailbox):
+        world.slack.say(world.dm, world.ada, "hello")
+        await world.mailbox.until_texts("hello")
 
 
 async def test_nothing_is_acknowledged_before_it_is_durable(world):

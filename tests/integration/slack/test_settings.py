@@ -12,9 +12,9 @@ SECRETS = {"BOT": "xoxb-secret", "APP": "xapp-secret"}
 
 def test_tokens_come_from_the_environment_or_from_files(tmp_path):
     (tmp_path / "app").write_text("xapp-secret\n")
-    assert isinstance(make_slack(setup_of(GOOD, **SECRETS)), SlackChannel)
+    assert isinstance(make_slack(setup_of(GOOD, None, SECRETS)), SlackChannel)
     mixed = {"token_env": "BOT", "app_token_file": "app", "api_url": "https://slack-gov.com/api"}
-    assert isinstance(make_slack(setup_of(mixed, tmp_path, **SECRETS)), SlackChannel)
+    assert isinstance(make_slack(setup_of(mixed, tmp_path, SECRETS)), SlackChannel)
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def test_tokens_come_from_the_environment_or_from_files(tmp_path):
 )
 def test_wrong_settings_are_refused_with_a_sentence(settings, sentence, tmp_path):
     with pytest.raises(ConfigInvalid) as refused:
-        make_slack(setup_of(settings, tmp_path, **SECRETS))
+        make_slack(setup_of(settings, tmp_path, SECRETS))
     assert sentence in str(refused.value)
     assert "secret" not in str(refused.value).replace("the secret", "").replace("a secret", "").replace("to the", "")
 
 
 def test_swapped_tokens_are_noticed_before_anything_is_sent():
     with pytest.raises(ConfigInvalid, match="app-level"):
-        make_slack(setup_of({"token_env": "APP", "app_token_env": "BOT"}, **SECRETS))
+        make_slack(setup_of({"token_env": "APP", "app_token_env": "BOT"}, None, SECRETS))

@@ -1,4 +1,5 @@
-"""What comes with a message is kept when it can be had in time, and named when it cannot. It never holds a message back."""
+"""What comes with a message is kept when it can be had in time, and named when it cannot. It never holds the message
+back."""
 
 import asyncio
 
@@ -38,8 +39,9 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "fields", "name", "media_type"), KINDS)
-async def test_every_kind_of_file_is_fetched(ada, give, kind, fields, name, media_type):
+@pytest.mark.parametrize("case", KINDS, ids=str)
+async def test_every_kind_of_file_is_fetched(ada, give, case):
+    kind, fields, name, media_type = case
     give(kind, b"the bytes", **fields)
     file = await attachment(ada)
     assert (file.name, file.media_type, file.size, file.body) == (name, media_type, 9, b"the bytes")
@@ -86,7 +88,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("method", "fault"), FAULTS, ids=str)
 async def test_a_file_that_cannot_be_had_is_named(ada, give, method, fault):
-    ada.bot.fail(method, fault)
+    ada.bot.fail(method, fault, fault)  # aiohttp asks twice for a file when a connection is cut
     give("document", b"the bytes", file_name="notes.txt", caption="my notes")
     file = await attachment(ada)
     assert (file.name, file.size, file.body) == ("notes.txt", 9, None)

@@ -84,8 +84,8 @@ class Line(SocketModeClient):
             self._frames.put_nowait(None)  # wakes whoever waits for the next frame
 
     async def next(self) -> SocketModeRequest | None:
-        """The next envelope; None when the line is over. What was not handed on then comes again, or is read back."""
-        return None if self._over.is_set() else await self._frames.get()
+        """The next envelope; None when the line is over and all that came over it was handed on."""
+        return None if self._over.is_set() and self._frames.empty() else await self._frames.get()
 
     async def acknowledge(self, request: SocketModeRequest) -> None:
         """Best effort: what Slack does not hear of comes again, and is found to be a duplicate."""

@@ -1,5 +1,6 @@
 """Names of people, for readers only. They are never needed, never trusted, and forgotten after a while."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable
 
@@ -12,6 +13,7 @@ NAMES_MAX = 2_000
 KNOWN_MS = 3_600_000
 UNKNOWN_MS = 60_000  # a name that could not be had is not asked for again at once
 NAME_CHARS_MAX = 80
+ASK_S = 3  # a message waits no longer for the name of its sender
 
 
 class People:
@@ -30,12 +32,19 @@ class People:
         if now < until:
             self._names.move_to_end(user)
             return name
-        answer = await self._web.get("users.info", user=user)
-        known = "" if isinstance(answer, Failure) else _shown(answer)
+        known = await self._asked(user)
         self._names[user] = (known, Instant(now + (KNOWN_MS if known else UNKNOWN_MS)))
         while len(self._names) > NAMES_MAX:
             self._names.popitem(last=False)
         return known or name
+
+    async def _asked(self, user: str) -> str:
+        try:
+            async with asyncio.timeout(ASK_S):
+                answer = await self._web.get("users.info", user=user)
+        except TimeoutError:
+            return ""
+        return "" if isinstance(answer, Failure) else _shown(answer)
 
 
 def _shown(answer: dict[str, object]) -> str:

@@ -1,0 +1,245 @@
+"""What a platform hands over lands in the right mailbox, under the right name, from those who may come in; and what is
+not taken is either told to its sender or deliberately not kept. A channel is acknowledged to only after that."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from holdfast.core.errors import ChannelFailed, StoreUnavailable
+from holdfast.core.ids import AgentName
+from holdfast.core.inbound import Limits
+from holdfast.core.outgoing import Sent
+from holdfast.core.policy import AccessPolicy, Door, GroupPolicy, Sharing
+from holdfast.loops.channels import Channels
+from holdfast.loops.receiver import LineState
+from holdfast.ports.channel import Attachment, Change, ChannelCapabilities, ChatMessage, Verdict
+from tests.integration.fakes import Process, ScriptedModel, agents, policy, soon
+
+OPEN = AccessPolicy(door=Door.OPEN, group_door=Door.OPEN)
+
+
+class Chat:
+    """A platform in this process: `intake` takes what people write, `sent` is what they read."""
+
+    capabilities = ChannelCapabilities(text_chars_max=4_000)
+
+    def __init__(self, *failures):
+        self.failures = list(failures)
+        self.runs = 0
+        self.intake = None
+        self.sent = []
+        self.running = asyncio.Event()
+        self.posted = asyncio.Condition()
+
+    async def run(self, intake):
+        self.runs += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        self.intake = intake
+        intake.connected("as a test")
+        self.running.set()
+        await asyncio.Event().wait()
+
+    async def send(self, post):
+        async with self.posted:
+            self.sent.append(post)
+            self.posted.notify_all()
+        return Sent(f"sent {len(self.sent)}")
+
+    async def typing(self, address):
+        pass
+
+    async def close(self):
+        pass
+
+    async def texts(self, count):
+        """What was sent, as soon as there is so much of it."""
+        async with self.posted:
+            await soon(self.posted.wait_for(lambda: len(self.sent) >= count))
+        return [post.text for post in self.sent]
+
+
+async def start(folder, chat, model=None, **more):
+    who = agents(model or ScriptedModel(), replace(policy(), **{"access": OPEN, **more}))
+    process = await Process.start(folder, who, channels=Channels({(AgentName("main"), "telegram"): chat}))
+    await soon(chat.running.wait())
+    return process
+
+
+def wrote(text="hello", **more):
+    return ChatMessage(**{"account": "telegram:1", "event_id": "10", "chat": "77", "sender": "5", "text": text, **more})
+
+
+async def test_a_message_is_answered_where_it_came_from(tmp_path):
+    chat = Chat()
+    async with await start(tmp_path, chat) as runtime:
+        assert await chat.intake.receive(wrote()) is Verdict.TAKEN
+        assert await chat.intake.receive(wrote()) is Verdict.DUPLICATE
+        await chat.texts(1)
+        post = chat.sent[0]
+        assert (str(post.address), post.in_reply_to) == ("agent:main:telegram:dm:77", "10")
+        trace = await runtime.trace(post.message)
+        assert (trace.principal, trace.chat, trace.event_id) == ("telegram:5", "77", "10")
+
+
+async def test_nothing_is_acknowledged_while_the_store_is_away(tmp_path, monkeypatch):
+    chat = Chat()
+    async with await start(tmp_path, chat) as runtime:
+
+        async def away(*_):
+            raise StoreUnavailable("the disk is gone")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(runtime.store, "accept", away)
+            with pytest.raises(StoreUnavailable):
+                await chat.intake.receive(wrote())
+        assert await chat.intake.receive(wrote()) is Verdict.TAKEN
+
+
+async def test_a_stranger_is_told_how_to_ask_and_nothing_of_what_they_said_is_kept(tmp_path):
+    chat = Chat()
+    async with await start(tmp_path, chat, access=AccessPolicy()) as runtime:
+        assert await chat.intake.receive(wrote("the canary sings", position=4)) is Verdict.STRANGER
+        [notice] = await chat.texts(1)
+        assert "holdfast pair" in notice
+        assert await chat.intake.receive(wrote("hello?", event_id="11", position=5)) is Verdict.STRANGER
+        [asking] = await runtime.access.pairs()
+        assert (asking.principal, asking.agent) == ("telegram:5", "main")
+        assert await chat.intake.read_up_to("telegram:1") == {"77": (5, "11")}
+        await runtime.access.pair(asking.code)
+        assert await chat.intake.receive(wrote("hello!", event_id="12")) is Verdict.TAKEN
+        assert len(await chat.texts(3)) == 3, "the notice, the welcome and the answer"
+    assert b"canary" not in b"".join(file.read_bytes() for file in tmp_path.iterdir() if file.is_file())
+
+
+async def test_an_allowlist_lets_in_by_the_id_that_cannot_change(tmp_path):
+    chat = Chat()
+    async with await start(tmp_path, chat, access=AccessPolicy(door=Door.CLOSED, allow=frozenset({"telegram:5"}))):
+        assert await chat.intake.receive(wrote()) is Verdict.TAKEN
+        other = wrote(sender="6", sender_name="5", event_id="11")
+        assert await chat.intake.receive(other) is Verdict.STRANGER
+
+
+async def test_unaddressed_talk_in_a_group_is_heard_and_not_answered(tmp_path):
+    chat, model = Chat(), ScriptedModel()
+    async with await start(tmp_path, chat, model) as runtime:
+        group = {"chat": "-9", "chat_type": "group"}
+        heard = wrote("lunch at noon?", **group, addressed=False, sender_name="Ada")
+        assert await chat.intake.receive(heard) is Verdict.TAKEN
+        asked = wrote("what did she say?", **group, event_id="11", sender="6", sender_name="Ben")
+        assert await chat.intake.receive(asked) is Verdict.TAKEN
+        await chat.texts(1)
+        seen = [message.content for message in model.requests[-1]]
+        assert "[not addressed to you] Ada (telegram:5): lunch at noon?" in seen
+        assert "Ben (telegram:6): what did she say?" in seen
+        assert [one.turns for one in await runtime.sessions()] == [1]
+
+
+async def test_a_command_that_was_not_said_to_the_agent_does_nothing(tmp_path):
+    chat = Chat()
+    async with await start(tmp_path, chat) as runtime:
+        group = {"chat": "-9", "chat_type": "group"}
+        await chat.intake.receive(wrote("remember this", **group))
+        await chat.texts(1)
+        await chat.intake.receive(wrote("/delete", **group, addressed=False, event_id="11"))
+        await chat.intake.receive(wrote("still there?", **group, event_id="12"))
+        await chat.texts(2)
+        assert len(await runtime.sessions()) == 1
+
+
+@pytest.mark.parametrize(("observe", "verdict"), [(True, Verdict.TAKEN), (False, Verdict.IGNORED)])
+async def test_an_agent_overhears_only_where_it_is_told_to(tmp_path, observe, verdict):
+    chat = Chat()
+    async with await start(tmp_path, chat, groups=GroupPolicy(observe=observe)):
+        heard = wrote("psst", chat_type="group", addressed=False)
+        assert await chat.intake.receive(heard) is verdict
+
+
+async def test_each_sender_of_a_group_has_a_session_where_the_policy_says_so(tmp_path):
+    chat = Chat()
+    async with await start(tmp_path, chat, groups=GroupPolicy(groups=Sharing.PER_USER)) as runtime:
+        await chat.intake.receive(wrote("one", chat="-9", chat_type="group"))
+        await chat.intake.receive(wrote("two", chat="-9", chat_type="group", sender="6", event_id="11"))
+        await chat.texts(2)
+        assert {str(post.address) for post in chat.sent} == {
+            "agent:main:telegram:group:-9::5",
+            "agent:main:telegram:group:-9::6",
+        }
+        assert len(await runtime.sessions()) == 2
+
+
+async def test_edits_and_deletions_are_heard_and_start_no_turn(tmp_path):
+    chat, model = Chat(), ScriptedModel()
+    async with await start(tmp_path, chat, model):
+        await chat.intake.receive(wrote("meet at noon"))
+        await chat.texts(1)
+        await chat.intake.receive(wrote("/delete", event_id="10.edit.1", change=Change.EDITED, of="10"))
+        await chat.intake.receive(wrote("", event_id="10.delete", change=Change.DELETED, of="10"))
+        await chat.intake.receive(wrote("when?", event_id="11"))
+        await chat.texts(2)
+        seen = " ".join(message.content for message in model.requests[-1])
+        assert "message 10 was edited and now reads" in seen
+        assert "message 10 was deleted" in seen
+        assert len(chat.sent) == 2
+
+
+async def test_what_is_attached_is_kept_by_its_hash_and_named_to_the_model(tmp_path):
+    chat, model = Chat(), ScriptedModel()
+    attached = (
+        Attachment(name="cat.png", media_type="image/png", size=3, body=b"cat"),
+        Attachment(name="film.mp4", media_type="video/mp4", size=99_000_000),
+    )
+    async with await start(tmp_path, chat, model) as runtime:
+        await chat.intake.receive(wrote("", attachments=attached))
+        await chat.texts(1)
+        [found] = await runtime.reader.enclosures(chat.sent[0].message)
+        assert await runtime.reader.attachment(found.hash) == b"cat"
+        seen = model.requests[-1][-1].content
+        assert "[attached: cat.png, image/png, 3 bytes, sha256" in seen
+        assert "[attached, not kept: film.mp4" in seen
+
+
+async def test_a_full_mailbox_is_told_to_the_sender_because_a_platform_cannot_be_refused(tmp_path):
+    chat, model = Chat(), ScriptedModel()
+    async with await start(tmp_path, chat, model, limits=Limits(window_messages_max=2)) as runtime:
+        verdicts = [await chat.intake.receive(wrote(f"{n}", event_id=f"{n}")) for n in range(4)]
+        assert verdicts == [Verdict.TAKEN, Verdict.TAKEN, Verdict.REFUSED, Verdict.REFUSED]
+        texts = await chat.texts(3)
+        assert sum("not" in text and "taken" in text for text in texts) <= 1 <= len(texts)
+        assert await chat.intake.receive(wrote("2", event_id="2")) is Verdict.DUPLICATE
+        assert runtime.exchange.lines()[0].taken == 5
+
+
+async def test_text_that_can_never_be_kept_does_not_stand_in_the_way_of_what_follows(tmp_path):
+    chat = Chat()
+    async with await start(tmp_path, chat):
+        assert await chat.intake.receive(wrote("half a \ud800", position=3)) is Verdict.IGNORED
+        assert await chat.intake.receive(wrote("whole", event_id="11", position=4)) is Verdict.TAKEN
+        assert await chat.intake.read_up_to("telegram:1") == {"77": (4, "11")}
+
+
+async def test_a_group_that_got_another_id_keeps_its_session(tmp_path):
+    chat = Chat()
+    async with await start(tmp_path, chat) as runtime:
+        await chat.intake.receive(wrote("before", chat="-9", chat_type="group"))
+        await chat.texts(1)
+        await chat.intake.moved("-9", "-1009", new_type="group")
+        await chat.intake.moved("-9", "-1009", new_type="group")
+        await chat.intake.receive(wrote("after", chat="-1009", chat_type="group", event_id="1"))
+        await chat.texts(2)
+        assert [one.turns for one in await runtime.sessions()] == [2]
+        assert str(chat.sent[-1].address) == "agent:main:telegram:group:-1009"
+
+
+async def test_a_channel_that_fails_is_started_again_and_says_why_meanwhile(tmp_path, monkeypatch):
+    from holdfast.core.policy import RetryPolicy
+    from holdfast.loops import receiver
+
+    monkeypatch.setattr(receiver, "RETRY", RetryPolicy(delay_ms_base=0))
+    chat = Chat(ChannelFailed("the token was refused"), ChannelFailed("the token was refused"))
+    async with await start(tmp_path, chat) as runtime:
+        [line] = runtime.exchange.lines()
+        assert (chat.runs, line.state, line.reason) == (3, LineState.UP, "as a test")
+        chat.intake.disconnected("the socket closed")
+        assert (line.state, line.reason) == (LineState.DOWN, "the socket closed")
