@@ -11,12 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from bench.accept import accept_path
+from bench.gateway import gateway_goals, measure_gateway
 from bench.memory import measure_memory, memory_goals
 from bench.work import Contestant, Holdfast, PlainAiosqlite
 
@@ -25,6 +26,8 @@ HISTORIES = (100, 1_000, 10_000)
 WRITERS = (1, 64)
 ROUNDS = 5
 Row: TypeAlias = dict[str, Any]
+Measure: TypeAlias = Callable[[Path, Callable[[str], None]], Coroutine[Any, Any, dict[str, Any]]]
+Goals: TypeAlias = Callable[[dict[str, Any]], list[tuple[str, bool, str]]]
 OPERATIONS = {1: 300, 64: 1_920}
 SESSIONS = {1: 30, 64: 64}
 
@@ -152,10 +155,10 @@ async def measure(quick: bool, note: Callable[[str], None]) -> dict[str, object]
     return results
 
 
-async def measure_beside(note: Callable[[str], None]) -> dict[str, Any]:
+async def measured_by(measure: Measure, note: Callable[[str], None]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
-        measured = await measure_memory(Path(folder), note)
-    return {"machine": machine(), **measured}
+        found = await measure(Path(folder), note)
+    return {"machine": machine(), **found}
 
 
 def machine() -> str:
@@ -168,28 +171,32 @@ def keep(name: str, results: dict[str, Any], checks: list[tuple[str, bool, str]]
     (RESULTS / f"{name}.json").write_text(json.dumps(results, indent=2) + "\n")
 
 
-def memory_main(as_json: bool, note: Callable[[str], None]) -> None:
-    results = asyncio.run(measure_beside(note))
-    checks = memory_goals(results)
-    keep("memory", results, checks)
+def part_main(name: str, title: str, measure: Measure, goals_of: Goals, *, as_json: bool) -> None:
+    results = asyncio.run(measured_by(measure, tell))
+    checks = goals_of(results)
+    keep(name, results, checks)
     if as_json:
         print(json.dumps(results, indent=2))
         return
-    print("\nmemory beside the turns")
+    print(f"\n{title}")
     for goal, met, figure in checks:
         print(f"  {'met   ' if met else 'MISSED'}  {goal}: {figure}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--only", choices=("core", "memory"), help="only this part")
+    parser.add_argument("--only", choices=("core", "memory", "gateway"), help="only this part")
     parser.add_argument("--quick", action="store_true", help="only the smallest history; results are not kept")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args()
-    if options.only != "memory":
+    if options.only in {None, "core"}:
         core_main(options.quick, options.json, tell)
-    if options.only != "core" and not options.quick:
-        memory_main(options.json, tell)
+    if options.quick:
+        return
+    if options.only in {None, "memory"}:
+        part_main("memory", "memory beside the turns", measure_memory, memory_goals, as_json=options.json)
+    if options.only in {None, "gateway"}:
+        part_main("gateway", "the gateway under load", measure_gateway, gateway_goals, as_json=options.json)
 
 
 def tell(text: str) -> None:

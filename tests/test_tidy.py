@@ -59,6 +59,7 @@ MAY_IMPORT = {
     "app": EVERYTHING,
     "assembly": EVERYTHING,
     "connections": EVERYTHING,
+    "inspection": EVERYTHING,
     "provision": EVERYTHING,
     "toolkit": EVERYTHING,
     "facade": EVERYTHING,
@@ -72,6 +73,7 @@ MAY_ALSO_IMPORT = {
     "cli/eval/compression.py": {"eval"},  # the command that measures compression
     "cli/eval/recall.py": {"eval"},  # the command that measures recall
     "eval/recall/run.py": {"machine", "providers"},  # measures the local provider itself, outside any runtime
+    "cli/configuration.py": {"inspection"},  # the command that makes everything once to see whether it can be made
     "cli/sim.py": {"testing"},  # the command that runs the simulator
     "cli/up.py": {"channels"},  # the command that opens the HTTP channel
 }

@@ -1,7 +1,7 @@
 """Wiring: the one place that names concrete classes."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,11 @@ from holdfast.core.ids import AgentName
 from holdfast.core.policy import AgentPolicy
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.channels import Channels
+from holdfast.loops.spending import Till, metered
 from holdfast.loops.toolbox import ToolBox
 from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.models.practice import PracticeModel
+from holdfast.models.choose import make_models, make_models_or_none
+from holdfast.models.settings import ModelSettings
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.model import Model
@@ -25,6 +27,7 @@ from holdfast.stores.database import Database
 from holdfast.stores.sqlite.owner import OwnerLock
 from holdfast.stores.sqlite.writer import ThreadedDatabase
 from holdfast.stores.store import SqlStore
+from holdfast.toolkit import Workshop, with_servers
 
 DATABASE = "holdfast.db"
 POSTGRES = ("postgresql://", "postgres://")
@@ -36,16 +39,27 @@ def make_agents(
     tools: Sequence[Callable[..., Any]] = (),
     policy: AgentPolicy | None = None,
     listed: Mapping[str, AgentPolicy] | None = None,
+    found: ModelSettings | None = None,
+    lenient: bool = False,
 ) -> Agents:
-    """Agents that share a model and tools. With `listed`, only those names exist."""
-    box = ToolBox(AsyncTasks())
+    """Agents that share tools. With `listed`, only those names exist.
+
+    Each speaks with `model`, or else with what its policy says, or else with `found`, or else with the practice model.
+    `lenient` is for those who only visit: a model that cannot be made is an error when it is asked, not before.
+    """
+    tasks = AsyncTasks()
+    box = ToolBox(tasks)
     for tool in tools:
         box.add(tool, idempotent=getattr(tool, "idempotent", False))
-    speaker = model or PracticeModel()
-    default = Agent(policy=policy or AgentPolicy(), model=speaker, summariser=speaker, tools=box)
+
+    def agent(chosen: AgentPolicy, where: str) -> Agent:
+        made = (model, model) if model is not None else choose(chosen, os.environ, tasks, found=found, where=where)
+        return Agent(policy=chosen, model=made[0], summariser=made[1], tools=box)
+
+    choose = make_models_or_none if lenient else make_models
     if listed is None:
-        return Agents(default)
-    return Agents(None, {AgentName(name): replace(default, policy=chosen) for name, chosen in listed.items()})
+        return Agents(agent(policy or AgentPolicy(), "model"))
+    return Agents(None, {AgentName(name): agent(one, f"agents.{name}.model") for name, one in listed.items()})
 
 
 class _Owned(SqlStore):
@@ -82,6 +96,8 @@ async def open_runtime(
     ground = Ground(folder=None if on_postgres else Path(data), clock=clock, entropy=entropy, tasks=tasks)
     try:
         who, providers, keeper = make_memory(store, agents or make_agents(), ground)
+        who = metered(who, Till(store, clock, entropy))
+        who, servers = with_servers(who, _workshop(clock, entropy, tasks)) if serve else (who, ())
         runtime = assemble(
             store,
             who,
@@ -94,6 +110,7 @@ async def open_runtime(
             keeper=keeper,
             channels=_channels(who, connect, clock, entropy, tasks) if serve else None,
             receive=connect is not None,
+            attached=servers,
         )
         return await runtime.start()
     except BaseException:
@@ -106,6 +123,10 @@ def _channels(agents: Agents, connect: Path | None, clock: Clock, entropy: Entro
     if connect is None:
         return Channels()
     return make_channels(agents, Switchboard(clock=clock, entropy=entropy, tasks=tasks, folder=connect))
+
+
+def _workshop(clock: Clock, entropy: Entropy, tasks: Tasks) -> Workshop:
+    return Workshop(environment=os.environ, clock=clock, entropy=entropy, tasks=tasks)
 
 
 async def _open_sqlite(

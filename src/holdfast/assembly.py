@@ -35,6 +35,7 @@ from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.notifier import Topic
 from holdfast.ports.tasks import Tasks
+from holdfast.ports.tool import Attached
 from holdfast.runtime import Runtime
 from holdfast.stores.store import SqlStore
 
@@ -77,6 +78,7 @@ def assemble(
     channels: Channels | None = None,
     postman_policy: PostmanPolicy | None = None,
     receive: bool = False,
+    attached: Sequence[Attached] = (),
 ) -> Runtime:
     """With `channels`, replies are sent through them; with `receive`, they also take messages in."""
     bell = Bell()
@@ -116,7 +118,7 @@ def assemble(
             posts=_posts(parts, channels, postman_policy) if channels is not None else (),
             receivers=receivers,
         )
-    return _runtime(parts, gateway, supervisor, Exchange(channels, receivers))
+    return _runtime(parts, gateway, supervisor, Exchange(channels, receivers), attached)
 
 
 def _runtime(
@@ -124,6 +126,7 @@ def _runtime(
     gateway: Gateway,
     supervisor: Supervisor | None,
     exchange: Exchange,
+    attached: Sequence[Attached],
 ) -> Runtime:
     return Runtime(
         store=parts.store,
@@ -142,6 +145,7 @@ def _runtime(
         clock=parts.clock,
         entropy=parts.entropy,
         tasks=parts.tasks,
+        attached=attached,
     )
 
 

@@ -28,6 +28,7 @@ EVENTS: Mapping[str, str] = {
     "approval.decided": "an operator decided about a tool call that waited",
     "mcp.up": "an MCP server is connected, with how many of its tools are offered",
     "mcp.down": "an MCP server is not there, with the reason; its tools are absent until it is",
+    "mcp.skipped": "a tool of an MCP server cannot be offered, or a call was cut off, with the reason",
     "command.done": "a conversation command was applied",
     "message.observed": "messages were journaled without a turn",
     "session.branched": "an explicit branch was made",

@@ -65,7 +65,7 @@ def make_providers(agents: Agents, ground: Ground) -> Providers:
         wanted = agents.get(name).policy.memory
         if wanted is None:
             wanted = EMBEDDED if ground.folder is not None else {}
-        return {ProviderName(one): _make(name, one, settings, ground) for one, settings in wanted.items()}
+        return {ProviderName(one): make_provider(name, one, settings, ground) for one, settings in wanted.items()}
 
     return Providers(make)
 
@@ -92,7 +92,8 @@ def with_memory(agents: Agents, providers: Providers, keeper: Keeper) -> Agents:
     return Agents(default, {name: equipped(name, agent) for name, agent in agents.listed.items()})
 
 
-def _make(agent: AgentName, name: str, settings: Mapping[str, object], ground: Ground) -> Configured:
+def make_provider(agent: AgentName, name: str, settings: Mapping[str, object], ground: Ground) -> Configured:
+    """One provider from its table. Raises `ConfigInvalid`; reaches nobody."""
     key = f"agents.{agent}.memory.{name}"
     factory = _factory(name, key)
     if ground.folder is None and name in EMBEDDED:

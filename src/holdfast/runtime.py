@@ -46,6 +46,7 @@ from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace, Reader
 from holdfast.ports.service import Delta, Health, Prompt
 from holdfast.ports.store import Busy, Store
 from holdfast.ports.tasks import Tasks
+from holdfast.ports.tool import Attached
 
 LOOK_EVERY_MS = 1_000
 CHAT_TYPE = "dm"
@@ -75,8 +76,10 @@ class Runtime(ReplyDesk):
         clock: Clock,
         entropy: Entropy,
         tasks: Tasks,
+        attached: Sequence[Attached] = (),
     ) -> None:
         self.store = store
+        self._attached = attached
         self.reader = reader
         self.gateway = gateway
         self.exchange = exchange
@@ -102,6 +105,8 @@ class Runtime(ReplyDesk):
 
     async def start(self) -> "Runtime":
         if self._supervisor is not None:
+            for one in self._attached:
+                await one.start()
             await self._supervisor.start()
         log.info("runtime.opened", serving=self._supervisor is not None)
         return self
@@ -109,12 +114,15 @@ class Runtime(ReplyDesk):
     async def close(self) -> None:
         if self._supervisor is not None:
             await self._supervisor.stop()
+            for one in self._attached:
+                await one.close()
         if self._visit.is_open:
             self._compressor.cut_off()
             await self._visit.end()
         await self.exchange.close()
         self._recaller.close()
         await self._providers.close()
+        await self._agents.close()
         await self.store.close()
         log.info("runtime.closed")
 

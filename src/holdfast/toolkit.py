@@ -4,7 +4,8 @@
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from importlib import import_module
 
 from holdfast.core.errors import ConfigInvalid
 from holdfast.core.ids import AgentName
@@ -17,10 +18,15 @@ from holdfast.loops.joined_tools import JoinedTools
 from holdfast.loops.providers import Providers
 from holdfast.loops.recaller import Recaller, shown_of
 from holdfast.loops.toolbox import ToolBox
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
 from holdfast.ports.reader import Reader
 from holdfast.ports.tasks import Tasks
 from holdfast.ports.tool import ToolContext
 from holdfast.tools import history, recall, send_message
+from holdfast.tools.mcp.server import Connect, McpServer
+from holdfast.tools.mcp.settings import read_settings
+from holdfast.tools.mcp.tools import McpTools
 
 MEMORY = "memory"  # made in provision.py, with the keeper of the notes
 BUILT_IN = (MEMORY, recall.NAME, history.NAME, send_message.NAME)
@@ -39,7 +45,7 @@ def wanted_tools(policy: AgentPolicy, agent: AgentName) -> frozenset[str]:
 
 def with_tools(agents: Agents, reader: Reader, providers: Providers, tasks: Tasks) -> Agents:
     """The agents with `recall`, `history` and `send_message`, as far as they want them."""
-    recaller = Recaller(providers, tasks)
+    recaller = Recaller(providers, tasks, reader.kin)
 
     def equipped(name: AgentName, agent: Agent) -> Agent:
         wanted = wanted_tools(agent.policy, name)
@@ -76,3 +82,43 @@ def _look_up(recaller: Recaller, policy: RecallPolicy) -> recall.LookUp:
         return shown_of(await recaller.recall(query, policy), policy, ())
 
     return look_up
+
+
+# --- MCP servers -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """What the MCP servers of this process are started with."""
+
+    environment: Mapping[str, str]
+    clock: Clock
+    entropy: Entropy
+    tasks: Tasks
+
+
+def with_servers(agents: Agents, workshop: Workshop) -> tuple[Agents, tuple[McpTools, ...]]:
+    """The agents with the tools of their MCP servers, and what is to be started and closed. Raises `ConfigInvalid`."""
+    made: list[McpTools] = []
+
+    def equipped(name: AgentName, agent: Agent) -> Agent:
+        if not agent.policy.mcp:
+            return agent
+        box = McpTools([_server(name, server, table, workshop) for server, table in agent.policy.mcp.items()])
+        made.append(box)
+        return replace(agent, tools=JoinedTools(agent.tools, box))
+
+    default = equipped(AgentName("main"), agents.default) if agents.default is not None else None
+    return Agents(default, {name: equipped(name, agent) for name, agent in agents.listed.items()}), tuple(made)
+
+
+def _server(agent: AgentName, server: str, table: Mapping[str, object], workshop: Workshop) -> McpServer:
+    key = f"agents.{agent}.mcp.{server}"
+    settings = read_settings(key, server, table, workshop.environment)
+    try:
+        connect: Connect = import_module("holdfast.tools.mcp.connection").Connection
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("holdfast"):
+            raise
+        raise ConfigInvalid(f"{key} needs the extra: pip install 'holdfast[mcp]'", key=key) from error
+    return McpServer(agent, settings, connect, clock=workshop.clock, entropy=workshop.entropy, tasks=workshop.tasks)

@@ -10,7 +10,7 @@ from tests.live import GatedModel, serve
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 SHOTS = os.environ.get("HOLDFAST_SCREENSHOTS")
-XSS = "<img src=x onerror=\\\"window.hit = 1\\\"><script>window.hit = 2</script>"
+XSS = "My tag is called <img src=x onerror=window.hit=1><script>window.hit=2</script>."
 
 
 async def shot(page, name):
@@ -41,7 +41,7 @@ async def test_a_link_with_a_code_is_all_it_takes_and_the_conversation_outlives_
             await page.until(has("Noted: My cat is called Byron."))
             await page.until(has("✓ answered"))
             await say(page, XSS)
-            await page.until(has("Noted: <img"))
+            await page.until(has("Noted: My tag is called <img"))
             assert await page.run("window.hit") is None
             await say(page, "/status")
             await page.until(has("✓ command"))
@@ -54,10 +54,10 @@ async def test_a_link_with_a_code_is_all_it_takes_and_the_conversation_outlives_
             await page.until(has("Noted: My cat is called Byron."))
             assert await page.run(count("Noted: My cat is called Byron.")) == 1
         await page.until('document.getElementById("status").textContent === "Reconnecting…"')
-        await say(page, "Said while nobody listens.")
+        await say(page, "My fox is called Max.")
         async with serve(tmp_path / "data", port=port):
-            await page.until(has("Noted: Said while nobody listens."))
-            assert await page.run(count("Said while nobody listens.")) == 2  # said once, answered once
+            await page.until(has("Noted: My fox is called Max."))
+            assert await page.run(count("My fox is called Max.")) == 2  # said once, answered once
         assert [one for one in page.complaints if "ERR_CONNECTION_REFUSED" not in one] == []
 
 
@@ -84,7 +84,9 @@ async def test_without_a_code_a_token_is_asked_for_and_logging_out_forgets_it(tm
         for token, shown in (("wrong", "problem"), ("a-token-that-only-tests-know", "room")):
             await page.run(f'document.getElementById("token").value = "{token}"')
             await page.run('document.getElementById("login").requestSubmit()')
-            await page.until(f'!document.getElementById("{shown}").hidden && document.getElementById("{shown}").innerText')
+            await page.until(
+                f'!document.getElementById("{shown}").hidden && document.getElementById("{shown}").innerText'
+            )
         await page.run('document.getElementById("logout").click()')
         await page.until('!document.getElementById("login").hidden')
         await page.reload()

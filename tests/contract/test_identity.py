@@ -2,13 +2,14 @@
 that is on record, without a guess, without orphaning a word, and reversibly."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from holdfast.core.errors import AddressNotFound, AddressTaken, IdentityConflict, InvalidInput
 from holdfast.core.forget import ForgetRequest
 from holdfast.core.identity import ChatMove, LinkRequest, Moved
-from holdfast.core.ids import AgentName, ForgetId, MailboxId, OperationId, Principal, ReplyId
+from holdfast.core.ids import AgentName, ForgetId, OperationId, Principal
 from holdfast.core.inbound import Conflict, Duplicate
 from holdfast.core.key import Address, parse
 from tests.contract.test_access import CODE, ask
@@ -194,8 +195,6 @@ async def move(driver, old, new):
 async def arrive(driver, address, text, *, who="telegram:1"):
     """One message at an address, as a platform sends it."""
     arrival = driver.arrival(text, chat=address.chat, who=who, channel=address.channel)
-    from dataclasses import replace
-
     moved = replace(arrival, address=address, conversation=f"{address.chat}/{address.thread}/{address.user}")
     return await driver.accept(moved)
 
@@ -327,5 +326,3 @@ async def test_mail_that_arrives_during_a_move_is_in_the_mailbox_that_its_addres
             where address.mailbox_id <> inbound.mailbox"""
     )
     assert homes == []
-
-

@@ -77,7 +77,7 @@ def accepted(config: Config) -> None:
 @example("[agents.main]\ninstructions = '''" + "x" * 10_000)
 @example("[agents.main.turns]\nmodel_wait_s = 1e-9")
 @example("[agents.main]\ninstructions_file = '~nobody/x'")
-@example("[agents.main]\ninstructions_file = \"a\\u0000b\"")
+@example('[agents.main]\ninstructions_file = "a\\u0000b"')
 @example("[agents.main]\nmodel = {}\nmemory = {a = {}}\nchannels = {telegram = []}")
 @example("[agents.main.access]\nallow = ['@bob', '\\']")
 @example("[[agents]]\n[[agents.main]]")

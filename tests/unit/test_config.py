@@ -179,15 +179,15 @@ def test_a_huge_file_is_refused(tmp_path):
 # --- people ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "entry",
-    ["@bob", "telegram:@bob", "telegram:bob", "discord:bob#1234", "slack:U1", "slack:@bob", "*", "telegram:*", "", "a:"]
-    + ["matrix:@bob", "telegram:1 2", "123456789", "telegram:٣٤"],
+IMPOSTORS = (
+    *("@bob", "telegram:@bob", "telegram:bob", "discord:bob#1234", "slack:U1", "slack:@bob", "*", "telegram:*", ""),
+    *("a:", "matrix:@bob", "telegram:1 2", "telegram:\u0663"),
 )
+
+
+@pytest.mark.parametrize("entry", IMPOSTORS)
 @pytest.mark.parametrize("key", ["access.allow", "approval.approvers"])
 def test_somebody_named_by_what_they_can_give_away_is_refused(entry, key):
-    if key == "approval.approvers" and entry == "123456789":
-        return  # a person's own name
     table, _, name = key.partition(".")
     with pytest.raises(AllowlistNotImmutable) as caught:
         read(f"[agents.main.{table}]\n{name} = ['telegram:1', '{entry}']")
@@ -251,7 +251,7 @@ def test_a_secret_under_a_misspelt_key_is_not_repeated(key):
     ],
 )
 def test_one_bot_for_two_agents_is_refused(one, other):
-    with pytest.raises(ConfigInvalid, match="duplicate token: agents.a.channels.slack"):
+    with pytest.raises(ConfigInvalid, match=r"duplicate token: agents\.a\.channels\.slack"):
         read(f"[agents.a.channels.slack]\n{one}\n[agents.b.channels.slack]\n{other}")
 
 

@@ -88,6 +88,13 @@ def test_a_nonce_proves_that_nothing_was_doubled_only_while_the_platform_knows_i
     assert (late.state, late.doubts) == (ReplyState.UNCERTAIN, 2)
 
 
+def test_a_channel_that_looked_resolves_the_doubt():
+    settled = settle(claim(doubts=1, doubtful_for_ms=900), Sent("r", proved=True))
+    assert (settled.state, settled.doubts) == (ReplyState.DELIVERED, 0)
+    beyond = settle(claim(doubts=2, part=1), Sent("r", proved=True), parts=2)
+    assert (beyond.state, beyond.doubts) == (ReplyState.UNCERTAIN, 2)
+
+
 def test_a_nonce_proves_nothing_about_an_earlier_piece():
     beyond = claim(doubts=2, part=1)
     settled = settle(beyond, Sent("r"), parts=2, nonce_lasts_ms=10_000)

@@ -7,24 +7,30 @@ from holdfast.cli.audit import audit
 from holdfast.cli.backfill import backfill, rebuild
 from holdfast.cli.chat import chat
 from holdfast.cli.compress import compress
+from holdfast.cli.configuration import config_app
 from holdfast.cli.context import context
 from holdfast.cli.deliveries import deliveries
 from holdfast.cli.eval import eval_app
 from holdfast.cli.forget import forget, forget_status
 from holdfast.cli.health import health
+from holdfast.cli.identity import link, links, move, unlink
+from holdfast.cli.init import init
 from holdfast.cli.memory import memory
+from holdfast.cli.pairing import pair, pairs, unpair
 from holdfast.cli.recall import recall
 from holdfast.cli.replay import replay
 from holdfast.cli.send import send
 from holdfast.cli.sessions import sessions
 from holdfast.cli.show import show
 from holdfast.cli.sim import sim
+from holdfast.cli.spend import spend
 from holdfast.cli.token import token
 from holdfast.cli.trace import trace
 from holdfast.cli.up import up
 from holdfast.cli.version import version
 
 COMMANDS = (
+    init,
     up,
     chat,
     send,
@@ -38,11 +44,19 @@ COMMANDS = (
     approve,
     deny,
     deliveries,
+    spend,
     replay,
     backfill,
     rebuild,
     forget,
     forget_status,
+    pair,
+    pairs,
+    unpair,
+    link,
+    unlink,
+    links,
+    move,
     audit,
     health,
     sim,
@@ -58,6 +72,7 @@ app = typer.Typer(
 )
 for command in COMMANDS:
     app.command()(command)
+app.add_typer(config_app)
 app.add_typer(memory)
 app.add_typer(token)
 app.add_typer(eval_app)

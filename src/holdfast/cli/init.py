@@ -35,7 +35,7 @@ async def _init(config: Path | None, data: Path | None, *, force: bool, as_json:
     from holdfast.cli.running import OK
     from holdfast.config import FILE
 
-    file = config.expanduser() if config is not None else folder_of(data) / FILE
+    file = config if config is not None else folder_of(data) / FILE
     kept = write(file, force=force)
     if as_json:
         print_json({"file": str(file), "kept": str(kept) if kept else None})

@@ -34,7 +34,7 @@ async def visiting(data: Path | None, config: Path | None = None, *, make: bool 
         raise StorePathInvalid(f"there is no Holdfast data in {folder} yet", path=str(folder))
     if not make and not folder.exists():
         raise StorePathInvalid(f"the folder {folder} does not exist", path=str(folder))
-    agents = make_agents(listed=config_of(config, folder).agents)
+    agents = make_agents(listed=config_of(config, folder).agents, lenient=True)
     async with await open_runtime(folder, agents=agents, serve=False) as runtime:
         yield runtime
 

@@ -33,7 +33,7 @@ instructions = "You are helpful and brief."
 #name = "openai:gpt-5.2"
 #api_key_env = "OPENAI_API_KEY"
 #fallbacks = ["anthropic:claude-sonnet-5-5"]
-#summariser = "openai:gpt-5.2-mini"
+#summariser = "openai:gpt-5-mini"
 
 # When to summarise, as shares of context_tokens: begin at soft, wait for it at hard, keep the newest share as it is.
 #[agents.main.compression]

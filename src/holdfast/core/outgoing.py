@@ -45,6 +45,7 @@ class Post:
     hop: int = 0
     attempt: int = 1
     doubtful: bool = False  # an earlier attempt at this very piece may have arrived
+    doubtful_for_ms: int = 0  # since that attempt began
 
     @property
     def nonce(self) -> str:
@@ -55,6 +56,7 @@ class Post:
 @dataclass(frozen=True, slots=True)
 class Sent:
     receipt: str  # the platform's id of what was posted
+    proved: bool = False  # the channel looked: whatever was in doubt before, it stands there once
 
 
 @dataclass(frozen=True, slots=True)

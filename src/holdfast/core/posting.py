@@ -2,7 +2,8 @@
 
 Rule 1: `doubts` is 0 while nothing is in doubt, 1 while the very piece that comes next may have been posted already,
         and 2 once some piece may stand there twice, or nobody can say: from then on nothing is resent by itself.
-Rule 2: a doubt is resolved only by a platform that refuses a repeated nonce, and only while it still knows the first.
+Rule 2: a doubt is resolved only by a platform that refuses a repeated nonce, while it still knows the first, or by a
+        channel that looked and found out.
 Rule 3: what certainly was not posted is tried again, however often the platform is away; a reply that fails for a day
         while others pass is failed, so that it does not hold up its chat for ever.
 """
@@ -58,6 +59,7 @@ class ReplyClaim:
             hop=self.hop,
             attempt=self.attempt,
             doubtful=self.doubts == OPEN_DOUBT,
+            doubtful_for_ms=self.doubtful_for_ms if self.doubts == OPEN_DOUBT else 0,
         )
 
     def after(self, settlement: "ReplySettlement") -> "ReplyClaim":
@@ -112,8 +114,9 @@ def after_send(
     `pace_ms` is how long the chat rests between two pieces.
     """
     match outcome:
-        case Sent(receipt):
-            proved = claim.doubts == OPEN_DOUBT and claim.doubtful_for_ms + elapsed_ms <= nonce_lasts_ms
+        case Sent(receipt, looked):
+            is_known = looked or claim.doubtful_for_ms + elapsed_ms <= nonce_lasts_ms
+            proved = claim.doubts == OPEN_DOUBT and is_known
             return _sent(claim, receipt, parts, pace_ms, proved=proved)
         case Declined(reason) if claim.doubts != CLEAR:
             why = f"an earlier attempt may have been posted; a later one was declined: {reason}"

@@ -7,7 +7,7 @@ from holdfast.core.errors import AgentNotFound
 from holdfast.core.ids import AgentName
 from holdfast.core.key import agent_name
 from holdfast.core.policy import AgentPolicy
-from holdfast.ports.model import Model
+from holdfast.ports.model import Connected, Model
 from holdfast.ports.tool import Tools
 
 
@@ -32,6 +32,14 @@ class Agents:
         if agent is None:
             raise AgentNotFound(f"there is no agent {name!r}; configured are {', '.join(sorted(self.listed))}")
         return self.bind(agent_name(name), agent) if self.bind else agent
+
+    async def close(self) -> None:
+        """The connections of the models go. Models that have none need no closing."""
+        kept = [agent for agent in (self.default, *self.listed.values()) if agent is not None]
+        models = {id(model): model for agent in kept for model in (agent.model, agent.summariser)}
+        for model in models.values():
+            if isinstance(model, Connected):
+                await model.close()
 
     def policy(self, name: str) -> AgentPolicy:
         return self.get(name).policy

@@ -11,6 +11,7 @@ from holdfast.core.mailbox import Claim
 from holdfast.core.policy import Arrivals
 from holdfast.core.turn import Step, Turn, Usage
 from holdfast.loops.agents import Agent
+from holdfast.loops.asking import Patience
 from holdfast.loops.watch import race, watch
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
@@ -31,6 +32,7 @@ class Run:
     steps: int = 0
     remembered: bool = False  # memory was looked up in this attempt
     instructions: str = ""  # what stands before the conversation
+    patience: Patience | None = None  # what is left for asking the model again
 
 
 class Steps:

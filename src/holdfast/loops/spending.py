@@ -54,11 +54,6 @@ class Metered:
             await self._record_failed(request.task, error)
             raise
 
-    async def close(self) -> None:
-        close = getattr(self._model, "close", None)
-        if close is not None:
-            await close()
-
     async def _check(self) -> None:
         if self._daily_micros is None:
             return

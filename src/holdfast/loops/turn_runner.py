@@ -34,7 +34,7 @@ from holdfast.core.turn import (
 )
 from holdfast.loops.acting import Actor
 from holdfast.loops.agents import Agents
-from holdfast.loops.asking import Asker
+from holdfast.loops.asking import Asker, Patience
 from holdfast.loops.compressor import Compressor
 from holdfast.loops.keeper import Briefing
 from holdfast.loops.recaller import Recaller, query_of, shown_of
@@ -180,10 +180,12 @@ class TurnRunner:
                 run.partial = ""
                 self._steps.publish(run.claim, run.turn, "turn.restarted")
 
-        return await self._asker.ask(run.agent.model, request, run.agent.policy.turn, heard, restarted)
+        policy = run.agent.policy.turn
+        run.patience = run.patience or Patience.of_turn(policy)
+        return await self._asker.ask(run.agent.model, request, policy, heard, restarted, patience=run.patience)
 
     async def _answered(self, run: Run, answer: Answer) -> bool:
-        body = AssistantSaid(text=answer.text, calls=answer.calls, model=run.agent.model.name)
+        body = AssistantSaid(text=answer.text, calls=answer.calls, model=answer.model or run.agent.model.name)
         if answer.calls:
             await self._steps.take(run, Step(event=TurnEvent.CALLED, entries=(body,)))
             run.partial = ""

@@ -11,14 +11,14 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from holdfast.models.settings import ModelSettings
-from holdfast.ports.model import ModelEvent, ModelRequest
+from holdfast.ports.model import Connected, ModelEvent, ModelRequest
 from holdfast.ports.tasks import Tasks
 
 if TYPE_CHECKING:
     from holdfast.models.speaking import Speaker
 
 
-class AnyModel:
+class AnyModel(Connected):
     """Implements `Model`."""
 
     def __init__(self, settings: ModelSettings, key: str | None, tasks: Tasks) -> None:

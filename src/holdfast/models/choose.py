@@ -5,10 +5,10 @@ Rule 1: everything that can be wrong without asking anybody is an error here, at
 Rule 2: nothing is imported for it that is not needed: the practice model needs nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
-from holdfast.core.errors import ConfigInvalid
+from holdfast.core.errors import ConfigInvalid, ModelFailed
 from holdfast.core.policy import AgentPolicy
 from holdfast.models.any import AnyModel
 from holdfast.models.fallback import Fallback
@@ -16,7 +16,7 @@ from holdfast.models.practice import PracticeModel
 from holdfast.models.prices import has_price
 from holdfast.models.settings import PRACTICE, ModelSettings, parse_settings
 from holdfast.models.vendors import VENDORS
-from holdfast.ports.model import Model
+from holdfast.ports.model import Model, ModelEvent, ModelRequest
 from holdfast.ports.tasks import Tasks
 
 KEY_BYTES_MAX = 8_192
@@ -43,6 +43,35 @@ def make_models(
     if settings.summariser is None:
         return model, model
     return model, make_model(settings.of(settings.summariser), environment, tasks, where=where)
+
+
+def make_models_or_none(
+    policy: AgentPolicy,
+    environment: Mapping[str, str],
+    tasks: Tasks,
+    *,
+    found: ModelSettings | None = None,
+    where: str = "model",
+) -> tuple[Model, Model]:
+    """As `make_models`; what is wrong is said when a model is asked. For those who read, and rarely ask."""
+    try:
+        return make_models(policy, environment, tasks, found=found, where=where)
+    except ConfigInvalid as error:
+        nobody = NoModel(str(error))
+        return nobody, nobody
+
+
+class NoModel:
+    """Implements `Model` where none could be made."""
+
+    name = "none"
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        raise ModelFailed(self._why, final=True, task=request.task.value)
+        yield  # a generator, as every model's stream is
 
 
 def make_model(settings: ModelSettings, environment: Mapping[str, str], tasks: Tasks, *, where: str = "model") -> Model:

@@ -11,10 +11,10 @@ from contextlib import aclosing
 
 from holdfast import log
 from holdfast.core.errors import ModelFailed
-from holdfast.ports.model import Model, ModelEvent, ModelRequest, Restarted, listen
+from holdfast.ports.model import Connected, Model, ModelEvent, ModelRequest, Restarted, listen
 
 
-class Fallback:
+class Fallback(Connected):
     """Implements `Model`; it bears the name of the first one."""
 
     def __init__(self, models: Sequence[Model]) -> None:
@@ -45,14 +45,8 @@ class Fallback:
 
     async def close(self) -> None:
         for model in self._models:
-            await close_model(model)
-
-
-async def close_model(model: Model) -> None:
-    """Models need no closing unless they have connections."""
-    close = getattr(model, "close", None)
-    if close is not None:
-        await close()
+            if isinstance(model, Connected):
+                await model.close()
 
 
 def _together(failures: Sequence[ModelFailed]) -> ModelFailed:

@@ -1,5 +1,6 @@
 """The model: asked with messages, answers as a stream that ends in one `Answer`."""
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -65,6 +66,13 @@ class Model(Protocol):
     def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Stream one answer. Raises `ModelFailed` when there is none to be had."""
         ...
+
+
+class Connected(ABC):
+    """A model with connections, which are closed with the runtime. Asked again later, it opens new ones."""
+
+    @abstractmethod
+    async def close(self) -> None: ...
 
 
 async def listen(model: Model, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:

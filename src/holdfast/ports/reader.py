@@ -28,6 +28,7 @@ from holdfast.core.journal import Entry
 from holdfast.core.lane import LaneKey
 from holdfast.core.memory import Memory, MemoryOperation
 from holdfast.core.session import Session
+from holdfast.core.spend import SpendTotal
 from holdfast.ports.access_store import AccessReader
 from holdfast.ports.reply_store import ReplyReader
 
@@ -249,6 +250,10 @@ class Reader(ReplyReader, AccessReader, Protocol):
 
     async def attachment(self, hash: str) -> bytes | None:
         """The bytes of that hash; None when nobody sent them, or they were forgotten."""
+        ...
+
+    async def spend_by_model(self, *, days: int = 1, agent: AgentName | None = None) -> Sequence[SpendTotal]:
+        """What models cost today (UTC), or in so many days up to today: by agent, model and task, in that order."""
         ...
 
     async def next_ready(self) -> Instant | None:

@@ -1,10 +1,9 @@
 """The ledger of what models cost."""
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from holdfast.core.ids import AgentName, Instant
-from holdfast.core.spend import Spend, SpendTotal
+from holdfast.core.spend import Spend
 
 
 class SpendLedger(Protocol):
@@ -14,8 +13,4 @@ class SpendLedger(Protocol):
 
     async def spent(self, agent: AgentName, since: Instant) -> int:
         """Millionths of a dollar that an agent's models cost since an instant."""
-        ...
-
-    async def spend_by_model(self, since: Instant, *, agent: AgentName | None = None) -> Sequence[SpendTotal]:
-        """Sums by agent, model and task, in that order."""
         ...

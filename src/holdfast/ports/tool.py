@@ -46,3 +46,13 @@ class Tools(Protocol):
     async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
         """Run a tool. What goes wrong inside it is an outcome for the model, never an exception."""
         ...
+
+
+class Attached(Protocol):
+    """Tools that live with the process that serves: they are started before its workers and closed after them."""
+
+    async def start(self) -> None:
+        """Within a bounded time; whatever is not there then comes later."""
+        ...
+
+    async def close(self) -> None: ...

@@ -334,8 +334,8 @@ class SqlStore(ReplyVerbs, AccessVerbs):
     async def spent(self, agent: AgentName, since: Instant) -> int:
         return await self._db.read("spent", lambda: spend.spent(agent, since))
 
-    async def spend_by_model(self, since: Instant, *, agent: AgentName | None = None) -> Sequence[SpendTotal]:
-        return await self._db.read("spend_by_model", lambda: spend.spend_by_model(since, agent))
+    async def spend_by_model(self, *, days: int = 1, agent: AgentName | None = None) -> Sequence[SpendTotal]:
+        return await self._db.read("spend_by_model", lambda: spend.spend_by_model(days, agent))
 
     # --- upkeep
 

@@ -22,6 +22,16 @@ from holdfast.testing.faults import (
 
 F = TypeVar("F", bound=Fault)
 
+# Statements of polling loops and of reads. There are thousands, so crashes at them would crowd out all others.
+DULL = frozenset(
+    {
+        *("renew_node", "reap_nodes", "changed", "next_ready", "claim_mailbox", "claim_mailboxes"),
+        *("next_due", "lane_keys", "next_overdue", "open_agents", "claim_finalisation"),
+        *("newest_forgetting", "open_forgettings", "next_reply_due"),
+        *("read_mail", "read_context", "read_excerpt", "memory"),  # reads leave nothing behind when they are cut off
+    }
+)
+
 
 class Armed:
     def __init__(self, plan: FaultPlan) -> None:

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import count, islice
 from multiprocessing import get_context
 from typing import Self, TypeVar
 
+from holdfast.testing.chats import has_chats
 from holdfast.testing.faults import FaultPlan
 from holdfast.testing.forgetting import run_forgetting
 from holdfast.testing.history import Verdict, plan_of, run_history, scratch
-from holdfast.testing.mutants import MUTANTS
+from holdfast.testing.mutants import MUTANTS, Mutant
 from holdfast.testing.report import Violation
 from holdfast.testing.shrink import shrink
 
@@ -171,14 +173,20 @@ def run_mutant(name: str) -> Fate:
     mutant = MUTANTS[name]
     live = run_forgetting if mutant.forgets else run_history
     with scratch() as folder, mutant.applied():
-        for seed in range(1, mutant.budget + 1):
+        for histories, seed in enumerate(_seeds_for(mutant), start=1):
             verdict = live(seed, folder=folder)
             if mutant.twice:
                 verdict = _compared(verdict, live(seed, folder=folder))
             seen = next((found for found in verdict.violations if found.invariant in mutant.breaks), None)
             if seen is not None:
-                return Fate(name=name, histories=seed, seen=seen, budget=mutant.budget)
+                return Fate(name=name, histories=histories, seen=seen, budget=mutant.budget)
     return Fate(name=name, histories=mutant.budget, seen=None, budget=mutant.budget)
+
+
+def _seeds_for(mutant: Mutant) -> Iterator[int]:
+    """As many as the budget has, of histories in which the mutant can show itself."""
+    seeds = (seed for seed in count(1) if not mutant.posts or has_chats(seed))
+    yield from islice(seeds, mutant.budget)
 
 
 def _compared(first: Verdict, second: Verdict) -> Verdict:

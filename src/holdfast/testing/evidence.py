@@ -10,6 +10,7 @@ from holdfast.core.ids import AgentName
 from holdfast.core.lane import LaneClaim, LaneKey
 from holdfast.core.mailbox import Claim
 from holdfast.core.policy import AgentPolicy
+from holdfast.testing.chats import Chats
 from holdfast.testing.lineage import Lineage
 from holdfast.testing.models import Asked
 from holdfast.testing.platform import RecordedTurn, Sent
@@ -44,6 +45,7 @@ class Evidence:
     servers: Mapping[LaneKey, Server] = field(default_factory=dict)
     lookups: Sequence[Lookup] = ()
     lane_claims: Sequence[LaneClaim] = ()
+    chats: Chats | None = None
 
     @cached_property
     def lineage(self) -> Lineage:

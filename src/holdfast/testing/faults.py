@@ -9,7 +9,7 @@ The plan knows nothing of what the verbs do: `Scope` says what there is to break
 """
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias, TypeVar
@@ -170,6 +170,7 @@ class Scope:
     messages: int = 20
     points: tuple[CrashPoint, ...] = ()
     naps: tuple[CrashPoint, ...] = ()  # where it matters most that a node sleeps
+    post_naps: tuple[CrashPoint, ...] = ()
     statements: int = 0
     model_calls: int = 0
     provider_calls: int = 0
@@ -206,6 +207,7 @@ def draw(seed: int | str, scope: Scope) -> FaultPlan:
     """The plan of a seed. Plans run from no fault at all to a few of every kind."""
     rng, far = random.Random(f"{seed}/faults"), random.Random(f"{seed}/providers")
     faults = [*_outages(rng, scope), *_crashes(rng, scope), *_failures(rng, scope), *_far_faults(far, scope)]
+    faults += _naps(random.Random(f"{seed}/posts"), scope.post_naps, scope)
     return FaultPlan(tuple(dict.fromkeys(faults)), tuple(Message(n) for n in range(scope.messages)))
 
 
@@ -261,14 +263,17 @@ def _failures(rng: random.Random, scope: Scope) -> list[Fault]:
 def _far_faults(rng: random.Random, scope: Scope) -> list[Fault]:
     """Of every fifth call to a provider, in every history; and nodes that sleep while they hold something."""
     failures = list(ProviderFailure)
-    naps: list[Fault] = [
-        PauseAtVerb(rng.choice(scope.naps), 1 + rng.randrange(scope.messages), _pause_ms(rng, scope.lease_ms))
-        for _ in range(rng.randrange(NAPS_MAX + 1) if scope.naps and scope.messages else 0)
-    ]
-    return naps + [
+    return _naps(rng, scope.naps, scope) + [
         ProviderFault(call, failures[int(rng.random() * len(failures))], int(rng.random() * PROVIDER_DELAY_MS_MAX))
         for call in range(1, scope.provider_calls + 1)
         if rng.random() < PROVIDER_FAULTS
+    ]
+
+
+def _naps(rng: random.Random, places: Sequence[CrashPoint], scope: Scope) -> list[Fault]:
+    return [
+        PauseAtVerb(rng.choice(places), 1 + rng.randrange(scope.messages), _pause_ms(rng, scope.lease_ms))
+        for _ in range(rng.randrange(NAPS_MAX + 1) if places and scope.messages else 0)
     ]
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from holdfast.testing.chats import has_chats
 from holdfast.testing.crash import CrashPoint
 from holdfast.testing.evidence import Evidence
 from holdfast.testing.faults import FaultPlan, ProviderFault, draw
@@ -55,7 +56,7 @@ def scratch() -> Iterator[Path]:
 
 
 def plan_of(seed: int) -> FaultPlan:
-    return draw(seed, scope(nodes_of(seed)))
+    return draw(seed, scope(nodes_of(seed), chats=has_chats(seed)))
 
 
 def nodes_of(seed: int) -> int:
@@ -129,6 +130,7 @@ def _counts(world: World, rows: Rows) -> Counter[str]:
     counts = Counter({table: len(rows[table]) for table in tables})
     counts["provider_fault"] = sum(isinstance(fault, ProviderFault) for fault in world.armed.fired)
     counts["provider_call"] = world.armed.before_healing["provider"]
+    counts["post"] = len(world.chats.server.calls)
     counts["effect"] = sum(len(server.effects) for server in world.memory.servers.values())
     return counts + world.counts
 
@@ -161,6 +163,7 @@ def evidence_of(world: World, rows: Rows) -> Evidence:
         servers=world.memory.servers,
         lookups=world.memory.lookups,
         lane_claims=world.lane_claims,
+        chats=world.chats,
     )
 
 

@@ -32,6 +32,12 @@ from holdfast.testing.checks_recall import (
     recalls_belong_to_their_turn,
     recalls_stay_where_they_are,
 )
+from holdfast.testing.checks_replies import (
+    posts_are_what_was_said,
+    replies_are_posted_once,
+    replies_come_to_an_end,
+    replies_keep_their_order,
+)
 from holdfast.testing.checks_sessions import sessions_switch_by_command_only
 from holdfast.testing.checks_work import cursor_work_exists, effects_happen_once, recorded_once, replies_are_single
 from holdfast.testing.evidence import IN_TURN, TERMINAL, Evidence, Found
@@ -148,7 +154,8 @@ def order_is_kept(evidence: Evidence) -> Found:
             (row["event_id"], said[row["message"]][0]["written"]) for row in in_order if row["message"] in said
         ]
         yield from (f"{b[0]} is journaled before {a[0]}" for a, b in pairwise(journaled) if b[1] < a[1])
-        queued = [row for row in in_order if row["kind"] != "signal" and row["message"] in replies]
+        at_once = [row["message"] for row in in_order if row["kind"] == "signal" or row["state"] == "refused"]
+        queued = [row for row in in_order if row["message"] in replies and row["message"] not in at_once]
         yield from (
             f"{b['event_id']} is answered before {a['event_id']}"
             for a, b in pairwise(queued)
@@ -249,6 +256,10 @@ CHECKS: tuple[Check, ...] = (
     ("I9", contexts_are_whole),
     ("I9", trimming_has_a_cause),
     ("I9", notes_are_the_agents),
+    ("I10", replies_come_to_an_end),
+    ("I10", replies_are_posted_once),
+    ("I10", posts_are_what_was_said),
+    ("I10", replies_keep_their_order),
     ("I11", cursor_work_exists),
     ("I2", effects_happen_once),
     ("I2", recorded_once),

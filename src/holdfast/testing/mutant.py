@@ -24,6 +24,7 @@ class Mutant:
     patches: Callable[[], Sequence[Patch]]
     twice: bool = False  # seen only by living through the same history twice
     forgets: bool = False  # seen only in histories in which somebody is forgotten
+    posts: bool = False  # seen only in histories in which replies are posted
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -39,7 +40,7 @@ MUTANTS: dict[str, Mutant] = {}
 
 
 def mutant(
-    *breaks: str, budget: int, twice: bool = False, forgets: bool = False
+    *breaks: str, budget: int, twice: bool = False, forgets: bool = False, posts: bool = False
 ) -> Callable[[Callable[[], Sequence[Patch]]], Callable[[], Sequence[Patch]]]:
     """Put a function that makes patches into the table, under its own name."""
 
@@ -54,6 +55,7 @@ def mutant(
             patches=patches,
             twice=twice,
             forgets=forgets,
+            posts=posts,
         )
         return patches
 

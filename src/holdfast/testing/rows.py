@@ -49,6 +49,10 @@ union all select 'forgetting ' || id || ' is not swept' from forget where swept_
    where forget_part.forget = forget.id and delivery.state <> 'delivered')
 limit 1"""
 
+UNPOSTED = """
+select 'reply ' || n || ' is ' || state from reply
+ where state in ('pending', 'attempting') and channel = 'sim' limit 1"""
+
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -91,9 +95,9 @@ def _rows(db: apsw.Connection, sql: str) -> list[Row]:
     return found
 
 
-def unfinished(db: apsw.Connection) -> str | None:
-    """The first thing that is still to do."""
-    found = db.execute(UNFINISHED).fetchall()
+def unfinished(db: apsw.Connection, *, posts: bool = False) -> str | None:
+    """The first thing that is still to do; replies count where somebody posts them."""
+    found = db.execute(UNFINISHED).fetchall() or (db.execute(UNPOSTED).fetchall() if posts else [])
     return str(found[0][0]) if found else None
 
 

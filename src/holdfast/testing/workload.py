@@ -8,7 +8,7 @@ request to the model or a summary, its mark says which message it was.
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from holdfast.core.command import parse_command
@@ -18,6 +18,7 @@ from holdfast.core.ids import AgentName, Provider
 from holdfast.core.inbound import Kind, Limits, kind_of
 from holdfast.core.key import Address
 from holdfast.core.naming import PerAddress, PerSession
+from holdfast.core.outgoing import OnDoubt
 from holdfast.core.policy import AgentPolicy, Arrivals, RetryPolicy, TurnPolicy
 from holdfast.core.recall import RecallPolicy
 
@@ -141,7 +142,9 @@ def policies(seed: int | str) -> dict[AgentName, AgentPolicy]:
     """One agent queues; the others get a policy for arrivals, windows and providers by chance."""
     rng = random.Random(f"{seed}/policies")
     arrivals = {"fern": Arrivals.QUEUE, "moss": rng.choice(list(Arrivals)), "reed": rng.choice(list(Arrivals))}
-    return {AgentName(name): _policy(rng, chosen) for name, chosen in arrivals.items()}
+    made = {AgentName(name): _policy(rng, chosen) for name, chosen in arrivals.items()}
+    made[AgentName("reed")] = replace(made[AgentName("reed")], on_doubt=OnDoubt.HOLD)
+    return made
 
 
 def _policy(rng: random.Random, arrivals: Arrivals) -> AgentPolicy:

@@ -36,7 +36,8 @@ from holdfast.runtime import Runtime
 from holdfast.stores.sqlite.connection import open_connection
 from holdfast.stores.sqlite.inline import InlineDatabase
 from holdfast.stores.verbs.cursors import OVERDUE
-from holdfast.testing.armed import Armed
+from holdfast.testing.armed import DULL, Armed
+from holdfast.testing.chats import CHATS_EVERY, POSTMAN, Chats
 from holdfast.testing.clock import SimClock
 from holdfast.testing.crash import CrashPoint, Side, crashing, die, points
 from holdfast.testing.entropy import SeededEntropy
@@ -72,25 +73,20 @@ DATABASE = "history.db"
 VFS = apsw.vfs_names()[0]  # the default one, named: the folder is ours, so its checks are left out
 # A courier that sleeps with a lane in its hand: before it calls, after it called, before it tells what came of it.
 NAPS = (CrashPoint("claim_lanes", "after"), CrashPoint("deliver", "after"), CrashPoint("settle_lanes", "before"))
-# Statements of polling loops and of reads. There are thousands, so crashes at them would crowd out all others.
+# The same with a reply, in histories in which replies are posted.
+POST_NAPS = (CrashPoint("claim_replies", "after"), CrashPoint("send", "after"), CrashPoint("settle_reply", "before"))
+SENDING = (CrashPoint("send", "before"), CrashPoint("send", "after"))
 DULL_TOLD_MAX = 2  # of each such statement, in a story of one's own
-DULL = frozenset(
-    {
-        *("renew_node", "reap_nodes", "changed", "next_ready", "claim_mailbox", "claim_mailboxes"),
-        *("next_due", "lane_keys", "next_overdue", "open_agents", "claim_finalisation"),
-        *("newest_forgetting", "open_forgettings"),
-        *("read_mail", "read_context", "read_excerpt", "memory"),  # reads leave nothing behind when they are cut off
-    }
-)
 
 
-def scope(nodes: int = NODES) -> Scope:
+def scope(nodes: int = NODES, *, chats: bool = False) -> Scope:
     return Scope(
         nodes=nodes,
         steps=STEPS,
         messages=MESSAGES,
-        points=tuple(points(Store, Tools, Provider)),
+        points=(*points(Store, Tools, Provider), *(SENDING if chats else ())),
         naps=NAPS,
+        post_naps=POST_NAPS if chats else (),
         statements=STATEMENTS,
         model_calls=MODEL_CALLS,
         provider_calls=PROVIDER_CALLS,
@@ -114,6 +110,7 @@ class Slot:
 
 class World:
     quotes = False  # whether providers recall what they were told
+    chats_every = CHATS_EVERY
 
     def __init__(
         self,
@@ -143,6 +140,7 @@ class World:
         self._dull_max = 0 if says is None else DULL_TOLD_MAX
         self.policies = policies(seed)
         self.platform = Platform(seed, self.armed, self.live)
+        self.chats = Chats(seed, lambda: self.armed.healed, every=self.chats_every)
         self._clock = SimClock(self.loop)
         self._agents = self._make_agents()
         self._outside = Context()
@@ -194,7 +192,7 @@ class World:
         return self.unfinished()
 
     def unfinished(self) -> str | None:
-        return unfinished(self.observer())
+        return unfinished(self.observer(), posts=self.chats.enabled)
 
     def observer(self) -> apsw.Connection:
         """A connection that only looks, for the world's own questions."""
@@ -254,6 +252,8 @@ class World:
             providers=Providers(partial(self._make_providers, node.name)),
             courier_policy=COURIER,
             finish_policy=FINISH,
+            channels=self.chats.channels(self._reach),
+            postman_policy=POSTMAN,
         )
         try:
             await runtime.start()

@@ -61,6 +61,7 @@ class Mailbox:
             return Verdict.DUPLICATE
         self._ids.add(key)
         self.taken.append(message)
+        self._changed.set()
         return Verdict.TAKEN
 
     async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:

@@ -86,8 +86,22 @@ async def test_the_first_message_of_a_conversation_survives_a_store_that_is_away
     world.mailbox.errors.extend([StoreUnavailable("away")] * 3)
     async with running(world.fake, world.bot, world.mailbox):
         world.fake.say(world.dm, world.ann, "hello")
+        world.fake.say(world.dm, world.ann, "anybody there?")
+        await world.mailbox.has(2)
+    assert world.mailbox.texts() == ["hello", "anybody there?"]
+
+
+async def test_an_edit_and_a_deletion_wait_for_the_store_too(world):
+    async with running(world.fake, world.bot, world.mailbox):
+        said = world.fake.say(world.dm, world.ann, "at noon")
         await world.mailbox.has(1)
-    assert world.mailbox.texts() == ["hello"]
+        world.mailbox.errors.extend([StoreUnavailable("away")] * 3)
+        world.fake.edit(said, "at one")
+        await world.mailbox.has(2)
+        world.mailbox.errors.extend([StoreUnavailable("away")] * 3)
+        world.fake.delete(said)
+        await world.mailbox.has(3)
+    assert [one.change for one in world.mailbox.taken] == [Change.NEW, Change.EDITED, Change.DELETED]
 
 
 async def test_positions_are_asked_for_until_the_store_answers(world):

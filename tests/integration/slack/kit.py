@@ -43,6 +43,7 @@ class Mailbox:
     errors: list[HoldfastError] = field(default_factory=list)  # each fails one call
     mark_errors: list[HoldfastError] = field(default_factory=list)
     gates: dict[str, asyncio.Event] = field(default_factory=dict)  # by chat: receiving waits for it
+    marks_gate: asyncio.Event | None = None
     story: list[str] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -65,6 +66,8 @@ class Mailbox:
         return self.verdicts[-1]
 
     async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
+        if self.marks_gate is not None:
+            await self.marks_gate.wait()
         if self.mark_errors:
             raise self.mark_errors.pop(0)
         return dict(self.marks)

@@ -1,5 +1,7 @@
 """The promise: what was said while nobody listened is read back, in order, before anything that came later."""
 
+import asyncio
+
 import pytest
 
 from holdfast.channels.slack import history
@@ -63,12 +65,28 @@ async def test_what_comes_in_meanwhile_waits_behind_what_was_missed(world):
     async with running(world.slack, world.bot, world.mailbox):
         await known(world, world.dm)
     say_unheard(world, world.dm, "missed")
-    world.mailbox.shut(world.dm)
+    world.slack.faults = [Fault("conversations.history", status=503, body="", times=1_000_000)]
     async with running(world.slack, world.bot, world.mailbox):
-        await world.mailbox.until(lambda: world.mailbox.asked[-1].text in ("before", "missed"))
         world.slack.say(world.dm, world.ada, "live")
-        world.mailbox.open(world.dm)
-        await world.mailbox.until_texts("before", "missed", "live")
+        world.slack.say(world.room, world.ada, "elsewhere")  # one socket: once this is taken, the other has come in
+        await world.mailbox.until_texts("elsewhere", chat=world.room)
+        world.slack.faults.clear()
+        await world.mailbox.until_texts("before", "missed", "live", chat=world.dm)
+
+
+async def test_what_came_over_a_line_is_taken_though_the_line_fell_before_it_was_looked_at(world):
+    """The first words of a conversation are in no history that would be read back."""
+    world.mailbox.marks_gate = asyncio.Event()
+    async with running(world.slack, world.bot, world.mailbox):
+        world.slack.say(world.dm, world.ada, "first words ever")
+        world.slack.say(world.dm, world.ada, "and more")
+        await world.mailbox.until(lambda: world.mailbox.story == ["connected"])
+        world.slack.ask_reconnect(world.bot)
+        await world.slack.until(lambda: not world.bot.pipes)
+        for _ in range(100):
+            await asyncio.sleep(0)  # until the frames have come over the socket, behind which nothing else is to come
+        world.mailbox.marks_gate.set()
+        await world.mailbox.until_texts("first words ever", "and more")
 
 
 async def test_replies_are_read_back_in_threads_old_and_new(world):

@@ -6,6 +6,7 @@ import asyncio
 import pytest
 
 from holdfast.channels.telegram import calls, taking
+from holdfast.ports.channel import ATTACHMENT_BYTES_MAX
 from tests.platforms.telegram import Drop, Hold, Page, Refuse
 
 
@@ -62,9 +63,9 @@ async def test_an_album_is_several_messages(ada, give):
 
 
 async def test_a_file_that_says_it_is_too_large_is_named_and_not_asked_for(ada, give):
-    give("document", b"small", file_name="film.mkv", size=taking.ATTACHMENT_BYTES_MAX + 1)
+    give("document", b"small", file_name="film.mkv", size=ATTACHMENT_BYTES_MAX + 1)
     file = await attachment(ada)
-    assert (file.name, file.size, file.body) == ("film.mkv", taking.ATTACHMENT_BYTES_MAX + 1, None)
+    assert (file.name, file.size, file.body) == ("film.mkv", ATTACHMENT_BYTES_MAX + 1, None)
     assert ada.bot.called("getFile") == []
 
 

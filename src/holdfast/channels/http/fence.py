@@ -20,11 +20,12 @@ from holdfast.core.errors import (
     SessionNotFound,
 )
 from holdfast.core.forget import Forgetting, Kind
-from holdfast.core.ids import ForgetId, MessageId, SessionId
+from holdfast.core.ids import AgentName, ForgetId, MessageId, SessionId
 from holdfast.core.inbound import AcceptOutcome
 from holdfast.core.key import parse
 from holdfast.core.recall import Found
 from holdfast.core.session import Session
+from holdfast.core.spend import SpendTotal
 from holdfast.ports.notifier import Feed
 from holdfast.ports.reader import DeliveryView, EntryView, MailboxView, MessageTrace, Reader
 from holdfast.ports.service import Delta, Health, Prompt, Service
@@ -58,6 +59,10 @@ class FencedReader:
     async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
         await self.session(session)
         return await self._inner.snapshot(session, n)
+
+    async def spend_by_model(self, *, days: int = 1, agent: AgentName | None = None) -> Sequence[SpendTotal]:
+        found = await self._inner.spend_by_model(days=days, agent=agent)
+        return [one for one in found if self._token.sees(one.agent)]
 
     async def operations(
         self, *, session: SessionId | None = None, after: str = "", limit: int = 1_000

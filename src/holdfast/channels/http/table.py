@@ -1,6 +1,14 @@
 """Every route, in one table: what is not here does not exist."""
 
-from holdfast.channels.http import access_routes, approval_routes, hook_routes, login_routes, message_routes, routes
+from holdfast.channels.http import (
+    access_routes,
+    approval_routes,
+    hook_routes,
+    login_routes,
+    message_routes,
+    routes,
+    spend_routes,
+)
 from holdfast.channels.http.endpoint import Endpoint
 from holdfast.channels.http.openai import completions, models, responses
 
@@ -11,6 +19,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *models.ENDPOINTS,
     *routes.ENDPOINTS,
     *approval_routes.ENDPOINTS,
+    *spend_routes.ENDPOINTS,
     *access_routes.ENDPOINTS,
     *login_routes.ENDPOINTS,
     *hook_routes.ENDPOINTS,

@@ -39,9 +39,9 @@ async def missed(web: Web, chat: str, marks: Marks) -> list[Json] | Failure:
             continue  # the thread was deleted
         if isinstance(replies, Failure):
             return replies
-        found |= {
-            word(reply, "ts"): reply for reply in replies if _is_since(reply, mark) and word(reply, "ts") != thread
-        }
+        newer = {word(reply, "ts"): reply for reply in replies if _is_since(reply, mark)}
+        newer.pop(thread, None)  # it comes along with its replies, and belongs to the channel
+        found |= newer
     return sorted(found.values(), key=lambda message: position_of(word(message, "ts")) or 0)
 
 

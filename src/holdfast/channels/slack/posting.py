@@ -2,7 +2,8 @@
 
 Rule 1: Slack refuses no repeated nonce. Ours travels as the message's metadata, and before a piece that may have
         arrived is sent again, the conversation is searched for it. Found is proof; then nothing is sent.
-Rule 2: where the search is not allowed (no history scope), the piece is sent: once more at most, as the ledger says.
+Rule 2: not found is proof only after a quiet time: a request whose answer was lost may still be under way in Slack.
+Rule 3: where the search is not allowed (no history scope), the piece is sent: once more at most, as the ledger says.
 """
 
 from holdfast.channels.slack.history import EVENT_TYPE, landed
@@ -11,19 +12,23 @@ from holdfast.channels.slack.text import escape
 from holdfast.channels.slack.web import Failure, Kind, Web
 from holdfast.core.outgoing import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
 
+QUIET_MS = 60_000
+
 
 async def send_post(web: Web, post: Post) -> SendOutcome:
+    is_absent = False
     if post.doubtful:
         found = await landed(web, post)
         if isinstance(found, str):
-            return Sent(found)
+            return Sent(found, proved=True)
         if isinstance(found, Failure) and found.passes:
             return NotSent(f"whether it arrived before could not be looked up: {found.code}", found.retry_after_ms)
+        is_absent = found is None and post.doubtful_for_ms >= QUIET_MS
     answer = await web.post("chat.postMessage", _body(post))
     if isinstance(answer, Failure):
         return _outcome(answer)
     receipt = word(answer, "ts")
-    return Sent(receipt) if receipt else Doubtful("Slack said ok without naming the message")
+    return Sent(receipt, proved=is_absent) if receipt else Doubtful("Slack said ok without naming the message")
 
 
 def _body(post: Post) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Telegram, through aiogram. The library is loaded when the channel first runs: it takes seconds."""
+"""Telegram, through aiogram. The library is loaded when the channel first runs: that takes a while."""
 
 from holdfast.channels.telegram.factory import make_telegram
 

@@ -1,6 +1,6 @@
 """A bot on Telegram: receives by polling or webhook, sends plain text.
 
-Rule 1: aiogram is loaded in a thread when it is first needed, and never while holdfast starts: that takes seconds.
+Rule 1: aiogram is loaded in a thread when it is first needed, and not while holdfast starts: that takes a while.
 Rule 2: everything but the connection may be thrown away at any instant. Telegram keeps what was not acknowledged.
 Rule 3: the secret of a webhook is compared before anything of the request is read. Without a secret nothing gets in.
 """
@@ -121,6 +121,9 @@ class TelegramChannel:
             return self._calls
 
     def _load(self) -> "Calls":
-        from holdfast.channels.telegram.calls import Calls  # noqa: PLC0415 - takes seconds
+        from holdfast.channels.telegram.loading import load_aiogram  # noqa: PLC0415 - an extra
+
+        load_aiogram()
+        from holdfast.channels.telegram.calls import Calls  # noqa: PLC0415 - aiogram, loaded slowly if not before
 
         return Calls(self._settings.token, self._settings.api_url)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.core.ids import AgentName, Instant
+from holdfast.core.policy import DAY_MS
 from holdfast.core.spend import Spend, SpendTotal
 from holdfast.stores.script import Script, one, plain, rows, run
 
@@ -13,7 +14,7 @@ on conflict (id) do nothing"""
 SPENT = "select coalesce(sum(cost_micros), 0) from spend where agent = :agent and at >= :since"
 BY_MODEL = """
 select agent, model, task, count(*), sum(tokens_in), sum(tokens_out), sum(cost_micros) from spend
- where at >= :since and (:agent = '' or agent = :agent)
+ where at >= :now - :now % 86400000 - :before_ms and (:agent = '' or agent = :agent)
  group by agent, model, task order by agent, model, task"""
 
 
@@ -35,8 +36,8 @@ def spent(agent: AgentName, since: Instant) -> Script[int]:
     return int(row[0]) if row else 0
 
 
-def spend_by_model(since: Instant, agent: AgentName | None) -> Script[Sequence[SpendTotal]]:
-    found = yield from rows(BY_MODEL, since=since, agent=agent or "")
+def spend_by_model(days: int, agent: AgentName | None) -> Script[Sequence[SpendTotal]]:
+    found = yield from rows(BY_MODEL, before_ms=(days - 1) * DAY_MS, agent=agent or "")
     return [
         SpendTotal(
             agent=AgentName(row[0]),

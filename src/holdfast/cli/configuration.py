@@ -1,0 +1,122 @@
+"""`holdfast config check`: say what would run, and everything that is wrong, without running it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from holdfast.cli.options import Config, Data, Json
+
+if TYPE_CHECKING:
+    from holdfast.inspection import Inspection
+
+config_app = typer.Typer(name="config", help="The configuration.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@config_app.callback()
+def configuration() -> None:
+    """The configuration."""
+
+
+@config_app.command("check")
+def check(*, config: Config = None, data: Data = None, as_json: Json = False) -> None:
+    """Check holdfast.toml and say what would run.
+
+    Every model, memory provider and channel is made as it would be at start, without reaching anybody. Secrets are
+    looked for and never shown. Exit code 1 when anything is wrong.
+
+    \b
+    Examples:
+      holdfast config check
+      holdfast config check --config ./holdfast.toml --json
+    """
+    from holdfast.cli.running import run
+
+    run(lambda: _check(config, data, as_json=as_json), as_json=as_json)
+
+
+@config_app.command("path")
+def path(*, config: Config = None, data: Data = None, as_json: Json = False) -> None:
+    """Say which file would be read.
+
+    \b
+    Examples:
+      holdfast config path
+    """
+    from holdfast.cli.running import run
+
+    run(lambda: _path(config, data, as_json=as_json), as_json=as_json)
+
+
+async def _path(config: Path | None, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.cli.opening import folder_of
+    from holdfast.cli.output import print_json
+    from holdfast.cli.running import OK
+    from holdfast.config import FILE
+
+    file = config or folder_of(data) / FILE
+    if as_json:
+        print_json({"file": str(file), "exists": file.exists()})
+        return OK
+    print(file if file.exists() else f"{file} (there is none; `holdfast init` writes one)")
+    return OK
+
+
+async def _check(config: Path | None, data: Path | None, *, as_json: bool) -> int:
+    import os
+
+    from holdfast.cli.opening import config_of, folder_of
+    from holdfast.cli.running import OK, WRONG
+    from holdfast.inspection import inspect
+
+    folder = folder_of(data)
+    read = config_of(config, folder)
+    found = await inspect(read, folder, os.environ)
+    file = str(read.file) if read.file is not None else None
+    (_print_json if as_json else _print)(file, found)
+    return OK if found.ok else WRONG
+
+
+def _print_json(file: str | None, found: "Inspection") -> None:
+    from holdfast.cli.output import print_json
+    from holdfast.ports.surface import error_view
+
+    print_json(
+        {
+            "ok": found.ok,
+            "file": file,
+            "agents": [
+                {
+                    "agent": one.agent,
+                    "model": one.model,
+                    "memory": one.memory,
+                    "channels": one.channels,
+                    "mcp": one.mcp,
+                }
+                for one in found.plans
+            ],
+            "secrets": [{"key": one.key, "where": one.where, "found": one.found} for one in found.secrets],
+            "problems": [error_view(one).error for one in found.problems],
+        }
+    )
+
+
+def _print(file: str | None, found: "Inspection") -> None:
+    import sys
+
+    from holdfast.cli.output import print_error, print_heading, print_table, visible
+
+    print_heading(file or "no holdfast.toml: every name is an agent, as below; `holdfast init` writes a file")
+    rows = [
+        (one.agent, one.model, ", ".join(one.memory), ", ".join(one.channels) or "http, terminal", ", ".join(one.mcp))
+        for one in found.plans
+    ]
+    print_table(("agent", "model", "memory", "channels", "mcp"), rows)
+    for one in found.secrets:
+        print(visible(f"{'found' if one.found else 'MISSING':8} {one.key}, {one.where}"))
+    for problem in found.problems:
+        print_error(problem, as_json=False)
+    if found.ok:
+        print("All is well.")
+    else:
+        print(f"{len(found.problems)} to correct.", file=sys.stderr)

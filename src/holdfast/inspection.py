@@ -1,0 +1,138 @@
+"""Inspection: what a configuration would run, and everything that is wrong with it, without running it.
+
+Every model, memory provider and channel is made as it would be at start, by the same factories, and closed again: none
+of them reaches anybody while it is made. Secrets are looked for; their values are neither kept nor shown.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.config import Config, SecretFact
+from holdfast.config.secrets import equal_tokens, located, read_reference, references
+from holdfast.connections import Switchboard, make_channel
+from holdfast.core.errors import ConfigInvalid, HoldfastError
+from holdfast.core.ids import AgentName
+from holdfast.core.policy import AgentPolicy
+from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.models.choose import make_models
+from holdfast.models.detect import detect_model
+from holdfast.models.settings import parse_settings
+from holdfast.provision import EMBEDDED, Ground, make_provider
+from holdfast.toolkit import wanted_tools
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPlan:
+    """What one agent would run with."""
+
+    agent: str
+    model: str
+    memory: tuple[str, ...]
+    channels: tuple[str, ...]
+    mcp: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    plans: tuple[AgentPlan, ...]
+    secrets: tuple[SecretFact, ...]
+    problems: tuple[HoldfastError, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+class Inspector:
+    """Makes everything once, and remembers what could not be made."""
+
+    def __init__(self, config: Config, data: Path, environment: Mapping[str, str]) -> None:
+        self._config = config
+        self._environment = environment
+        self._problems: list[HoldfastError] = []
+        tasks = AsyncTasks()
+        self._ground = Ground(folder=data, clock=SystemClock(), entropy=SystemEntropy(), tasks=tasks)
+        self._board = Switchboard(
+            clock=self._ground.clock,
+            entropy=self._ground.entropy,
+            tasks=tasks,
+            folder=config.folder,
+            environment=environment,
+        )
+
+    async def inspect(self) -> Inspection:
+        listed = self._config.agents if self._config.agents is not None else {"main": AgentPolicy()}
+        plans = [await self._plan(AgentName(name), policy) for name, policy in listed.items()]
+        return Inspection(plans=tuple(plans), secrets=self._secrets(listed), problems=tuple(self._problems))
+
+    async def _plan(self, agent: AgentName, policy: AgentPolicy) -> AgentPlan:
+        self._try(partial(wanted_tools, policy, agent))
+        memory = EMBEDDED if policy.memory is None else policy.memory
+        for name, settings in memory.items():
+            made = self._try(partial(make_provider, agent, name, settings, self._ground))
+            if made is not None:
+                await made.provider.close()
+        for name, settings in policy.channels.items():
+            channel = self._try(partial(make_channel, agent, name, settings, self._board))
+            if channel is not None:
+                await channel.close()
+        model = await self._model(agent, policy)
+        return AgentPlan(
+            agent=agent, model=model, memory=tuple(memory), channels=tuple(policy.channels), mcp=tuple(policy.mcp)
+        )
+
+    async def _model(self, agent: AgentName, policy: AgentPolicy) -> str:
+        where = f"agents.{agent}.model"
+        found = None if policy.model else (await detect_model(self._environment)).settings
+        self._try(partial(make_models, policy, self._environment, self._ground.tasks, found=found, where=where))
+        if found is not None:
+            return f"{found.name} (whatever is at hand)"
+        try:
+            settings = parse_settings(policy.model, where)
+        except ConfigInvalid:  # named among the problems
+            return "none"
+        return " then ".join((settings.name, *settings.fallbacks))
+
+    def _try(self, make: Callable[[], T]) -> T | None:
+        try:
+            return make()
+        except HoldfastError as error:
+            self._problems.append(self._placed(error))
+            return None
+
+    def _placed(self, error: HoldfastError) -> HoldfastError:
+        """The error with its file, which a factory does not know."""
+        file, said = self._config.file, str(error)
+        if file is None or said.startswith(str(file)) or not isinstance(error, ConfigInvalid):
+            return error
+        return ConfigInvalid(f"{file}: {said}", **error.context)
+
+    def _secrets(self, listed: Mapping[str, AgentPolicy]) -> tuple[SecretFact, ...]:
+        """Every secret that is named, and whether it is there; two bots with one token are one more problem."""
+        file = self._config.file or Path()
+        facts, tokens = [], dict[str, str]()
+        for agent, policy in listed.items():
+            tables = {
+                "model": policy.model,
+                "memory": policy.memory or {},
+                "channels": policy.channels,
+                "mcp": policy.mcp,
+            }
+            for key, how, name in references(tables, f"agents.{agent}"):
+                value = read_reference(file, how, name, self._environment)
+                where = f"the environment variable {name}" if how == "env" else f"the file {located(file, name)}"
+                facts.append(SecretFact(key=key, where=where, found=value is not None))
+                if value is not None and ".channels." in key and key.endswith(("token_env", "token_file")):
+                    tokens[key] = value
+        self._try(partial(equal_tokens, file, tokens))
+        return tuple(facts)
+
+
+async def inspect(config: Config, data: Path, environment: Mapping[str, str]) -> Inspection:
+    """Raises nothing that is wrong with the configuration: it is all in the result."""
+    return await Inspector(config, data, environment).inspect()

@@ -1,0 +1,162 @@
+"""The sending side of the chat platform, in some of the histories: one post in four goes wrong until the world heals.
+
+Each agent's bot account is another kind: `fern`'s platform forgets at once what it posted, `moss`'s refuses a repeated
+nonce for a while and wants a rest between two posts, and `reed`'s replies are held when they are in doubt. A post that
+left lands whatever becomes of the node that sent it, sooner or later within the wait of a postman.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from contextvars import Context
+from dataclasses import dataclass, field
+from enum import Enum
+
+from holdfast.core.ids import AgentName
+from holdfast.core.key import Address
+from holdfast.core.outgoing import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
+from holdfast.core.policy import RetryPolicy
+from holdfast.core.posting import PostmanPolicy
+from holdfast.loops.channels import Channels
+from holdfast.ports.channel import ChannelCapabilities, Intake
+from holdfast.testing.crash import Reach, crashing
+
+CHATS_EVERY = 4  # in every so-manieth history replies are posted; in the others nobody comes for them
+FOREVER_S = 10_000.0
+LAG_S_MAX = 0.08  # one way
+FAULTS = 0.25
+RETRY_MS_MAX = 1_500
+PIECE_CHARS_MAX = 60
+NONCE_LASTS_MS = 20_000
+POSTMAN = PostmanPolicy(
+    retry=RetryPolicy(delay_ms_base=200, delay_ms_max=1_000),
+    attempts_max=8,
+    give_up_ms=30_000,
+    send_wait_ms=1_200,
+    send_within_ms=1_000,
+    sends_max=2,
+)
+ABLE: Mapping[str, ChannelCapabilities] = {
+    "fern": ChannelCapabilities(text_chars_max=PIECE_CHARS_MAX),
+    "moss": ChannelCapabilities(text_chars_max=PIECE_CHARS_MAX, chat_interval_ms=150, nonce_lasts_ms=NONCE_LASTS_MS),
+    "reed": ChannelCapabilities(text_chars_max=PIECE_CHARS_MAX),
+}
+
+
+class ChatFailure(Enum):
+    BEFORE_EFFECT = "before effect"
+    LIMITED = "limited"
+    ACCOUNT_LIMITED = "account limited"
+    AFTER_EFFECT = "after effect"
+    LOST = "lost"
+    STALLS = "stalls"
+    RAISES = "raises"
+    DECLINED = "declined"
+
+
+CERTAIN = frozenset({ChatFailure.BEFORE_EFFECT, ChatFailure.LIMITED, ChatFailure.ACCOUNT_LIMITED, ChatFailure.DECLINED})
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a channel."""
+
+    post: Post
+    may_land: bool
+
+
+@dataclass(slots=True)
+class ChatServer:
+    """What everybody in the chats can see, and what was asked of the platform."""
+
+    calls: list[Call] = field(default_factory=list)
+    landed: list[Post] = field(default_factory=list)
+    known: dict[str, float] = field(default_factory=dict)  # nonces, and when they were first seen
+
+    def take(self, post: Post, nonce_lasts_ms: int) -> None:
+        now = asyncio.get_running_loop().time()
+        seen = self.known.get(post.nonce)
+        if seen is not None and (now - seen) * 1000 <= nonce_lasts_ms:
+            return
+        self.known[post.nonce] = now
+        self.landed.append(post)
+
+
+class Chats:
+    """All bot accounts of one history."""
+
+    def __init__(self, seed: int | str, healed: Callable[[], bool], *, every: int = CHATS_EVERY) -> None:
+        self.server = ChatServer()
+        self.enabled = every > 0 and isinstance(seed, int) and has_chats(seed, every)
+        self._seed = seed
+        self._healed = healed
+
+    def channels(self, reach: Reach) -> Channels | None:
+        """One node's clients of the platform."""
+        if not self.enabled:
+            return None
+        made = {agent: FakeChat(self._seed, self.server, able, self._healed) for agent, able in ABLE.items()}
+        return Channels({(AgentName(agent), "sim"): crashing(chat, reach) for agent, chat in made.items()})
+
+
+def has_chats(seed: int, every: int = CHATS_EVERY) -> bool:
+    return seed % every == 1
+
+
+class FakeChat:
+    """Implements `Channel`, for sending only."""
+
+    def __init__(
+        self, seed: int | str, server: ChatServer, capabilities: ChannelCapabilities, healed: Callable[[], bool]
+    ) -> None:
+        self.capabilities = capabilities
+        self._seed = seed
+        self._server = server
+        self._healed = healed
+        self._outside = Context()
+
+    async def run(self, intake: Intake) -> None:
+        intake.connected()
+
+    async def typing(self, address: Address) -> None:
+        """Nobody looks."""
+
+    async def close(self) -> None:
+        """There is nothing to give back."""
+
+    async def send(self, post: Post) -> SendOutcome:
+        rng = random.Random(f"{self._seed}/{post.nonce}/{post.attempt}")
+        failure = rng.choice(list(ChatFailure)) if rng.random() < FAULTS and not self._healed() else None
+        self._server.calls.append(Call(post, may_land=failure not in CERTAIN))
+        if failure is None or failure in {ChatFailure.AFTER_EFFECT, ChatFailure.RAISES}:
+            self._leave(post, rng.random() * LAG_S_MAX)
+        elif failure is ChatFailure.STALLS and rng.random() < 0.7:
+            self._leave(post, rng.random() * POSTMAN.send_wait_ms / 1000)
+        await asyncio.sleep(LAG_S_MAX + rng.random() * LAG_S_MAX)
+        if failure is ChatFailure.STALLS:
+            await asyncio.sleep(FOREVER_S)
+        if failure is ChatFailure.RAISES:
+            raise RuntimeError("a fault in the channel's code")
+        return _outcome(post, failure, rng)
+
+    def _leave(self, post: Post, delay_s: float) -> None:
+        """On the wire: nobody here can call it back."""
+        asyncio.get_running_loop().call_later(
+            delay_s, self._server.take, post, self.capabilities.nonce_lasts_ms, context=self._outside
+        )
+
+
+def _outcome(post: Post, failure: ChatFailure | None, rng: random.Random) -> SendOutcome:
+    match failure:
+        case None:
+            return Sent(f"posted-{post.nonce}")
+        case ChatFailure.BEFORE_EFFECT:
+            return NotSent("connection refused")
+        case ChatFailure.LIMITED:
+            return NotSent("too many requests", retry_after_ms=int(rng.random() * RETRY_MS_MAX))
+        case ChatFailure.ACCOUNT_LIMITED:
+            return NotSent("too many requests", int(rng.random() * RETRY_MS_MAX), whole_account=True)
+        case ChatFailure.DECLINED:
+            return Declined("the bot was blocked")
+        case _:
+            return Doubtful("the connection was lost")

@@ -1,0 +1,85 @@
+"""Guarantees of the ledger of replies, broken on purpose: what people see as answers that come twice or never."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from holdfast.core.outgoing import Doubtful, NotSent, SendOutcome
+from holdfast.core.posting import ReplyClaim, ReplySettlement, after_send
+from holdfast.loops import poster
+from holdfast.stores.verbs import nodes, replies
+from holdfast.testing.mutant import Patch, mutant
+
+NO_DOUBT = {
+    "case when doubts = 0 then 'pending' else 'uncertain' end": "'pending'",
+    "case when doubts = 0 then 1 else 2 end": "doubts",
+}
+
+
+def _replaced(sql: str, changes: dict[str, str]) -> str:
+    for old, new in changes.items():
+        assert old in sql, old
+        sql = sql.replace(old, new)
+    return sql
+
+
+@mutant("I10", budget=20, posts=True)
+def attempting_after_send() -> Sequence[Patch]:
+    """A crash while a reply is sent looks like "not sent yet": it is sent again as if for the first time."""
+    names = ("DOUBT_REPLIES", "DOUBT_ORPHANED_REPLIES")
+    return [(nodes, name, _replaced(getattr(nodes, name), NO_DOUBT)) for name in names]
+
+
+@mutant("I10", budget=10, posts=True)
+def resend_without_doubt() -> Sequence[Patch]:
+    """A reply whose answer was lost is sent again as if it had certainly not been posted."""
+
+    def broken(claim: ReplyClaim, outcome: SendOutcome, **how: Any) -> ReplySettlement:  # noqa: ANN401
+        if isinstance(outcome, Doubtful):
+            outcome = NotSent(outcome.reason)
+        return after_send(claim, outcome, **how)
+
+    return [(poster, "after_send", broken)]
+
+
+@mutant("I10", budget=20, posts=True)
+def third_send() -> Sequence[Patch]:
+    """What is in doubt is sent again and again until somebody answers."""
+
+    def broken(claim: ReplyClaim, outcome: SendOutcome, **how: Any) -> ReplySettlement:  # noqa: ANN401
+        if isinstance(outcome, Doubtful):
+            return replace(after_send(replace(claim, doubts=0), outcome, **how), doubts=1)
+        return after_send(claim, outcome, **how)
+
+    return [(poster, "after_send", broken)]
+
+
+@mutant("I10", budget=10, posts=True)
+def reply_out_of_order() -> Sequence[Patch]:
+    """Replies of a chat that waits are sent as soon as they are due, whatever stands before them."""
+    return [(replies, "HEADS", replies.HEADS.replace(replies.FIRST_OF_ITS_ADDRESS, "1 = 1"))]
+
+
+@mutant("I10", budget=60, posts=True)
+def stale_settle() -> Sequence[Patch]:
+    """A postman that slept through its lease may still say what became of a reply."""
+    fence = {"and state = 'attempting' and owner = :node and attempt = :attempt and part = :sent": ""}
+    return [(replies, "SETTLE", _replaced(replies.SETTLE, fence))]
+
+
+@mutant("I10", budget=10, posts=True)
+def pieces_begin_again() -> Sequence[Patch]:
+    """A long reply that was interrupted begins with its first piece again."""
+
+    def broken(claim: ReplyClaim, outcome: SendOutcome, **how: Any) -> ReplySettlement:  # noqa: ANN401
+        settlement = after_send(claim, outcome, **how)
+        return replace(settlement, part=0) if isinstance(outcome, NotSent) else settlement
+
+    return [(poster, "after_send", broken)]
+
+
+@mutant("I10", "I15", budget=20, posts=True)
+def uncertain_blocks() -> Sequence[Patch]:
+    """A reply that nobody can say anything about keeps the replies behind it waiting."""
+    broken = replies.FIRST_OF_ITS_ADDRESS.replace("('pending', 'attempting')", "('pending', 'attempting', 'uncertain')")
+    return [(replies, "HEADS", replies.HEADS.replace(replies.FIRST_OF_ITS_ADDRESS, broken))]

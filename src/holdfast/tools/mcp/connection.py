@@ -1,0 +1,145 @@
+"""One connection to one MCP server, over a subprocess's pipes or over HTTP. Needs the extra `mcp`.
+
+What the library says about a call is translated here into what is certain: it answered, it certainly did not take the
+call, or nobody can say.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, Protocol
+
+import httpx2
+import mcp_types
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REQUEST_TIMEOUT
+
+from holdfast.ports.tool import ToolOutcome
+from holdfast.tools.mcp.settings import McpSettings
+
+CERTAINLY_NOT_RUN = frozenset({INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR})
+PAGES_MAX = 20
+HTTP_TIMEOUT_S = 30.0
+
+
+class _Stream(Protocol):
+    async def receive(self) -> Any: ...  # noqa: ANN401
+
+
+class _Watched:
+    """A stream of a transport that tells when it ends: the library tells only whoever calls something next."""
+
+    def __init__(self, inner: _Stream, ended: Callable[[], None]) -> None:
+        self._inner: Any = inner
+        self._ended = ended
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self._inner, name)
+
+    def __aiter__(self) -> "_Watched":
+        return self
+
+    async def __anext__(self) -> Any:  # noqa: ANN401
+        try:
+            return await self._inner.__anext__()
+        except StopAsyncIteration:
+            self._ended()
+            raise
+
+    async def __aenter__(self) -> "_Watched":
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> Any:  # noqa: ANN401
+        return await self._inner.__aexit__(*error)
+
+
+class _Transport:
+    """A transport of the library, with its reading end watched. Entered and left by the task that owns the server."""
+
+    def __init__(self, settings: McpSettings, ended: Callable[[], None]) -> None:
+        self._settings = settings
+        self._ended = ended
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> tuple[Any, Any]:
+        read, write = await self._stack.enter_async_context(await self._inner())
+        return _Watched(read, self._ended), write
+
+    async def _inner(self) -> Any:  # noqa: ANN401
+        settings = self._settings
+        if settings.command:
+            command, *arguments = settings.command
+            started = StdioServerParameters(command=command, args=arguments, env=dict(settings.environment))
+            return stdio_client(started, errlog=sys.__stderr__ or sys.stderr)
+        headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
+        timeout = httpx2.Timeout(HTTP_TIMEOUT_S, read=settings.timeout_s)
+        client = await self._stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=timeout))
+        return streamable_http_client(settings.url, http_client=client)
+
+    async def __aexit__(self, *error: Any) -> bool | None:  # noqa: ANN401
+        return await self._stack.__aexit__(*error)
+
+
+class Connection:
+    """Implements `Link` (server.py)."""
+
+    def __init__(self, settings: McpSettings, ended: Callable[[], None]) -> None:
+        self._settings = settings
+        self._client = Client(_Transport(settings, ended), cache=None, read_timeout_seconds=settings.timeout_s)
+
+    async def __aenter__(self) -> "Connection":
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:  # noqa: ANN401
+        await self._client.__aexit__(*error)
+
+    async def list_tools(self) -> Sequence[tuple[str, str, Mapping[str, object]]]:
+        """Name, description and schema of each tool, as the server says them."""
+        found: list[tuple[str, str, Mapping[str, object]]] = []
+        cursor: str | None = None
+        for _ in range(PAGES_MAX):
+            page = await self._client.list_tools(cursor=cursor)
+            found += [
+                (tool.name, tool.description or tool.title or tool.name, tool.input_schema) for tool in page.tools
+            ]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return found
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> ToolOutcome:
+        server = self._settings.server
+        try:
+            result = await self._client.call_tool(tool, arguments)
+        except MCPError as error:
+            if error.code in CERTAINLY_NOT_RUN:
+                return ToolOutcome(f"{server} did not take the call: {error.message}", ok=False)
+            if error.code == REQUEST_TIMEOUT:
+                return ToolOutcome(f"{server} did not answer within {self._settings.timeout_s:g} s.", unknown=True)
+            return ToolOutcome(f"{server} was lost during the call ({error.message}).", unknown=True)
+        except (httpx2.HTTPError, OSError, ValueError) as error:  # a broken pipe, an answer that is no answer
+            return ToolOutcome(f"{server} gave no usable answer ({type(error).__name__}).", unknown=True)
+        return ToolOutcome(_text(result), ok=not result.is_error)
+
+
+def _text(result: mcp_types.CallToolResult) -> str:
+    parts = [_part(block) for block in result.content]
+    if not parts and result.structured_content is not None:
+        return mcp_types.CallToolResult(content=[], structured_content=result.structured_content).model_dump_json(
+            include={"structured_content"}
+        )
+    return "\n".join(parts)
+
+
+def _part(block: object) -> str:
+    """Text as it is; anything else by name, since only text is journaled."""
+    if isinstance(block, mcp_types.TextContent):
+        return block.text
+    if isinstance(block, mcp_types.EmbeddedResource) and isinstance(block.resource, mcp_types.TextResourceContents):
+        return block.resource.text
+    kind = getattr(block, "type", type(block).__name__)
+    return f"[{kind} {getattr(block, 'mime_type', None) or ''}: not shown]".replace(" :", ":")

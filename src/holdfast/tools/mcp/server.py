@@ -1,0 +1,167 @@
+"""One MCP server and the one task that owns its connection: it connects, waits until the server is gone, and again.
+
+Rule 1: the task that opened a connection closes it; calls are made from other tasks and may be cancelled at any time.
+Rule 2: a server that is not there has no tools. One that just died keeps them while the first attempt to reach it
+        again is under way, so that the next call finds it restarted.
+Rule 3: a call that was cut off has an unknown outcome; one that found no server certainly was not made.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from holdfast import log
+from holdfast.core.policy import RetryPolicy
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.tasks import Tasks
+from holdfast.ports.tool import ToolOutcome
+from holdfast.tools.mcp.offer import Offer, offers
+from holdfast.tools.mcp.settings import McpSettings
+
+CONNECT_WAIT_S = 20.0
+CALL_WAIT_S = 10.0  # for a server that is being started again
+CLOSE_WAIT_S = 8.0
+STEADY_MS = 60_000  # one that lived so long did not die of being started
+
+
+class Link(Protocol):
+    """An open connection; entered and left by the task that owns the server."""
+
+    async def __aenter__(self) -> "Link": ...
+
+    async def __aexit__(self, *error: Any) -> None: ...  # noqa: ANN401
+
+    async def list_tools(self) -> Sequence[tuple[str, str, Mapping[str, object]]]: ...
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> ToolOutcome: ...
+
+
+Connect = Callable[[McpSettings, Callable[[], None]], Link]
+
+
+class McpServer:
+    def __init__(
+        self, agent: str, settings: McpSettings, connect: Connect, *, clock: Clock, entropy: Entropy, tasks: Tasks
+    ) -> None:
+        self._agent = agent
+        self.settings = settings
+        self.offered: Mapping[str, Offer] = {}
+        self._connect = connect
+        self._clock = clock
+        self._entropy = entropy
+        self._tasks = tasks
+        self._link: Link | None = None
+        self._settled = asyncio.Event()  # it was tried: the server is there, or it is known not to be
+        self._gone = asyncio.Event()
+        self._wanted = asyncio.Event()
+        self._closing = False
+        self._ended = asyncio.Event()
+        self._failures = 0
+        self._retry = RetryPolicy(delay_ms_base=500, delay_ms_max=60_000)
+
+    # --- life
+
+    def start(self) -> None:
+        self._owner = self._tasks.start(self._own(), name=f"mcp {self._agent}/{self.settings.server}")
+
+    async def settled(self) -> None:
+        """Until it is there, or was tried and is not."""
+        await self._settled.wait()
+
+    async def close(self) -> None:
+        self._closing = True
+        self._gone.set()
+        self._wanted.set()
+        try:
+            async with asyncio.timeout(CLOSE_WAIT_S):
+                await self._ended.wait()
+        except TimeoutError:
+            self._owner.cancel()
+
+    async def _own(self) -> None:
+        try:
+            while not self._closing:
+                await self._live()
+                if not self._closing:
+                    await self._pause()
+        finally:
+            self._ended.set()
+
+    async def _live(self) -> None:
+        """One connection, from its opening to its end. A top of its own: whatever the library raises ends it."""
+        self._gone.clear()
+        began = self._clock.now()
+        why, was_up = "it ended the connection", False
+        try:
+            link = self._connect(self.settings, self._gone.set)
+            async with asyncio.timeout(CONNECT_WAIT_S) as opening, link:
+                self.offered = offers(self.settings, await link.list_tools())
+                opening.reschedule(None)
+                was_up = True
+                self._up(link)
+                await self._gone.wait()
+                self._link = None
+        except Exception as error:  # noqa: BLE001 - a foreign library over a foreign server
+            why = f"{type(_first(error)).__name__}: {_first(error)}"
+        self._link = None
+        if not was_up:
+            self.offered = {}
+        if not self._closing:
+            self._down(why, self._clock.now() - began)
+
+    def _up(self, link: Link) -> None:
+        self._link = link
+        self._settled.set()
+        log.info("mcp.up", agent=self._agent, server=self.settings.server, tools=len(self.offered))
+
+    def _down(self, why: str, lived_ms: int) -> None:
+        if lived_ms >= STEADY_MS:
+            self._failures = 0
+        self._failures += 1
+        if not self.offered:
+            self._settled.set()
+        else:
+            self._settled.clear()  # calls wait for the first attempt to have it back
+        log.warning("mcp.down", agent=self._agent, server=self.settings.server, why=why[:300])
+
+    async def _pause(self) -> None:
+        """Nothing after the first end; then longer each time, unless somebody wants to call."""
+        if self._failures <= 1:
+            return
+        self._wanted.clear()
+        delay_ms = self._retry.delay_ms(self._failures - 1, self._entropy.fraction())
+        try:
+            async with asyncio.timeout(delay_ms / 1000):
+                await self._wanted.wait()
+        except TimeoutError:
+            return
+
+    # --- calls
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> ToolOutcome:
+        link = self._link or await self._again()
+        if link is None:
+            return ToolOutcome(f"{self.settings.server} is not there; the call was not made.", ok=False)
+        outcome = await link.call(tool, arguments)
+        if outcome.unknown:
+            log.warning("mcp.skipped", agent=self._agent, server=self.settings.server, why="a call was cut off")
+        else:
+            self._failures = 0
+        return outcome
+
+    async def _again(self) -> Link | None:
+        self._wanted.set()
+        try:
+            async with asyncio.timeout(CALL_WAIT_S):
+                await self._settled.wait()
+        except TimeoutError:
+            return None
+        return self._link
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first plain error of a group of them."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,114 @@
+"""One MCP server's table of holdfast.toml, checked before anything is started or sent anywhere.
+
+Rule 1: a server is a `command` (a list, run without a shell) or a `url`, never both.
+Rule 2: secrets come from the environment by name; a server gets the variables that are named here, and no others
+        beside the few that every program needs.
+Rule 3: a token leaves this machine only over https.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import msgspec
+
+from holdfast.core.errors import ConfigInvalid, InvalidName
+from holdfast.core.key import agent_name
+from holdfast.core.urls import fault_of_url, has_credentials
+
+TIMEOUT_S, TIMEOUT_S_MAX = 60.0, 3_600.0
+
+
+class _Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    command: list[str] | None = None
+    env: list[str] = msgspec.field(default_factory=list)
+    url: str | None = None
+    token_env: str | None = None
+    tools: list[str] | None = None
+    dangerous: bool | list[str] = False
+    idempotent: list[str] = msgspec.field(default_factory=list)
+    timeout_s: float = TIMEOUT_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpSettings:
+    server: str
+    command: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    url: str = ""
+    token: str | None = field(default=None, repr=False)
+    tools: frozenset[str] | None = None  # None: all that it has
+    dangerous: bool | frozenset[str] = False
+    idempotent: frozenset[str] = frozenset()
+    timeout_s: float = TIMEOUT_S
+
+    def is_wanted(self, tool: str) -> bool:
+        return self.tools is None or tool in self.tools
+
+    def is_dangerous(self, tool: str) -> bool:
+        return self.dangerous if isinstance(self.dangerous, bool) else tool in self.dangerous
+
+
+def read_settings(key: str, server: str, table: Mapping[str, object], environment: Mapping[str, str]) -> McpSettings:
+    """`key` is where the table stands, for the sentences about it. Raises `ConfigInvalid`."""
+    try:
+        agent_name(server, what="MCP server")
+        raw = msgspec.convert(dict(table), _Table, strict=True)
+    except (InvalidName, msgspec.ValidationError) as error:
+        known = ", ".join(_Table.__struct_fields__)
+        raise ConfigInvalid(f"{key}: {error}; the settings are {known}", key=key) from error
+    _check(key, raw)
+    return McpSettings(
+        server=server,
+        command=tuple(raw.command or ()),
+        environment={name: _variable(f"{key}.env", name, environment) for name in raw.env},
+        url=raw.url or "",
+        token=_variable(f"{key}.token_env", raw.token_env, environment) if raw.token_env is not None else None,
+        tools=None if raw.tools is None else frozenset(raw.tools),
+        dangerous=raw.dangerous if isinstance(raw.dangerous, bool) else frozenset(raw.dangerous),
+        idempotent=frozenset(raw.idempotent),
+        timeout_s=raw.timeout_s,
+    )
+
+
+def _check(key: str, raw: _Table) -> None:
+    if (raw.command is None) == (raw.url is None):
+        raise ConfigInvalid(f"{key} needs either `command` (a list of words) or `url`", key=key)
+    if raw.command is not None and (not raw.command or not raw.command[0] or any("\0" in word for word in raw.command)):
+        raise ConfigInvalid(
+            f'{key}.command must be a list of words, as in ["npx", "some-server"]', key=f"{key}.command"
+        )
+    if raw.url is not None:
+        _check_url(key, raw.url, has_token=raw.token_env is not None)
+    if raw.url is None and raw.token_env is not None:
+        raise ConfigInvalid(f"{key}.token_env is for servers with a url; give a command its `env`", key=key)
+    if not 0 < raw.timeout_s <= TIMEOUT_S_MAX:
+        why = f"it must be more than 0 and at most {TIMEOUT_S_MAX:g}"
+        raise ConfigInvalid(f"{key}.timeout_s is {raw.timeout_s:g}: {why}", key=f"{key}.timeout_s")
+
+
+def _check_url(key: str, url: str, *, has_token: bool) -> None:
+    where = f"{key}.url"
+    if has_credentials(url):
+        raise ConfigInvalid(f"{where}: it must hold no user and no password; use token_env", key=where)
+    fault = fault_of_url(url)
+    if fault:
+        raise ConfigInvalid(f"{where} is {url!r}: {fault}", key=where)
+    parts = urlsplit(url)
+    if has_token and parts.scheme != "https" and not _is_here(parts.hostname or ""):
+        raise ConfigInvalid(f"{where} is {url!r}: a token leaves this machine only over https", key=where)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _variable(key: str, name: str, environment: Mapping[str, str]) -> str:
+    value = environment.get(name, "").strip()
+    if not name.isidentifier() or not value:
+        raise ConfigInvalid(f"{key}: the environment has no {name[:80]!r}; set it, or take it out", key=key)
+    return value

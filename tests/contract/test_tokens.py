@@ -1,0 +1,66 @@
+"""The promise: a token is found by its hash until it is revoked, and the store never holds the token itself."""
+
+import pytest
+
+from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.core.errors import TokenNotFound
+from holdfast.core.ids import TokenId
+
+SECRET = spell_token(7)
+
+
+def token(id="tok_1", **more):
+    return AccessToken(id=TokenId(id), scopes=frozenset({Scope.SEND, Scope.READ}), **more)
+
+
+async def test_a_token_is_found_by_its_hash_with_everything_it_was_made_with(driver):
+    made = await driver.store.add_token(token(label="web", agents=frozenset({"ada", "fern"})), hash_token(SECRET))
+    assert made == token(label="web", agents=frozenset({"ada", "fern"}), made_at=driver.clock.now())
+    assert await driver.store.token(hash_token(SECRET)) == made
+    assert await driver.store.token_of(TokenId("tok_1")) == made
+    assert await driver.store.token(hash_token("another")) is None
+
+
+async def test_making_it_again_after_an_answer_that_was_lost_changes_nothing(driver):
+    first = await driver.store.add_token(token(label="one"), hash_token(SECRET))
+    driver.clock.advance(5)
+    assert await driver.store.add_token(token(label="two"), hash_token(SECRET)) == first
+
+
+async def test_a_revoked_token_stays_revoked_since_the_first_time(driver):
+    await driver.store.add_token(token(), hash_token(SECRET))
+    driver.clock.advance(5)
+    revoked = await driver.store.revoke_token(TokenId("tok_1"))
+    assert revoked.revoked_at == driver.clock.now()
+    driver.clock.advance(5)
+    assert await driver.store.revoke_token(TokenId("tok_1")) == revoked
+    assert await driver.store.token(hash_token(SECRET)) == revoked
+
+
+async def test_tokens_are_listed_oldest_first_in_pages(driver):
+    for n in range(3):
+        await driver.store.add_token(token(f"tok_{n}"), hash_token(str(n)))
+    page = await driver.store.tokens(limit=2)
+    rest = await driver.store.tokens(after=page[-1].id)
+    assert [one.id for one in [*page, *rest]] == ["tok_0", "tok_1", "tok_2"]
+
+
+async def test_a_token_that_is_not_there_is_said(driver):
+    for question in (driver.store.revoke_token, driver.store.token_of):
+        with pytest.raises(TokenNotFound):
+            await question(TokenId("tok_never"))
+
+
+async def test_the_gauges_tell_what_waits(driver):
+    before = await driver.store.gauges()
+    assert (before.messages_waiting, before.oldest_ready_at, before.deliveries, before.replies) == ({}, None, {}, {})
+    await driver.say("one")
+    since = driver.clock.now()
+    driver.clock.advance(500)
+    await driver.say("two")
+    waiting = await driver.store.gauges()
+    assert (waiting.messages_waiting, waiting.oldest_ready_at) == ({"fern": 2}, since)
+    assert waiting.at == driver.clock.now()
+    claim = await driver.claim()
+    await driver.answer(claim, await driver.open(claim))
+    assert (await driver.store.gauges()).messages_waiting == {"fern": 1}
