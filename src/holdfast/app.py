@@ -12,7 +12,6 @@ from holdfast.core.ids import AgentName
 from holdfast.core.policy import AgentPolicy
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.channels import Channels
-from holdfast.loops.spending import Till, metered
 from holdfast.loops.toolbox import ToolBox
 from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.models.choose import make_models, make_models_or_none
@@ -96,7 +95,6 @@ async def open_runtime(
     ground = Ground(folder=None if on_postgres else Path(data), clock=clock, entropy=entropy, tasks=tasks)
     try:
         who, providers, keeper = make_memory(store, agents or make_agents(), ground)
-        who = metered(who, Till(store, clock, entropy))
         who, servers = with_servers(who, _workshop(clock, entropy, tasks)) if serve else (who, ())
         runtime = assemble(
             store,

@@ -28,6 +28,7 @@ from holdfast.loops.presence import Presence
 from holdfast.loops.providers import Providers
 from holdfast.loops.recaller import Recaller
 from holdfast.loops.receiver import Exchange, Line, Receiver
+from holdfast.loops.spending import Till, metered
 from holdfast.loops.supervisor import Supervisor
 from holdfast.loops.turn_runner import TurnRunner
 from holdfast.loops.worker import TURNS_MAX, Worker
@@ -81,6 +82,7 @@ def assemble(
     attached: Sequence[Attached] = (),
 ) -> Runtime:
     """With `channels`, replies are sent through them; with `receive`, they also take messages in."""
+    agents = metered(agents, Till(store, clock, entropy))
     bell = Bell()
     providers = providers or Providers()
     keeper = keeper or Keeper(store, store, providers)

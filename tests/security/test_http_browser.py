@@ -188,7 +188,9 @@ async def test_a_trusted_proxy_says_who_the_client_is_and_the_client_cannot(live
     assert code_of(await live.client.get("/v1/sessions", headers=other)) == "auth_required"
 
 
-@pytest.mark.parametrize("names", [{"public_hosts": ("http://x",)}, {"public_hosts": ("",)}, {"trusted_proxies": ("x",)}])
+@pytest.mark.parametrize(
+    "names", [{"public_hosts": ("http://x",)}, {"public_hosts": ("",)}, {"trusted_proxies": ("x",)}]
+)
 async def test_names_that_cannot_be_right_are_refused(names):
     with pytest.raises(ConfigInvalid):
         Names(**names)

@@ -41,6 +41,24 @@ ASKED = [
     ("a stranger", Place(session="q", principal=CY, chat="check:dm:cy"), {}, ""),
     ("a stranger in the club", Place(session="q", principal=CY, chat=CLUB), {"group": True}, "medlar tamarind"),
     ("another agent", Place(session="q", principal=ADA, chat=HOME, agent="moss"), {}, "pomelo"),
+    (
+        "ada on another account",
+        Place(session="q", principal=CY, chat="check:dm:cy"),
+        {"kin": (ADA,)},
+        "marzipan nougat medlar tamarind",
+    ),
+    (
+        "ada on another account in the club",  # linking shows a group nothing of what was said in private
+        Place(session="q", principal=CY, chat=CLUB),
+        {"group": True, "kin": (ADA,)},
+        "medlar tamarind",
+    ),
+    (
+        "ada on another account in the club, allowed",
+        Place(session="q", principal=CY, chat=CLUB),
+        {"group": True, "private_in_groups": True, "kin": (ADA,)},
+        "marzipan nougat medlar tamarind",
+    ),
 ]
 
 

@@ -48,7 +48,8 @@ class FencedReader:
         return found
 
     async def mailbox(self, address: str) -> MailboxView | None:
-        return await self._inner.mailbox(address) if self._token.sees(parse(address).agent) else None
+        check_agent(self._token, parse(address).agent)
+        return await self._inner.mailbox(address)
 
     async def session(self, session: SessionId) -> Session:
         found = await self._inner.session(session)
@@ -105,13 +106,13 @@ class FencedService:
         channel: str = "http",
         message: MessageId | None = None,
     ) -> AcceptOutcome:
-        self._check_agent(agent)
+        check_agent(self._token, agent)
         return await self._inner.accept(chat, text, agent=agent, sender=sender, id=id, channel=channel, message=message)
 
     async def unanswered(
         self, chat: str, prefix: str, *, agent: str = "main", channel: str = "http"
     ) -> MessageId | None:
-        self._check_agent(agent)
+        check_agent(self._token, agent)
         return await self._inner.unanswered(chat, prefix, agent=agent, channel=channel)
 
     def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:
@@ -165,7 +166,7 @@ class FencedService:
     async def recall(
         self, text: str, *, agent: str = "main", chat: str = "", sender: str = "user", channel: str = "http"
     ) -> Found:
-        self._check_agent(agent)
+        check_agent(self._token, agent)
         return await self._inner.recall(text, agent=agent, chat=chat, sender=sender, channel=channel)
 
     async def deliveries(
@@ -187,7 +188,7 @@ class FencedService:
         if session is not None:
             await self.reader.session(SessionId(session))
         if agent is not None:
-            self._check_agent(agent)
+            check_agent(self._token, agent)
         elif person is not None:
             raise ScopeRequired("this token is for some agents only: say which of them is to forget, with `agent`")
         return await self._inner.forget(session=session, person=person, agent=agent, id=id)
@@ -201,11 +202,12 @@ class FencedService:
             raise ForgetNotFound(f"nobody asked to forget anything under {id!r}", forget=ForgetId(id))
         return found
 
-    def _check_agent(self, agent: str) -> None:
-        if not self._token.sees(agent):
-            raise AgentNotFound(
-                f"this token knows no agent {agent[:80]!r}; it is for {', '.join(sorted(self._token.agents))}"
-            )
+
+def check_agent(token: AccessToken, agent: str) -> None:
+    """Raises `AgentNotFound`."""
+    if not token.sees(agent):
+        known = ", ".join(sorted(token.agents))
+        raise AgentNotFound(f"this token knows no agent {agent[:80]!r}; it is for {known}")
 
 
 def refuse(what: str) -> NoReturn:

@@ -1,0 +1,58 @@
+"""The promise: what a model cost is kept once, for its agent and its day, whoever repeats the verb."""
+
+from dataclasses import replace
+
+from holdfast.core.ids import AgentName
+from holdfast.core.policy import DAY_MS
+from holdfast.core.spend import Spend, SpendTotal, day_start
+
+FERN, MOSS = AgentName("fern"), AgentName("moss")
+ONE = Spend(
+    id="spd_1", agent=FERN, task="reply", model="openai:m", tokens_in=1_000, tokens_out=10, cost_micros=2_500_000_000
+)
+
+
+def total(agent, model, task, answers, tokens_in, cost):
+    return SpendTotal(
+        agent=agent,
+        model=model,
+        task=task,
+        answers=answers,
+        tokens_in=tokens_in,
+        tokens_out=10 * answers,
+        cost_micros=cost,
+    )
+
+
+async def test_repeating_a_spend_changes_nothing(store, clock):
+    for _ in range(3):
+        await store.record_spend(ONE)
+    assert await store.spent(FERN, day_start(clock.now())) == ONE.cost_micros
+
+
+async def test_sums_are_by_agent_model_and_task(store):
+    await store.record_spend(ONE)
+    await store.record_spend(replace(ONE, id="spd_2", cost_micros=1))
+    await store.record_spend(replace(ONE, id="spd_3", task="summary", cost_micros=7))
+    await store.record_spend(replace(ONE, id="spd_4", agent=MOSS, model="anthropic:\0m", cost_micros=9))
+    assert await store.spend_by_model() == [
+        total(FERN, "openai:m", "reply", 2, 2_000, 2_500_000_001),
+        total(FERN, "openai:m", "summary", 1, 1_000, 7),
+        total(MOSS, "anthropic:m", "reply", 1, 1_000, 9),
+    ]
+    assert [one.agent for one in await store.spend_by_model(agent=MOSS)] == [MOSS]
+
+
+async def test_a_day_begins_at_midnight_utc(store, clock):
+    clock.advance(DAY_MS - clock.now() % DAY_MS - 1)  # the last millisecond of a day
+    await store.record_spend(ONE)
+    clock.advance(1)
+    await store.record_spend(replace(ONE, id="spd_2", cost_micros=5))
+    assert await store.spent(FERN, day_start(clock.now())) == 5
+    assert sum(one.cost_micros for one in await store.spend_by_model()) == 5
+    assert sum(one.cost_micros for one in await store.spend_by_model(days=2)) == ONE.cost_micros + 5
+
+
+async def test_an_agent_that_was_never_asked_spent_nothing(store, clock):
+    assert await store.spent(MOSS, day_start(clock.now())) == 0
+    assert await store.spend_by_model() == []

@@ -1,0 +1,251 @@
+"""MCP servers: their tools are there while they are, a lost call is never taken for done, and none fails a start."""
+
+import asyncio
+import sys
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from holdfast.app import make_agents, open_runtime
+from holdfast.core.errors import ConfigInvalid
+from holdfast.core.ids import AgentName, Principal, SessionId
+from holdfast.core.policy import AgentPolicy
+from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.ports.tool import ToolContext
+from holdfast.tools.mcp import server as server_module
+from holdfast.tools.mcp.connection import Connection
+from holdfast.tools.mcp.offer import offered_name
+from holdfast.tools.mcp.server import McpServer
+from holdfast.tools.mcp.settings import read_settings
+from holdfast.tools.mcp.tools import McpTools
+from tests.integration.fakes import ScriptedModel, calls, says, soon
+from tests.integration.mcp.served import BAD, WORSE, also_listing, server
+
+STDIO = {"command": [sys.executable, str(Path(__file__).with_name("served.py"))], "env": ["TEST_SECRET"]}
+ENVIRONMENT = {"TEST_SECRET": "hush", "OTHER_SECRET": "hidden"}
+CONTEXT = ToolContext(agent=AgentName("fern"), session=SessionId("s"), turn=1, principal=Principal("ada"), call="c")
+NAMES = {"t_add", "t_odd_name_" + offered_name("t", "odd.name")[-8:], "t_fail", "t_secret", "t_hang", "t_die"}
+
+
+def made(table, environment=ENVIRONMENT) -> McpServer:
+    settings = read_settings("agents.fern.mcp.t", "t", table, environment)
+    return McpServer("fern", settings, Connection, clock=SystemClock(), entropy=SystemEntropy(), tasks=AsyncTasks())
+
+
+@asynccontextmanager
+async def started(table):
+    one = made(table)
+    tools = McpTools([one])
+    one.start()
+    try:
+        await soon(one.settled())
+        yield tools
+    finally:
+        await soon(tools.close())
+
+
+@asynccontextmanager
+async def over_http(app, port: int = 0):
+    """The address of an app on loopback; it is gone afterwards."""
+    config = uvicorn.Config(app, port=port, log_level="critical", timeout_graceful_shutdown=0)
+    web = uvicorn.Server(config)
+    bound = config.bind_socket()
+    serving = asyncio.get_running_loop().create_task(web.serve(sockets=[bound]))
+    try:
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}/mcp"
+    finally:
+        web.should_exit = True
+        await serving
+        bound.close()
+
+
+async def call(tools: McpTools, name: str, arguments: str = "{}"):
+    return await soon(tools.call(name, arguments, CONTEXT))
+
+
+def names(tools: McpTools) -> set[str]:
+    return {spec.name for spec in tools.specs(AgentName("fern"))}
+
+
+# --- over the pipes of a subprocess
+
+
+async def test_a_server_that_dies_in_a_call_leaves_an_unknown_outcome_and_is_there_for_the_next(monkeypatch):
+    async with started(STDIO) as tools:
+        assert names(tools) == NAMES
+        assert (await call(tools, "t_add", '{"a": 1, "b": 2}')).text == "3"
+        assert (await call(tools, "t_secret", '{"name": "TEST_SECRET"}')).text == "hush"
+        assert (await call(tools, "t_secret", '{"name": "OTHER_SECRET"}')).text == "absent"
+        lost = await call(tools, "t_die")
+        assert lost.unknown
+        assert "was lost during the call" in lost.text
+        again = await call(tools, "t_add", '{"a": 2, "b": 2}')
+        assert (again.text, again.ok) == ("4", True)
+
+
+async def test_a_server_that_cannot_be_started_has_no_tools_and_says_so_when_called():
+    async with started({"command": ["/no/such/program"]}) as tools:
+        assert names(tools) == set()
+        missing = await call(tools, "t_add")
+        assert (missing.ok, missing.unknown) == (False, False)
+
+
+async def test_an_agent_uses_a_server_in_a_turn_and_dangerous_tools_wait_for_a_human(tmp_path, monkeypatch):
+    monkeypatch.setenv("TEST_SECRET", "hush")
+    monkeypatch.setattr("holdfast.tools.mcp.tools.START_WAIT_S", 60.0)
+    table = {**STDIO, "dangerous": ["secret"], "tools": ["add", "secret"]}
+    wishes = calls('t_add {"a": 1, "b": 2}', 't_secret {"name": "TEST_SECRET"}')
+    model = ScriptedModel(wishes, says("done"))
+    who = make_agents(model=model, listed={"main": AgentPolicy(mcp={"t": table}, memory={})})
+    async with await open_runtime(tmp_path, agents=who) as runtime:
+        message = await runtime.send("c", "go")
+        while not (waiting := await runtime.approvals.list()):
+            await asyncio.sleep(0)
+        assert waiting[0].tool == "t_secret"
+        assert (
+            await soon(runtime.ask("c", f"/approve {waiting[0].id}"))
+            == f"Approved: t_secret ({waiting[0].id}) runs once."
+        )
+        assert await soon(runtime.reply_to(message)) == "done"
+        assert [one.content for one in model.requests[-1] if one.role == "tool"] == ["3", "hush"]
+        offered = {spec.name for spec in model.asked[0].tools}
+        assert {"t_add", "t_secret"} <= offered
+        assert "t_die" not in offered
+
+
+# --- over HTTP
+
+
+async def test_a_server_over_http_answers_and_what_it_says_about_failures_is_told():
+    async with over_http(server.streamable_http_app(host="127.0.0.1")) as url, started({"url": url}) as tools:
+        assert names(tools) == NAMES
+        assert (await call(tools, "t_add", '{"a": 1, "b": 2}')).text == "3"
+        failed = await call(tools, "t_fail")
+        assert (failed.ok, failed.unknown) == (False, False)
+        wrong = await call(tools, "t_add", '{"a": "much"}')
+        assert not wrong.ok
+        assert "not usable" in (await call(tools, "t_add", "{not json")).text
+
+
+async def test_tools_with_schemas_that_cannot_be_offered_are_left_out():
+    listing = also_listing(BAD)
+    async with over_http(listing.streamable_http_app(host="127.0.0.1")) as url, started({"url": url}) as tools:
+        assert names(tools) == NAMES
+        assert (await call(tools, "t_add", '{"a": 1, "b": 2}')).text == "3"
+
+
+async def test_a_server_that_cannot_list_its_tools_has_none():
+    listing = also_listing(WORSE)
+    async with over_http(listing.streamable_http_app(host="127.0.0.1")) as url, started({"url": url}) as tools:
+        assert names(tools) == set()
+
+
+async def test_a_tool_that_hangs_is_cut_off_and_of_unknown_outcome():
+    async with (
+        over_http(server.streamable_http_app(host="127.0.0.1")) as url,
+        started({"url": url, "timeout_s": 0.2}) as tools,
+    ):
+        hung = await call(tools, "t_hang")
+        assert (hung.unknown, hung.text) == (True, "t did not answer within 0.2 s.")
+        assert (await call(tools, "t_add", '{"a": 1, "b": 2}')).text == "3", "the server is still there"
+
+
+async def test_a_server_that_never_answers_the_greeting_is_given_up(monkeypatch):
+    monkeypatch.setattr(server_module, "CONNECT_WAIT_S", 0.2)
+
+    async def silent(reader, writer):
+        await reader.read()
+        writer.close()
+
+    mute = await asyncio.start_server(silent, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{mute.sockets[0].getsockname()[1]}/mcp"
+    async with started({"url": url}) as tools:
+        assert names(tools) == set()
+    mute.close()
+
+
+async def test_a_server_that_goes_away_over_http_loses_the_call_and_is_found_again():
+    """The address stays the same; in between nobody is there."""
+    async with over_http(server.streamable_http_app(host="127.0.0.1")) as url:
+        pass
+    port = int(url.split(":")[2].split("/")[0])
+    one = made({"url": url, "timeout_s": 5})
+    tools = McpTools([one])
+    one.start()
+    await soon(one.settled())
+    assert names(tools) == set()
+    async with over_http(also_listing({}).streamable_http_app(host="127.0.0.1"), port):
+        one._wanted.set()
+        while not names(tools):
+            await asyncio.sleep(0)
+        assert (await call(tools, "t_add", '{"a": 1, "b": 2}')).text == "3"
+    lost = await call(tools, "t_add", '{"a": 1, "b": 2}')
+    assert lost.unknown or not lost.ok
+    await soon(tools.close())
+
+
+async def test_the_token_is_sent_and_is_nowhere_else():
+    seen: list[str] = []
+    inner = also_listing({}).streamable_http_app(host="127.0.0.1")
+
+    async def app(scope, receive, send):
+        if scope["type"] == "http":
+            seen.append(dict(scope["headers"]).get(b"authorization", b"").decode())
+        await inner(scope, receive, send)
+
+    async with over_http(app) as url:
+        settings = read_settings("k", "t", {"url": url, "token_env": "TEST_SECRET"}, ENVIRONMENT)
+        assert "hush" not in repr(settings)
+        async with started({"url": url, "token_env": "TEST_SECRET"}) as tools:
+            assert names(tools)
+    assert set(seen) == {"Bearer hush"}
+
+
+# --- what can be wrong with a table
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({}, "needs either `command`"),
+        ({"command": ["x"], "url": "http://127.0.0.1/"}, "needs either `command`"),
+        ({"command": "npx server"}, "Expected `array"),
+        ({"command": []}, "must be a list of words"),
+        ({"comand": ["x"]}, "unknown field `comand`"),
+        ({"url": "ftp://x/"}, "must start with http"),
+        ({"url": "http://169.254.169.254/"}, "answer about themselves"),
+        ({"url": "http://me:pw@127.0.0.1/"}, "no user and no password"),
+        ({"url": "http://example.org/", "token_env": "TEST_SECRET"}, "only over https"),
+        ({"url": "https://example.org/", "token_env": "NOT_SET"}, "the environment has no 'NOT_SET'"),
+        ({"command": ["x"], "env": ["NOT_SET"]}, "the environment has no 'NOT_SET'"),
+        ({"command": ["x"], "token_env": "TEST_SECRET"}, "is for servers with a url"),
+        ({"command": ["x"], "timeout_s": 0}, "timeout_s is 0"),
+        ({"command": ["x"], "dangerous": "yes"}, "Expected"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_table_that_cannot_be_right_is_refused_with_its_key(table, said):
+    with pytest.raises(ConfigInvalid, match=r"agents\.fern\.mcp\.t") as caught:
+        made(table)
+    assert said in str(caught.value)
+    assert "pw" not in str(caught.value)
+
+
+def test_what_is_dangerous_and_idempotent_is_the_operators_to_say():
+    some = read_settings("k", "t", {"command": ["x"], "dangerous": ["die"], "idempotent": ["add"]}, {})
+    assert [some.is_dangerous(tool) for tool in ("die", "add")] == [True, False]
+    assert some.idempotent == {"add"}
+    every = read_settings("k", "t", {"command": ["x"], "dangerous": True}, {})
+    assert every.is_dangerous("anything")
+    assert replace(every, tools=frozenset({"a"})).is_wanted("b") is False
+
+
+def test_names_stay_apart_however_long_or_odd_they_are():
+    long = "x" * 100
+    made_names = [offered_name("srv", tool) for tool in ("a.b", "a b", "a_b", long, long + "y")]
+    assert len(set(made_names)) == 5
+    assert all(len(name) <= 64 for name in made_names)
+    assert offered_name("srv", "a_b") == "srv_a_b"
