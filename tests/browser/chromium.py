@@ -78,9 +78,9 @@ class Page:
         async with asyncio.timeout(30):
             await self.run(UNTIL % condition)
 
-    async def shoot(self, file: Path) -> None:
-        shot = await self.do("Page.captureScreenshot", format="png")
-        file.write_bytes(base64.b64decode(shot["data"]))
+    async def shot(self) -> bytes:
+        """What it looks like, as PNG."""
+        return base64.b64decode((await self.do("Page.captureScreenshot", format="png"))["data"])
 
     async def resize(self, width: int, height: int, *, dark: bool = False) -> None:
         await self.do(

@@ -1,4 +1,4 @@
-"""The chat page in a real browser: whoever has the link talks; nothing is lost by a reload or a restart of the server."""
+"""The chat page in a real browser: whoever has the link talks; a reload or a restart of the server loses nothing."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,11 @@ XSS = "My tag is called <img src=x onerror=window.hit=1><script>window.hit=2</sc
 
 async def shot(page, name):
     if SHOTS:
-        await page.shoot(Path(SHOTS) / f"{name}.png")
+        keep(name, await page.shot())
+
+
+def keep(name, shot):
+    (Path(SHOTS) / f"{name}.png").write_bytes(shot)
 
 
 async def say(page, text):

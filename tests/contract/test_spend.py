@@ -12,13 +12,13 @@ ONE = Spend(
 )
 
 
-def total(agent, model, task, answers, tokens_in, cost):
+def total(agent, model, task, *, answers, cost):
     return SpendTotal(
         agent=agent,
         model=model,
         task=task,
         answers=answers,
-        tokens_in=tokens_in,
+        tokens_in=1_000 * answers,
         tokens_out=10 * answers,
         cost_micros=cost,
     )
@@ -36,9 +36,9 @@ async def test_sums_are_by_agent_model_and_task(store):
     await store.record_spend(replace(ONE, id="spd_3", task="summary", cost_micros=7))
     await store.record_spend(replace(ONE, id="spd_4", agent=MOSS, model="anthropic:\0m", cost_micros=9))
     assert await store.spend_by_model() == [
-        total(FERN, "openai:m", "reply", 2, 2_000, 2_500_000_001),
-        total(FERN, "openai:m", "summary", 1, 1_000, 7),
-        total(MOSS, "anthropic:m", "reply", 1, 1_000, 9),
+        total(FERN, "openai:m", "reply", answers=2, cost=2_500_000_001),
+        total(FERN, "openai:m", "summary", answers=1, cost=7),
+        total(MOSS, "anthropic:m", "reply", answers=1, cost=9),
     ]
     assert [one.agent for one in await store.spend_by_model(agent=MOSS)] == [MOSS]
 

@@ -17,11 +17,20 @@ from tests.live import TOKEN, code_of, serve
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def live(tmp_path):
-    async with serve(tmp_path, names=Names(("chat.example.org",), ("127.0.0.1",))) as running:
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def server(tmp_path_factory):
+    names = Names(("chat.example.org",), ("127.0.0.1",))
+    async with serve(tmp_path_factory.mktemp("browser") / "data", names=names) as running:
         running.client.headers.pop("Authorization")
         yield running
+
+
+@pytest.fixture
+def live(server):
+    """The one server, to a browser that has not been there yet."""
+    server.app._guard._attempts._windows.clear()
+    server.client.cookies.clear()
+    return server
 
 
 async def login(live, **wish):
@@ -114,10 +123,10 @@ async def test_a_login_survives_a_restart_and_not_a_change_of_the_operators_toke
 async def test_a_cross_site_form_changes_nothing(live):
     await login(live)
     form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://evil.example"}
-    body = b'{"chat": "c", "id": "1", "text": "forged"}'
+    body = b'{"chat": "forged", "id": "1", "text": "forged"}'
     response = await live.client.post("/v1/messages", content=body, headers=form)
     assert (response.status_code, code_of(response)) == (403, "csrf_token_missing")
-    assert (await live.get("/v1/sessions")).json() == {"sessions": []}
+    assert (await live.get("/v1/sessions", chat="forged")).json() == {"sessions": []}
 
 
 async def test_with_the_header_that_only_our_page_knows_the_cookie_works(live):

@@ -20,10 +20,17 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def live(tmp_path):
-    async with serve(tmp_path) as running:
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def server(tmp_path_factory):
+    async with serve(tmp_path_factory.mktemp("ws") / "data") as running:
         yield running
+
+
+@pytest.fixture
+def live(server):
+    """The one server, without the wrong tokens of earlier tests."""
+    server.app._guard._attempts._windows.clear()
+    return server
 
 
 def ws(live, path="/v1/ws", **more):

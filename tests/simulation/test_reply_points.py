@@ -12,7 +12,7 @@ from holdfast.testing.report import describe
 from holdfast.testing.workload import CHATS, FILLER, Say
 from holdfast.testing.world import LEASE_MS, POST_NAPS, SENDING
 
-SEED = 53
+SEED = 117
 TEXTS = [(CHATS[0], f"m00 {FILLER}"), (CHATS[2], f"m01 {FILLER}"), (CHATS[3], "m02"), (CHATS[0], "/status")]
 STORY = [
     Say(n=n, at_ms=300 * n, chat=chat, sender="ada", text=text, addressed=True, human=True, conflicts=False)
@@ -21,8 +21,8 @@ STORY = [
 BY_HAND = {"resend_reply"}  # an operator's
 USED = [*(point for point in points(ReplyStore) if point.verb not in BY_HAND), *SENDING]
 STATEMENTS_PER_TEST = 50
-STATEMENTS_MAX = 400
-STRIDE = 4  # of the statements, one in so many before every push and the others in the soak
+STATEMENTS_MAX = 500
+STRIDE = 6  # of the statements, one in so many before every push and the others in the soak
 
 
 def live(*faults):

@@ -1,4 +1,4 @@
-"""A real MCP server for the tests, over stdio when it is run, over HTTP inside a test. Its tools answer, fail and die."""
+"""A real MCP server for the tests: over stdio when it is run, over HTTP inside a test. Its tools answer, fail, die."""
 
 import os
 from typing import Any

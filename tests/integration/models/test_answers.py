@@ -188,10 +188,9 @@ async def test_connections_are_kept_for_the_next_question_and_closed_with_the_mo
 
 
 async def test_an_answer_that_is_given_up_closes_its_connection():
-    async with FakeVendor([streams([delta({"content": "a"}), delta({"content": "b"})], end="hang")]) as vendor:
-        async with model_at(vendor) as model:
-            stream = model.ask(request())
-            await anext(stream)
-            await stream.aclose()
-            await model.close()
-            await vendor.quiet.wait()
+    unending = streams([delta({"content": "a"}), delta({"content": "b"})], end="hang")
+    async with FakeVendor([unending]) as vendor, model_at(vendor) as model:
+        stream = model.ask(request())
+        await anext(stream)
+        await stream.aclose()
+        await vendor.quiet.wait()

@@ -1,4 +1,4 @@
-"""A wrong model table is a sentence before anybody is asked: which key, which value, what to do. No key is ever in it."""
+"""A wrong model table is a sentence before anybody is asked: which key, which value, what to do. Never a secret."""
 
 import asyncio
 import json
@@ -39,8 +39,10 @@ EXAMPLE = 'write the vendor, a colon and the model, as in "openai:gpt-5.2", or "
         ({"name": GPT, "temprature": 1}, "model.temprature is no setting; did you mean temperature?"),
         (
             {"name": GPT, "api_key": "sk-secret"},
-            "model.api_key: a secret does not stand in the configuration; "
-            "name where it is with api_key_env or api_key_file",
+            (
+                "model.api_key: a secret does not stand in the configuration; "
+                "name where it is with api_key_env or api_key_file"
+            ),
         ),
         (
             {"name": GPT, "api_key_env": "sk-secret 1"},
@@ -57,8 +59,10 @@ EXAMPLE = 'write the vendor, a colon and the model, as in "openai:gpt-5.2", or "
         ),
         (
             {"name": GPT, "base_url": "http://169.254.169.254/v1"},
-            "model.base_url is 'http://169.254.169.254/v1': (provider_url_forbidden) "
-            "machines answer about themselves there; no service of yours does",
+            (
+                "model.base_url is 'http://169.254.169.254/v1': (provider_url_forbidden) "
+                "machines answer about themselves there; no service of yours does"
+            ),
         ),
         (
             {"name": GPT, "base_url": "http://me:sesame@host/v1"},
@@ -179,7 +183,7 @@ async def test_those_who_only_read_are_told_when_they_ask():
 
 
 def test_the_defaults_have_a_price_and_are_known_to_the_library():
-    from pydantic_ai.models import known_model_names  # noqa: PLC0415 - heavy
+    from pydantic_ai.models import known_model_names
 
     for name in ("openai", "anthropic"):
         chosen = f"{name}:{VENDORS[name].default}"

@@ -31,8 +31,8 @@ update reply
  where n = :n and state = 'pending'"""
 HELD = """
 select reply.n, reply.id, reply.attempt, reply.part, reply.doubts, reply.address, reply.body, reply.message,
-       coalesce(inbound.event_id, ''), reply.hop, cast(:now as int8) - coalesce(reply.sent_at, cast(:now as int8)),
-       cast(:now as int8) - reply.at
+       case when inbound.hop = 0 then inbound.event_id else '' end, reply.hop,
+       cast(:now as int8) - coalesce(reply.sent_at, cast(:now as int8)), cast(:now as int8) - reply.at
   from reply left join inbound on inbound.message = reply.message and inbound.address = reply.address
  where reply.owner = :node and reply.claim = :name and reply.state = 'attempting' order by reply.n"""
 HOLD_DOUBTFUL = """

@@ -88,6 +88,7 @@ class Connection:
 
     def __init__(self, settings: McpSettings, ended: Callable[[], None]) -> None:
         self._settings = settings
+        self._ended = ended
         self._client = Client(_Transport(settings, ended), cache=None, read_timeout_seconds=settings.timeout_s)
 
     async def __aenter__(self) -> "Connection":
@@ -120,8 +121,10 @@ class Connection:
                 return ToolOutcome(f"{server} did not take the call: {error.message}", ok=False)
             if error.code == REQUEST_TIMEOUT:
                 return ToolOutcome(f"{server} did not answer within {self._settings.timeout_s:g} s.", unknown=True)
+            self._ended()  # over HTTP nothing else tells; the next call finds a new connection
             return ToolOutcome(f"{server} was lost during the call ({error.message}).", unknown=True)
         except (httpx2.HTTPError, OSError, ValueError) as error:  # a broken pipe, an answer that is no answer
+            self._ended()
             return ToolOutcome(f"{server} gave no usable answer ({type(error).__name__}).", unknown=True)
         return ToolOutcome(_text(result), ok=not result.is_error)
 

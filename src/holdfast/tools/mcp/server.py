@@ -71,7 +71,7 @@ class McpServer:
 
     async def close(self) -> None:
         self._closing = True
-        self._gone.set()
+        self._lose()
         self._wanted.set()
         try:
             async with asyncio.timeout(CLOSE_WAIT_S):
@@ -94,14 +94,13 @@ class McpServer:
         began = self._clock.now()
         why, was_up = "it ended the connection", False
         try:
-            link = self._connect(self.settings, self._gone.set)
+            link = self._connect(self.settings, self._lose)
             async with asyncio.timeout(CONNECT_WAIT_S) as opening, link:
                 self.offered = offers(self.settings, await link.list_tools())
                 opening.reschedule(None)
                 was_up = True
                 self._up(link)
                 await self._gone.wait()
-                self._link = None
         except Exception as error:  # noqa: BLE001 - a foreign library over a foreign server
             why = f"{type(_first(error)).__name__}: {_first(error)}"
         self._link = None
@@ -109,6 +108,12 @@ class McpServer:
             self.offered = {}
         if not self._closing:
             self._down(why, self._clock.now() - began)
+
+    def _lose(self) -> None:
+        """The connection ended: from this instant calls wait for the next one."""
+        self._link = None
+        self._settled.clear()
+        self._gone.set()
 
     def _up(self, link: Link) -> None:
         self._link = link
@@ -120,9 +125,7 @@ class McpServer:
             self._failures = 0
         self._failures += 1
         if not self.offered:
-            self._settled.set()
-        else:
-            self._settled.clear()  # calls wait for the first attempt to have it back
+            self._settled.set()  # otherwise calls wait for the first attempt to have it back
         log.warning("mcp.down", agent=self._agent, server=self.settings.server, why=why[:300])
 
     async def _pause(self) -> None:
