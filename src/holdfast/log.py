@@ -39,6 +39,7 @@ EVENTS: Mapping[str, str] = {
     "lane.lost": "a younger claim holds the lane; this courier's result is void",
     "reply.settled": "an attempt at a piece of a reply ended, with its state",
     "reply.lost": "a reply was taken from this process meanwhile; its result is void",
+    "reply.resent": "an operator asked for a reply to be sent again",
     "reply.failed": "a channel's code raised; what it posted before is unknown",
     "recall.skipped": "a provider did not answer in time, or failed; the turn goes on without it",
     "memory.edited": "a memory file was edited by hand, and what became of the edit",

@@ -54,7 +54,7 @@ PROVE_EVERY_MS = 1_000
 PROVE_WAIT_MS = 5_000
 
 
-class Runtime(ReplyDesk):
+class Runtime:
     """Implements `Service`."""
 
     def __init__(
@@ -97,6 +97,7 @@ class Runtime(ReplyDesk):
         self._notifier = notifier
         self._visit = Visit(member, store, tasks)
         self.approvals = ApprovalDesk(store, reader, notifier)
+        self.replies = ReplyDesk(store, reader, notifier)
         self.access = Desk(store, reader, notifier, clock, entropy)
         self._proving = asyncio.Lock()
         self._proved: Health | None = None

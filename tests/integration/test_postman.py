@@ -212,7 +212,7 @@ async def test_a_doubtful_reply_is_held_where_the_policy_says_so(street):
     assert [post.text for _, post in channel.posts] == ["re: one", "re: two"]
     (held, _) = await street.ledger(runtime)
     assert (held.state, held.possible_duplicate) == ("uncertain", False)
-    await runtime.resend(held.id)
+    await runtime.replies.resend(held.id)
     await street.rest(2)
     assert [post.text for _, post in channel.posts] == ["re: one", "re: two", "re: one"]
     assert (await street.ledger(runtime))[0].possible_duplicate

@@ -19,6 +19,7 @@ from holdfast.cli.memory import memory
 from holdfast.cli.pairing import pair, pairs, unpair
 from holdfast.cli.recall import recall
 from holdfast.cli.replay import replay
+from holdfast.cli.replies import replies, resend
 from holdfast.cli.send import send
 from holdfast.cli.sessions import sessions
 from holdfast.cli.show import show
@@ -43,6 +44,8 @@ COMMANDS = (
     approvals,
     approve,
     deny,
+    replies,
+    resend,
     deliveries,
     spend,
     replay,

@@ -70,8 +70,10 @@ class Asker:
                 log.error(
                     "model.failed", failure=error.__cause__, task=request.task.value, attempt=attempt, why=str(error)
                 )
+                if attempt == policy.model_attempts_max:
+                    raise
                 delay_ms = patience.take(error, policy.retry.delay_ms(attempt, self._entropy.fraction()))
-                if attempt == policy.model_attempts_max or delay_ms is None:
+                if delay_ms is None:
                     raise
             restarted()
             await self._tasks.sleep(delay_ms)

@@ -1,16 +1,37 @@
-"""What a person may do about replies: the part of the library's face that works on the ledger."""
+"""The desk of replies: lists the ledger, and sends again what somebody asks for."""
 
+from collections.abc import Sequence
+
+from holdfast import log
 from holdfast.core.ids import ReplyId
 from holdfast.ports.notifier import Notifier, Topic
-from holdfast.ports.store import Store
+from holdfast.ports.reply_store import PostedReply, ReplyReader, ReplyStore
 
 
 class ReplyDesk:
-    store: Store
-    _notifier: Notifier
+    """Implements `Replies`."""
 
-    async def resend(self, reply: str) -> str:
-        """Send an uncertain or failed reply again; its state now. Raises `ReplyNotFound`, `InvalidInput`."""
-        state = await self.store.resend_reply(ReplyId(reply))
+    def __init__(self, store: ReplyStore, reader: ReplyReader, notifier: Notifier) -> None:
+        self._store = store
+        self._reader = reader
+        self._notifier = notifier
+
+    async def list(
+        self,
+        *,
+        state: str | None = None,
+        agent: str | None = None,
+        channel: str | None = None,
+        after: int = 0,
+        limit: int = 100,
+    ) -> Sequence[PostedReply]:
+        return await self._reader.replies(state=state, agent=agent, channel=channel, after=after, limit=limit)
+
+    async def find(self, reply: ReplyId) -> PostedReply:
+        return await self._reader.reply(reply)
+
+    async def resend(self, reply: ReplyId) -> PostedReply:
+        state = await self._store.resend_reply(reply)
+        log.info("reply.resent", reply=reply, state=state)
         self._notifier.wake(Topic.REPLY)
-        return state
+        return await self._reader.reply(reply)

@@ -51,7 +51,6 @@ class Fallback(Connected):
 
 def _together(failures: Sequence[ModelFailed]) -> ModelFailed:
     last = failures[-1]
-    last.context["final"] = all(error.is_final for error in failures)
     waits = [error.retry_after_ms for error in failures if not error.is_final]
-    last.context["retry_after_ms"] = min(waits, default=0)
+    last.context.update(final=not waits, retry_after_ms=min(waits, default=0))
     return last

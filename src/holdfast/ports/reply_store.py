@@ -67,6 +67,10 @@ class ReplyStore(Protocol):
 
 
 class ReplyReader(Protocol):
+    async def reply(self, reply: ReplyId) -> PostedReply:
+        """Raises `ReplyNotFound`."""
+        ...
+
     async def replies(
         self,
         *,

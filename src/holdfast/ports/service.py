@@ -15,6 +15,7 @@ from holdfast.ports.access import AccessDesk
 from holdfast.ports.approvals import Approvals
 from holdfast.ports.notifier import Event, Feed
 from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace, Reader
+from holdfast.ports.replies import Replies
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,9 @@ class Service(Protocol):
 
     @property
     def approvals(self) -> Approvals: ...
+
+    @property
+    def replies(self) -> Replies: ...
 
     @property
     def access(self) -> AccessDesk: ...

@@ -16,7 +16,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.inbound import Accepted, AcceptOutcome, Duplicate, refusal
 from holdfast.core.journal import AssistantSaid, Observed, ToolCall, ToolReturned, ToolStarted, UserSaid
 from holdfast.core.session import Session
-from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace
+from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace, ReplyView
 from holdfast.ports.service import Health, Prompt
 
 ON_ITS_WAY = frozenset(state.value for state in OPEN)
@@ -53,8 +53,15 @@ class DuplicateMessage(Out, frozen=True, kw_only=True):
 
 
 class Reply(Out, frozen=True, kw_only=True):
+    """What was answered, and what became of it on its platform. What is fetched here is delivered at once."""
+
     text: str
     state: str
+    id: str
+    attempt: int
+    receipt: str | None
+    reason: str | None
+    possible_duplicate: bool  # the platform may show some piece of it twice
 
 
 class Delivery(Out, frozen=True, kw_only=True):
@@ -250,8 +257,20 @@ def message_view(trace: MessageTrace) -> MessageStatus:
         session=trace.session,
         turn=trace.turn,
         attempt=trace.attempt,
-        reply=Reply(text=trace.reply.text, state=trace.reply.state) if trace.reply else None,
+        reply=_reply_view(trace.reply) if trace.reply else None,
         deliveries=[delivery_view(one) for one in trace.deliveries],
+    )
+
+
+def _reply_view(reply: ReplyView) -> Reply:
+    return Reply(
+        text=reply.text,
+        state=reply.state,
+        id=reply.id,
+        attempt=reply.attempt,
+        receipt=reply.receipt,
+        reason=reply.reason,
+        possible_duplicate=reply.possible_duplicate,
     )
 
 

@@ -40,6 +40,9 @@ class ReplyVerbs:
     async def resend_reply(self, reply: ReplyId) -> str:
         return await self._db.write("resend_reply", lambda: replies.resend_reply(reply))
 
+    async def reply(self, reply: ReplyId) -> PostedReply:
+        return await self._db.read("reply", lambda: replies.reply(reply))
+
     async def replies(
         self,
         *,

@@ -1,10 +1,13 @@
 """Discord sends nothing again: what was missed is fetched, in order, before what comes after it."""
 
 import asyncio
+from types import SimpleNamespace
 
+from holdfast.channels.discord.reading import Event, Reading
 from holdfast.core.errors import EmptyMessage, StoreUnavailable
-from holdfast.ports.channel import Change
-from tests.integration.discord.kit import Mailbox, running
+from holdfast.machine import SystemEntropy
+from holdfast.ports.channel import Change, ChatMessage
+from tests.integration.discord.kit import HastyTasks, Mailbox, running
 from tests.platforms.discord import Fault
 
 
@@ -137,6 +140,30 @@ async def test_a_flood_is_bounded_and_what_did_not_fit_is_fetched(world, monkeyp
         world.mailbox.open.set()
         await world.mailbox.has(41)
     assert world.mailbox.texts(world.dm) == [f"{n}" for n in range(40)]
+
+
+async def test_a_flood_that_comes_all_at_once_in_a_new_conversation_is_fetched_as_well(monkeypatch):
+    """Nothing has run between the first message and the one that did not fit."""
+    monkeypatch.setattr("holdfast.channels.discord.reading.QUEUE_MAX", 5)
+    mailbox, fetched_after = Mailbox(), []
+
+    async def translate(event):
+        place = {"account": "discord:1", "chat": "7", "sender": "2"}
+        return ChatMessage(event_id=str(event.message_id), position=event.message_id, **place)
+
+    async def history(channel_id, after):
+        fetched_after.append(after)
+        for n in range(after + 1, 140):
+            yield SimpleNamespace(id=n)
+
+    reading = Reading("discord:1", mailbox, translate, history, tasks=HastyTasks(), entropy=SystemEntropy())
+    reading.connected()
+    for n in range(100, 140):
+        reading.offer(Event(change=Change.NEW, channel_id=7, message_id=n))
+    await mailbox.has(40)
+    await reading.close()
+    assert [one.position for one in mailbox.taken] == list(range(100, 140))
+    assert fetched_after == [99]
 
 
 async def test_a_channel_that_is_gone_or_slow_holds_up_no_other(world):

@@ -2,12 +2,14 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import pytest
 from discord.gateway import KeepAliveHandler
 
 from holdfast.channels.discord import make_discord
 from holdfast.core.errors import ChannelFailed
+from holdfast.machine import AsyncTasks
 from tests.integration.discord.kit import Mailbox, running, setup_of
 from tests.platforms.discord import FakeDiscord, Fault
 
@@ -71,10 +73,19 @@ async def test_stopping_leaves_no_thread_no_session_and_no_connection(world):
     await world.fake.until(lambda: not world.fake.is_connected(world.bot))
 
 
-async def test_stopping_between_hello_and_ready_leaves_no_thread(world):
-    world.fake._identify = lambda pipe, data: None
-    task = asyncio.get_running_loop().create_task(make_discord(setup_of(world.fake, world.bot)).run(world.mailbox))
-    await world.fake.until(lambda: world.fake.beats == 1)
+class Sleepers(AsyncTasks):
+    async def sleep(self, delay_ms: float) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_stopping_between_hello_and_identify_leaves_no_thread(world):
+    """discord.py has started the heartbeat of a connection then that it does not know yet."""
+    channel = make_discord(replace(setup_of(world.fake, world.bot), tasks=Sleepers()))
+    task = asyncio.get_running_loop().create_task(channel.run(world.mailbox))
+    await world.mailbox.until(lambda: bool(world.mailbox.ups))
+    beats = world.fake.beats
+    world.fake.forget_sessions()
+    await world.fake.until(lambda: world.fake.beats > beats)
     assert len(heartbeats()) == 1
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -21,7 +21,7 @@ from holdfast.tools.mcp.offer import offered_name
 from holdfast.tools.mcp.server import McpServer
 from holdfast.tools.mcp.settings import read_settings
 from holdfast.tools.mcp.tools import McpTools
-from tests.integration.fakes import ScriptedModel, calls, says, soon
+from tests.integration.fakes import ScriptedModel, calls, happened, says, soon
 from tests.integration.mcp.served import BAD, WORSE, also_listing, server
 
 STDIO = {"command": [sys.executable, str(Path(__file__).with_name("served.py"))], "env": ["TEST_SECRET"]}
@@ -74,6 +74,7 @@ def names(tools: McpTools) -> set[str]:
 
 
 async def test_a_server_that_dies_in_a_call_leaves_an_unknown_outcome_and_is_there_for_the_next(monkeypatch):
+    monkeypatch.setattr(server_module, "CALL_WAIT_S", 60.0)  # a busy machine starts programs slowly
     async with started(STDIO) as tools:
         assert names(tools) == NAMES
         assert (await call(tools, "t_add", '{"a": 1, "b": 2}')).text == "3"
@@ -93,29 +94,6 @@ async def test_a_server_that_cannot_be_started_has_no_tools_and_says_so_when_cal
         assert (missing.ok, missing.unknown) == (False, False)
 
 
-async def test_an_agent_uses_a_server_in_a_turn_and_dangerous_tools_wait_for_a_human(tmp_path, monkeypatch):
-    monkeypatch.setenv("TEST_SECRET", "hush")
-    monkeypatch.setattr("holdfast.tools.mcp.tools.START_WAIT_S", 60.0)
-    table = {**STDIO, "dangerous": ["secret"], "tools": ["add", "secret"]}
-    wishes = calls('t_add {"a": 1, "b": 2}', 't_secret {"name": "TEST_SECRET"}')
-    model = ScriptedModel(wishes, says("done"))
-    who = make_agents(model=model, listed={"main": AgentPolicy(mcp={"t": table}, memory={})})
-    async with await open_runtime(tmp_path, agents=who) as runtime:
-        message = await runtime.send("c", "go")
-        while not (waiting := await runtime.approvals.list()):
-            await asyncio.sleep(0)
-        assert waiting[0].tool == "t_secret"
-        assert (
-            await soon(runtime.ask("c", f"/approve {waiting[0].id}"))
-            == f"Approved: t_secret ({waiting[0].id}) runs once."
-        )
-        assert await soon(runtime.reply_to(message)) == "done"
-        assert [one.content for one in model.requests[-1] if one.role == "tool"] == ["3", "hush"]
-        offered = {spec.name for spec in model.asked[0].tools}
-        assert {"t_add", "t_secret"} <= offered
-        assert "t_die" not in offered
-
-
 # --- over HTTP
 
 
@@ -128,6 +106,29 @@ async def test_a_server_over_http_answers_and_what_it_says_about_failures_is_tol
         wrong = await call(tools, "t_add", '{"a": "much"}')
         assert not wrong.ok
         assert "not usable" in (await call(tools, "t_add", "{not json")).text
+
+
+async def test_an_agent_uses_a_server_in_a_turn_and_dangerous_tools_wait_for_a_human(tmp_path, monkeypatch):
+    monkeypatch.setenv("TEST_SECRET", "hush")
+    monkeypatch.setattr("holdfast.tools.mcp.tools.START_WAIT_S", 60.0)
+    wishes = calls('t_add {"a": 1, "b": 2}', 't_secret {"name": "TEST_SECRET"}')
+    model = ScriptedModel(wishes, says("done"))
+    async with over_http(also_listing({}).streamable_http_app(host="127.0.0.1")) as url:
+        table = {"url": url, "dangerous": ["secret"], "tools": ["add", "secret"]}
+        who = make_agents(model=model, listed={"main": AgentPolicy(mcp={"t": table}, memory={})})
+        runtime = await open_runtime(tmp_path, agents=who)
+        feed = runtime.events()
+        message = await runtime.send("c", "go")
+        await happened(feed, "turn.asked")
+        (waiting,) = await runtime.approvals.list()
+        assert (waiting.tool, waiting.arguments) == ("t_secret", '{"name": "TEST_SECRET"}')
+        assert (await soon(runtime.ask("c", f"/approve {waiting.id}"))).startswith("Approved: t_secret")
+        assert await soon(runtime.reply_to(message)) == "done"
+        assert [one.content for one in model.requests[-1] if one.role == "tool"] == ["3", "hush"]
+        offered = {spec.name for spec in model.asked[0].tools}
+        assert {"t_add", "t_secret"} <= offered
+        assert "t_die" not in offered
+        await runtime.close()
 
 
 async def test_tools_with_schemas_that_cannot_be_offered_are_left_out():
@@ -182,6 +183,27 @@ async def test_a_server_that_goes_away_over_http_is_not_taken_for_done_and_is_fo
     gone = await call(tools, "t_add", '{"a": 1, "b": 2}')
     assert gone.unknown or not gone.ok
     await soon(tools.close())
+
+
+@pytest.mark.parametrize(
+    ("media_type", "body"),
+    [("text/html", b"<h1>Sorry</h1>"), ("application/json", b'{"jsonrpc": "2.0", "id": 1, "resu')],
+    ids=["a page of a proxy", "half a JSON"],
+)
+async def test_an_answer_that_is_no_answer_leaves_the_outcome_unknown(media_type, body):
+    inner = also_listing({}).streamable_http_app(host="127.0.0.1")
+    broken: list[bool] = []
+
+    async def app(scope, receive, send):
+        if not broken or scope["type"] != "http" or scope["method"] != "POST":
+            await inner(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", media_type.encode())]})
+        await send({"type": "http.response.body", "body": body})
+
+    async with over_http(app) as url, started({"url": url, "timeout_s": 5}) as tools:
+        broken.append(True)
+        assert (await call(tools, "t_add", '{"a": 1, "b": 2}')).unknown
 
 
 async def test_the_token_is_sent_and_is_nowhere_else():

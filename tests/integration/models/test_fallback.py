@@ -91,14 +91,18 @@ async def test_what_was_heard_of_a_broken_answer_is_void():
 
 async def two(first, second):
     """GPT at one vendor, Claude at another, in that order: asked once."""
-    async with FakeVendor([first]) as one, FakeVendor([second]) as other:
-        async with model_at(one) as gpt, model_at(other, "anthropic") as haiku:
-            heard: list[str] = []
-            try:
-                found = await ask(Fallback([gpt, haiku]), heard=heard)
-            except ModelFailed as error:
-                found = error
-            return found, "".join(heard), (len(one.asked), len(other.asked))
+    async with (
+        FakeVendor([first]) as one,
+        FakeVendor([second]) as other,
+        model_at(one) as gpt,
+        model_at(other, "anthropic") as haiku,
+    ):
+        heard: list[str] = []
+        try:
+            found = await ask(Fallback([gpt, haiku]), heard=heard)
+        except ModelFailed as error:
+            found = error
+        return found, "".join(heard), (len(one.asked), len(other.asked))
 
 
 @pytest.mark.parametrize("code", [401, 403, 404, 400, 402, 429, 500])

@@ -207,16 +207,21 @@ class Reading:
             await self._loaded.wait()
             stream.position = self._known.get(stream.channel_id)
         if stream.position is None:
-            first = next((event.message_id for event in stream.queue if event.change is Change.NEW), None)
-            stream.position = None if first is None else first - 1
-        else:
-            async with self._fetches:
-                async for message in self._history(stream.channel_id, stream.position):
-                    missed = Event(
-                        change=Change.NEW, channel_id=stream.channel_id, message_id=message.id, message=message
-                    )
-                    await self._take(stream, missed)
+            self._begin(stream, asked)
+            return
+        async with self._fetches:
+            async for message in self._history(stream.channel_id, stream.position):
+                missed = Event(change=Change.NEW, channel_id=stream.channel_id, message_id=message.id, message=message)
+                await self._take(stream, missed)
         stream.done = asked
+
+    def _begin(self, stream: Stream, asked: int) -> None:
+        """Nothing was missed before the first message; but when asked again, something may be missing after it."""
+        first = next((event.message_id for event in stream.queue if event.change is Change.NEW), None)
+        if first is None:
+            stream.done = asked
+        else:
+            stream.position, stream.done = first - 1, 1
 
     async def _take(self, stream: Stream, event: Event) -> None:
         message = await self._translate(event)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import NoReturn
 
 from holdfast.channels.http.approval_routes import FencedApprovals
+from holdfast.channels.http.reply_routes import FencedReplies
 from holdfast.core.access_token import AccessToken
 from holdfast.core.compress import Operation, Summary
 from holdfast.core.context import Context
@@ -82,6 +83,7 @@ class FencedService:
         self._token = token
         self.reader = FencedReader(service.reader, token)
         self.approvals = FencedApprovals(service.approvals, token)
+        self.replies = FencedReplies(service.replies, token)
 
     def __getattr__(self, name: str) -> NoReturn:
         refuse(name)

@@ -6,6 +6,7 @@ from holdfast.channels.http import (
     hook_routes,
     login_routes,
     message_routes,
+    reply_routes,
     routes,
     spend_routes,
 )
@@ -19,6 +20,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *models.ENDPOINTS,
     *routes.ENDPOINTS,
     *approval_routes.ENDPOINTS,
+    *reply_routes.ENDPOINTS,
     *spend_routes.ENDPOINTS,
     *access_routes.ENDPOINTS,
     *login_routes.ENDPOINTS,

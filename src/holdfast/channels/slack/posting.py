@@ -12,7 +12,7 @@ from holdfast.channels.slack.text import escape
 from holdfast.channels.slack.web import Failure, Kind, Web
 from holdfast.core.outgoing import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
 
-QUIET_MS = 60_000
+QUIET_MS = 30_000  # as long as we wait for an answer ourselves
 
 
 async def send_post(web: Web, post: Post) -> SendOutcome:

@@ -78,8 +78,10 @@ update reply
    set state = 'pending', due_at = :now, settled_at = null, doubts = case when doubts = 0 then 0 else 2 end,
        reason = 'sent again by an operator'
  where n = :n"""
-PAGE = """
-select n, id, agent, channel, address, message, state, attempt, part, doubts, at, due_at, receipt, reason from reply
+FIELDS = "n, id, agent, channel, address, message, state, attempt, part, doubts, at, due_at, receipt, reason"
+ONE = f"select {FIELDS} from reply where id = :id"
+PAGE = f"""
+select {FIELDS} from reply
  where n < :before and (:state = '' or state = :state) and (:agent = '' or agent = :agent)
    and (:channel = '' or channel = :channel)
  order by n desc limit :limit"""
@@ -171,19 +173,30 @@ def next_reply_due() -> Script[Mapping[tuple[AgentName, str], Instant]]:
     return {(AgentName(agent), channel): Instant(due_at) for agent, channel, due_at in found}
 
 
-def resend_reply(reply: ReplyId) -> Script[str]:
-    row = yield from one(FIND, id=reply)
+def resend_reply(wanted: ReplyId) -> Script[str]:
+    row = yield from one(FIND, id=wanted)
     if row is None:
-        raise ReplyNotFound(f"there is no reply {reply[:80]!r}", reply=reply[:80])
+        raise _not_found(wanted)
     n, state, size = row
     if state in {"pending", "attempting"}:
         return str(state)  # it is on its way already
     if state == "delivered":
-        raise InvalidInput(f"reply {reply} is delivered; only an uncertain or failed one can be sent again")
+        raise InvalidInput(f"reply {wanted} is delivered; only an uncertain or failed one can be sent again")
     if not size:
-        raise InvalidInput(f"the words of reply {reply} were deleted, so there is nothing to send", reply=reply)
+        raise InvalidInput(f"the words of reply {wanted} were deleted, so there is nothing to send", reply=wanted)
     yield from run(AGAIN, n=n)
     return "pending"
+
+
+def reply(wanted: ReplyId) -> Script[PostedReply]:
+    row = yield from one(ONE, id=wanted)
+    if row is None:
+        raise _not_found(wanted)
+    return _posted(row)
+
+
+def _not_found(wanted: str) -> ReplyNotFound:
+    return ReplyNotFound(f"there is no reply {wanted[:80]!r}", reply=wanted[:80])
 
 
 def replies(

@@ -14,14 +14,17 @@ import mcp_types
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REQUEST_TIMEOUT
+from mcp_types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, REQUEST_TIMEOUT
 
 from holdfast.ports.tool import ToolOutcome
 from holdfast.tools.mcp.settings import McpSettings
 
-CERTAINLY_NOT_RUN = frozenset({INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR})
+# What a server says before it runs anything. The library reports answers that it cannot read under other codes, some of
+# which are a server's too; whatever is not on this list may have taken effect.
+CERTAINLY_NOT_RUN = frozenset({(INVALID_PARAMS, ""), (METHOD_NOT_FOUND, ""), (INVALID_REQUEST, "Session terminated")})
 PAGES_MAX = 20
 HTTP_TIMEOUT_S = 30.0
+HTTP_READ_TIMEOUT_S = 300.0  # beyond the time for a call: a stream that is quiet is not broken
 
 
 class _Stream(Protocol):
@@ -75,7 +78,7 @@ class _Transport:
             started = StdioServerParameters(command=command, args=arguments, env=dict(settings.environment))
             return stdio_client(started, errlog=sys.__stderr__ or sys.stderr)
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
-        timeout = httpx2.Timeout(HTTP_TIMEOUT_S, read=settings.timeout_s)
+        timeout = httpx2.Timeout(HTTP_TIMEOUT_S, read=settings.timeout_s + HTTP_READ_TIMEOUT_S)
         client = await self._stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=timeout))
         return streamable_http_client(settings.url, http_client=client)
 
@@ -117,7 +120,9 @@ class Connection:
         try:
             result = await self._client.call_tool(tool, arguments)
         except MCPError as error:
-            if error.code in CERTAINLY_NOT_RUN:
+            if not CERTAINLY_NOT_RUN.isdisjoint({(error.code, ""), (error.code, error.message)}):
+                if error.code == INVALID_REQUEST:
+                    self._ended()  # it was started again and does not know us
                 return ToolOutcome(f"{server} did not take the call: {error.message}", ok=False)
             if error.code == REQUEST_TIMEOUT:
                 return ToolOutcome(f"{server} did not answer within {self._settings.timeout_s:g} s.", unknown=True)
