@@ -4,6 +4,7 @@ agents that answer each other come to rest by themselves (R22, R27, D12)."""
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -62,12 +63,16 @@ async def test_the_first_turn_after_a_compression_sees_what_the_other_agent_post
     models = {"fern": fern, "moss": ScriptedModel(otherwise=says("The deploy is at noon."))}
     runtime, room, bots = await open_room(discord, tmp_path, monkeypatch, models, thresholds={"fern": TINY})
     ada = discord.add_user("Ada")
+
+    def moved_on(count):
+        return gate.reached.is_set() or len(discord.texts(room, bots["fern"].user)) >= count
+
     async with runtime:
         said = 0
         while not gate.reached.is_set():  # until fern has to compress
             said += 1
             ask(discord, room, ada, bots["fern"], f"note {said}: " + "the harbour is calm today " * 6)
-            await discord.until(lambda: gate.reached.is_set() or len(discord.texts(room, bots["fern"].user)) >= said)
+            await discord.until(partial(moved_on, said))
         [before] = [one.id for one in await runtime.sessions(agent="fern") if one.live]
         ask(discord, room, ada, bots["moss"], "when is the deploy?")
         await discord.until(lambda: "The deploy is at noon." in discord.texts(room, bots["moss"].user))

@@ -1,5 +1,6 @@
-"""The built-in tools: `recall` and `history` show nothing across a boundary and leave no copy; a message leaves once."""
+"""The built-in tools: `recall` and `history` cross no boundary and leave no copy behind; a message leaves once."""
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,15 @@ from holdfast.app import make_agents, open_runtime
 from holdfast.core.errors import ConfigInvalid
 from holdfast.core.journal import Recalled
 from holdfast.core.policy import AgentPolicy
+from holdfast.ports.model import ModelEvent, ModelRequest, Task
 from tests.integration.fakes import ScriptedModel, calls, says, soon, the_session
+
+
+class Talker(ScriptedModel):
+    """Speaks by its script; what is asked when a session ends is no part of it."""
+
+    def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        return says('{"changes": []}')(request) if request.task is Task.EXTRACT else super().ask(request)
 
 
 def built(model, **policies):
@@ -32,7 +41,7 @@ async def outgoing(runtime) -> list[tuple]:
 
 
 async def test_an_agent_has_all_of_them_or_those_that_are_chosen(tmp_path):
-    model = ScriptedModel(says("a"), says("b"))
+    model = Talker(says("a"), says("b"))
     async with await open_runtime(
         tmp_path, agents=built(model, main=None, few=AgentPolicy(tools=("history",)))
     ) as runtime:
@@ -44,14 +53,14 @@ async def test_an_agent_has_all_of_them_or_those_that_are_chosen(tmp_path):
 
 async def test_a_tool_that_does_not_exist_cannot_be_chosen(tmp_path):
     with pytest.raises(ConfigInvalid, match=r"agents\.main\.tools names 'fly'; the built-in tools are memory, recall"):
-        await open_runtime(tmp_path, agents=built(ScriptedModel(), main=AgentPolicy(tools=("fly",))))
+        await open_runtime(tmp_path, agents=built(Talker(), main=AgentPolicy(tools=("fly",))))
 
 
 # --- history
 
 
 async def test_history_shows_earlier_sessions_of_this_chat_and_of_no_other(tmp_path):
-    model = ScriptedModel()
+    model = Talker()
     async with await open_runtime(tmp_path, agents=built(model, main=AgentPolicy(memory={}))) as runtime:
         for chat, text in (("c", "my cat is Tom"), ("d", "my cat is Secret"), ("c", "/new"), ("c", "hello again")):
             await soon(runtime.ask(chat, text))
@@ -63,7 +72,7 @@ async def test_history_shows_earlier_sessions_of_this_chat_and_of_no_other(tmp_p
 
 
 async def test_history_of_another_chats_session_does_not_exist(tmp_path):
-    model = ScriptedModel()
+    model = Talker()
     async with await open_runtime(tmp_path, agents=built(model, main=AgentPolicy(memory={}))) as runtime:
         await soon(runtime.ask("d", "my cat is Secret"))
         other = await the_session(runtime, "d")
@@ -74,7 +83,7 @@ async def test_history_of_another_chats_session_does_not_exist(tmp_path):
 
 
 async def test_what_history_shows_is_for_this_turn_only_and_goes_when_it_is_forgotten(tmp_path):
-    model = ScriptedModel()
+    model = Talker()
     async with await open_runtime(tmp_path, agents=built(model, main=AgentPolicy(memory={}))) as runtime:
         await soon(runtime.ask("c", "my cat is Tom"))
         first = await the_session(runtime)
@@ -93,7 +102,7 @@ async def test_what_history_shows_is_for_this_turn_only_and_goes_when_it_is_forg
 
 
 async def test_history_reads_on_before_a_turn_and_leaves_out_what_was_taken_back(tmp_path):
-    model = ScriptedModel()
+    model = Talker()
     async with await open_runtime(tmp_path, agents=built(model, main=AgentPolicy(memory={}))) as runtime:
         for text in ("one", "two", "three", "/undo", "four"):
             await soon(runtime.ask("c", text))
@@ -109,7 +118,7 @@ async def test_history_reads_on_before_a_turn_and_leaves_out_what_was_taken_back
 
 
 async def test_recall_finds_what_memory_has_and_nothing_of_another_person(tmp_path):
-    model = ScriptedModel()
+    model = Talker()
     async with await open_runtime(tmp_path, agents=built(model, main=AgentPolicy())) as runtime:
         await soon(runtime.ask("c", "my cat is called Tom", sender="ada"))
         await soon(runtime.ask("d", "my cat is called Secret", sender="eve"))
@@ -126,7 +135,7 @@ async def test_recall_finds_what_memory_has_and_nothing_of_another_person(tmp_pa
 
 
 async def test_a_message_to_another_agent_is_a_row_of_the_turn_with_one_hop_more(tmp_path):
-    model = ScriptedModel(calls('send_message {"to": "moss", "text": "please water the plants"}'), says("told them"))
+    model = Talker(calls('send_message {"to": "moss", "text": "please water the plants"}'), says("told them"))
     who = built(model, main=AgentPolicy(memory={}), moss=AgentPolicy(memory={}))
     async with await open_runtime(tmp_path, agents=who) as runtime:
         assert await soon(runtime.ask("c", "tell moss")) == "told them"
@@ -150,7 +159,7 @@ async def test_a_message_to_another_agent_is_a_row_of_the_turn_with_one_hop_more
     ids=["unknown", "itself", "not a name", "empty", "too large", "too many hops"],
 )
 async def test_a_message_that_cannot_be_sent_is_refused_with_the_reason(wish, hops_max, said, tmp_path):
-    model = ScriptedModel(calls(f"send_message {wish}"), says("well"))
+    model = Talker(calls(f"send_message {wish}"), says("well"))
     plain = AgentPolicy(memory={})
     who = built(model, main=replace(plain, hops_max=hops_max), moss=plain)
     async with await open_runtime(tmp_path, agents=who) as runtime:

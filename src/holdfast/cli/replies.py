@@ -30,17 +30,20 @@ def replies(
     """
     from holdfast.cli.running import run
 
-    run(lambda: _replies(state, agent, channel, after, limit, data, as_json=as_json), as_json=as_json)
+    run(
+        lambda: _replies(data, state=state, agent=agent, channel=channel, after=after, limit=limit, as_json=as_json),
+        as_json=as_json,
+    )
 
 
 async def _replies(
+    data: Path | None,
+    *,
     state: str | None,
     agent: str | None,
     channel: str | None,
     after: int,
     limit: int,
-    data: Path | None,
-    *,
     as_json: bool,
 ) -> int:
     from holdfast.cli.opening import visiting
