@@ -95,9 +95,14 @@ TURN_EVENTS = {
     TurnEvent.INTERRUPTED: "`/stop`, or a later message where arrivals interrupt",
 }
 SETTINGS = {
-    "model": "what answers; this release has the offline practice model",
+    "model": "what answers: a name as in `openai:gpt-5.2` or `practice`, or a table; unless said, whatever is there",
     "instructions": "what the model is told before every conversation",
+    "instructions_file": "the same in a file, such as `SOUL.md`; relative to the configuration",
     "context_tokens": "the size of the model's window",
+    "daily_spend_usd": "what models may cost per day (UTC), in US dollars; null for no limit",
+    "tools": "which built-in tools the agent has; null for all",
+    "hops_max": "how often a message may go on from agent to agent",
+    "on_doubt": "what becomes of a reply that may have been posted or not: sent again, shown as uncertain; or held",
     "compression.soft": "share of the window above which a summary is prepared while turns go on",
     "compression.hard": "share of the window at which a turn waits for the summary",
     "compression.keep": "share of the window that stays verbatim",
@@ -115,7 +120,27 @@ SETTINGS = {
     "expiry.idle_minutes": "a session that nobody spoke in for so long is finished; null for never",
     "expiry.daily_at": "the time of day, such as `04:00`, at which idle sessions of the day before are finished",
     "expiry.time_zone": "the zone of that time",
+    "groups.groups": "whose conversation a group is: everybody's together, or each sender's own",
+    "groups.threads": "whose conversation a thread is",
+    "groups.mention_only": "whether only what is said to the agent is answered",
+    "groups.observe": "whether the rest is kept as context",
+    "access.door": "how a stranger is met in private: told how to ask, refused in silence, or let in",
+    "access.allow": "who may talk to the agent, by the platform's own id: `telegram:123456789`",
+    "access.group_door": "how strangers are met in groups",
+    "access.allow_chats": "groups in which everybody may talk to it: `telegram:-1001234567890`",
+    "approval.tools": "tools whose calls wait for a human, beside those that are dangerous themselves; `*` for all",
+    "approval.approvers": "who may approve; whoever asked the agent unless said",
+    "approval.wait_minutes": "how long a call waits before it is denied",
+    "channels": "the bot accounts, one table each: [agents.NAME.channels.CHANNEL]",
+    "mcp": "MCP servers whose tools the agent has, one table each: [agents.NAME.mcp.SERVER]",
     "memory": "the memory providers, one table each: [agents.NAME.memory.PROVIDER]; see below",
+}
+
+SERVER_SETTINGS = {
+    "host": "where the HTTP API listens; loopback unless said",
+    "port": "the port; 7420 unless said",
+    "public_hosts": "names under which a reverse proxy is reached from outside",
+    "trusted_proxies": "addresses or networks whose X-Forwarded-For is believed",
 }
 
 PROVIDER_SETTINGS = {
@@ -358,10 +383,15 @@ def settings() -> str:
         f"`{config.FILE}` in the data folder, or the file that `--config` or `HOLDFAST_CONFIG` names. It is read once, "
         "when Holdfast starts. Without a file every valid name is an agent with these defaults; with one, only the "
         "agents that it lists exist. An unknown or wrong key is refused with its name.",
-        "Every setting belongs to an agent, in the table `[agents.NAME]` or one below it:",
+        "A secret never stands in it: `token_env` names an environment variable, `token_file` a file. `holdfast init` "
+        "writes a commented file, `holdfast config check` says what would run and everything that is wrong.",
+        "What belongs to an agent stands in the table `[agents.NAME]` or one below it:",
         table(("setting", "meaning", "values", "default"), rows),
         "For example:",
         example,
+        "## The server",
+        "What concerns the whole process stands in the table `[server]`; the command line has the last word.",
+        table(("setting", "meaning", "values", "default"), _server_settings()),
         "## Memory providers",
         "Each is a table `[agents.NAME.memory.PROVIDER]`, and several may stand together. Without any, an agent on a "
         "data folder has `local` and `files`; on PostgreSQL, none. Other packages may bring more, under the entry "
@@ -380,6 +410,11 @@ def settings() -> str:
             ],
         ),
     )
+
+
+def _server_settings() -> list[tuple[str, ...]]:
+    fields = msgspec.structs.fields(config.ServerTable)
+    return [(f"`{one.name}`", SERVER_SETTINGS[one.name], _bounds(one.type), _default(one)) for one in fields]
 
 
 def _provider_settings() -> list[str]:
@@ -417,7 +452,7 @@ def _settings(shape: type[msgspec.Struct], prefix: str = "") -> dict[str, tuple[
         if isinstance(made, msgspec.Struct):
             found |= _settings(type(made), f"{prefix}{one.name}.")
         else:
-            found[f"{prefix}{one.name}"] = (one.type, one.default)
+            found[f"{prefix}{one.name}"] = (one.type, one.default if made is None else made)
     return found
 
 
@@ -438,6 +473,7 @@ def _bounds(kind: object) -> str:
     limits = [text.format(schema[key]) for key, text in words.items() if key in schema]
     names = {
         "string": "text",
+        "array": "a list",
         "integer": "whole number",
         "number": "number",
         "boolean": "true or false",

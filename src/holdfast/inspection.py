@@ -22,6 +22,7 @@ from holdfast.models.detect import detect_model
 from holdfast.models.settings import parse_settings
 from holdfast.provision import EMBEDDED, Ground, make_provider
 from holdfast.toolkit import wanted_tools
+from holdfast.tools.mcp.settings import read_settings as read_mcp
 
 T = TypeVar("T")
 
@@ -81,6 +82,8 @@ class Inspector:
             channel = self._try(partial(make_channel, agent, name, settings, self._board))
             if channel is not None:
                 await channel.close()
+        for name, settings in policy.mcp.items():
+            self._try(partial(read_mcp, f"agents.{agent}.mcp.{name}", name, settings, self._environment))
         model = await self._model(agent, policy)
         return AgentPlan(
             agent=agent, model=model, memory=tuple(memory), channels=tuple(policy.channels), mcp=tuple(policy.mcp)

@@ -291,6 +291,8 @@ def test_everything_that_is_wrong_is_said_at_once_and_no_secret_with_it(tmp_path
         pol_s = 3
         [agents.main.channels.discord]
         token_env = "NOT_THERE"
+        [agents.main.mcp.time]
+        comand = ["x"]
         """,
         encoding="utf-8",
     )
@@ -299,7 +301,7 @@ def test_everything_that_is_wrong_is_said_at_once_and_no_secret_with_it(tmp_path
     assert (done.exit_code, found["ok"]) == (1, False)
     said_ = [one["message"] for one in found["problems"]]
     assert all(one.startswith(str(tmp_path / "holdfast.toml")) for one in said_)
-    for words in ("agents.main.memory.lokal", "pol_s", "NOT_THERE", "did you mean openai?"):
+    for words in ("agents.main.memory.lokal", "pol_s", "NOT_THERE", "did you mean openai?", "comand"):
         assert sum(words in one for one in said_) == 1, (words, said_)
     assert [(one["key"].rpartition(".")[0], one["found"]) for one in found["secrets"]] == [
         ("agents.main.channels.telegram", True),

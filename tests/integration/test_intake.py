@@ -76,6 +76,7 @@ async def test_a_message_is_answered_where_it_came_from(tmp_path):
     async with await start(tmp_path, chat) as runtime:
         assert await chat.intake.receive(wrote()) is Verdict.TAKEN
         assert await chat.intake.receive(wrote()) is Verdict.DUPLICATE
+        assert await chat.intake.receive(wrote("edited since")) is Verdict.DUPLICATE
         await chat.texts(1)
         post = chat.sent[0]
         assert (str(post.address), post.in_reply_to) == ("agent:main:telegram:dm:77", "10")

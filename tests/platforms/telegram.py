@@ -54,6 +54,10 @@ class Page:
     body: str = "<html>Bad Gateway</html>"
     after: bool = False
 
+    def shown(self) -> web.Response:
+        headers = {"Location": "/elsewhere"} if 300 <= self.status < 400 else {}
+        return web.Response(status=self.status, text=self.body, content_type="text/html", headers=headers)
+
 
 @dataclass(frozen=True)
 class Hold:
@@ -199,6 +203,7 @@ class FakeTelegram:
         self.bots: dict[str, Bot] = {}
         self.chats: dict[int, Chat] = {}  # but private ones
         self.files: dict[str, bytes] = {}
+        self.sizes: dict[str, int] = {}  # what is claimed of them
         self.rate: Rate | None = None
         self.fault_for: Callable[[Bot, str], Fault | None] = lambda _bot, _method: None
         self.url = ""
@@ -290,7 +295,7 @@ class FakeTelegram:
         file_id = f"file-{self._number()}"
         self.files[file_id] = body
         media: Json = {"file_id": file_id, "file_unique_id": file_id, **more}
-        media["file_size"] = len(body) if size is None else size
+        media["file_size"] = self.sizes[file_id] = len(body) if size is None else size
         fields: Json = {kind: [{**media, "file_id": "small", "file_size": 1}, media] if kind == "photo" else media}
         if caption:
             fields |= {"caption": caption, "caption_entities": entities(caption)}
@@ -375,8 +380,8 @@ class FakeTelegram:
                 raise Refused(status, description, **({} if retry_after is None else {"retry_after": retry_after}))
             case Drop(after=False):
                 return cut_off(request)
-            case Page(status, body, after=False):
-                return web.Response(status=status, text=body, content_type="text/html")
+            case Page(after=False):
+                return fault.shown()
             case Hold(gate, reached):
                 reached.set()
                 await gate.wait()
@@ -384,8 +389,8 @@ class FakeTelegram:
         match fault:
             case Drop():
                 return cut_off(request)
-            case Page(status, body):
-                return web.Response(status=status, text=body, content_type="text/html")
+            case Page():
+                return fault.shown()
         return answer
 
     async def _done(self, bot: Bot, what: str, form: Json) -> web.StreamResponse:
@@ -460,10 +465,10 @@ class FakeTelegram:
         return {"url": bot.webhook.get("url", ""), "pending_update_count": len(bot.pending)}
 
     async def _do_getfile(self, _bot: Bot, form: Json) -> Json:
-        body = self.files.get(form["file_id"])
-        if body is None:
+        size = self.sizes.get(form["file_id"])
+        if size is None:
             raise Refused(400, "Bad Request: wrong file_id or the file is temporarily unavailable")
-        return {"file_id": form["file_id"], "file_path": form["file_id"], "file_size": len(body)}
+        return {"file_id": form["file_id"], "file_path": form["file_id"], "file_size": size}
 
     def _dropped(self, bot: Bot, form: Json) -> bool:
         if form.get("drop_pending_updates", "false").lower() == "true":

@@ -26,7 +26,7 @@ TEXTS = [
     (HOME, "/undo"),
     (HOME, "/compress"),
     (HOME, "/branch alpha"),
-    (HOME, f"m07 use pay {LONG}"),
+    (HOME, f"m07 use fire {LONG}"),
     (HOME, "/status"),
     (HOME, "/new"),
     (HOME, "m10"),
@@ -59,6 +59,7 @@ UNUSED = {
     *("replay_delivery", "backfill", "schedule_overdue", "apply_memory", "undo_memory"),  # nobody asks for them here
     *("expired_sessions", "begin_finalisation", "retry_finalisation"),  # nothing expires
     *("forget", "scrub_forgotten", "sweep_forgotten"),  # and nothing is forgotten
+    "decide_approval",  # people decide in their chats
     *("claim_replies", "settle_reply", "next_reply_due", "resend_reply"),  # told in test_reply_points
 }
 USED = [point for point in points(Store, Tools, Provider) if point.verb not in UNUSED | {"healthy", "landed"}]

@@ -15,7 +15,7 @@ from holdfast.core.arrivals import hash_of, is_answered, place_of, plain_name, p
 from holdfast.core.errors import HoldfastError, Remedy
 from holdfast.core.identity import ChatMove
 from holdfast.core.ids import AgentName, MailboxId, OperationId, ReplyId, make_id
-from holdfast.core.inbound import Accepted, Duplicate, Enclosure
+from holdfast.core.inbound import Accepted, Conflict, Duplicate, Enclosure
 from holdfast.core.policy import AgentPolicy
 from holdfast.loops.agents import Agents
 from holdfast.loops.gateway import Gateway, Received
@@ -148,7 +148,8 @@ class Reception:
         outcome = await self.gateway.accept(received)
         if isinstance(outcome, Accepted):
             return Verdict.TAKEN
-        return Verdict.DUPLICATE if isinstance(outcome, Duplicate) else self._refused()
+        # A conflict is an event that was read before and was edited since; the edit is an event of its own.
+        return Verdict.DUPLICATE if isinstance(outcome, Duplicate | Conflict) else self._refused()
 
     def _refused(self) -> Verdict:
         self.notifier.wake(Topic.REPLY)  # the sender is told

@@ -43,7 +43,7 @@ class Memories(Out, frozen=True, kw_only=True):
 def deliveries_view(found: Sequence[DeliveryView], limit: int) -> Deliveries:
     return Deliveries(
         deliveries=[delivery_view(one) for one in found],
-        next=found[-1].n if len(found) == limit else None,
+        next=found[-1].n if found and len(found) == limit else None,
     )
 
 

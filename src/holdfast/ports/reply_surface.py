@@ -54,5 +54,5 @@ def reply_view(one: PostedReply) -> OutgoingReply:
 
 def replies_view(found: Sequence[PostedReply], limit: int) -> OutgoingReplies:
     return OutgoingReplies(
-        replies=[reply_view(one) for one in found], next=found[-1].n if len(found) == limit else None
+        replies=[reply_view(one) for one in found], next=found[-1].n if found and len(found) == limit else None
     )

@@ -1,4 +1,4 @@
-"""What a turn leaves behind, once each: its reply (I15), its cursor work (I11), the effects of its tools (I2)."""
+"""What a turn leaves behind, once each: its reply (I15), its cursor work (I11), the effects of its tools (I2, I19)."""
 
 import json
 from collections import Counter
@@ -6,14 +6,15 @@ from collections.abc import Iterable
 
 from holdfast.core.journal import Undone
 from holdfast.testing.evidence import IN_TURN, Evidence, Found
-from holdfast.testing.models import TOOLS
+from holdfast.testing.models import DANGEROUS, TOOLS
 from holdfast.testing.rows import Row, body_of
 
 
 def replies_are_single(evidence: Evidence) -> Found:
     """I15: one reply for each turn that ended, each command and each signal; at most one for what was refused."""
-    replies = Counter(row["message"] for row in evidence.rows["reply"])
-    of_turn = Counter((row["session"], row["turn"]) for row in evidence.rows["reply"] if row["turn"] is not None)
+    answers = [row for row in evidence.rows["reply"] if not row["id"].startswith("ask_")]  # questions come on top
+    replies = Counter(row["message"] for row in answers)
+    of_turn = Counter((row["session"], row["turn"]) for row in answers if row["turn"] is not None)
     for turn in evidence.rows["turn"]:
         expected = 0 if turn["mailbox"] is None else 1
         if of_turn[turn["session"], turn["n"]] != expected:
@@ -35,6 +36,20 @@ def effects_happen_once(evidence: Evidence) -> Found:
     for (name, call), times in evidence.effects.items():
         if times > 1 and not TOOLS[name]:
             yield f"{name} took effect {times} times for {call}"
+
+
+def humans_said_yes(evidence: Evidence) -> Found:
+    """I19: a dangerous call takes effect only after a human's yes, is asked about once, and is decided at last."""
+    approved = {row["call"] for row in evidence.rows["approval"] if row["decision"] == "approved"}
+    for (name, call), times in evidence.effects.items():
+        if name in DANGEROUS and call not in approved:
+            yield f"{name} took effect {times} times for {call}, which nobody approved"
+    for call, times in Counter(row["call"] for row in evidence.rows["approval"]).items():
+        if times > 1:
+            yield f"people were asked {times} times about {call}"
+    for row in evidence.rows["approval"]:
+        if row["decided_at"] is None:
+            yield f"approval {row['id']} is open although its turn is over"
 
 
 def recorded_once(evidence: Evidence) -> Found:

@@ -1,4 +1,4 @@
-"""The invariants of a history (I1..I18), as pure functions over what it left in the database and what was seen.
+"""The invariants of a history (I1..I19), as pure functions over what it left in the database and what was seen.
 
 Each checker looks at `Evidence` and yields a sentence per contradiction. The evidence was gathered outside the
 runtime: rows read by another connection, acknowledgements seen by the platform, requests seen by the model, effects
@@ -39,7 +39,13 @@ from holdfast.testing.checks_replies import (
     replies_keep_their_order,
 )
 from holdfast.testing.checks_sessions import sessions_switch_by_command_only
-from holdfast.testing.checks_work import cursor_work_exists, effects_happen_once, recorded_once, replies_are_single
+from holdfast.testing.checks_work import (
+    cursor_work_exists,
+    effects_happen_once,
+    humans_said_yes,
+    recorded_once,
+    replies_are_single,
+)
 from holdfast.testing.evidence import IN_TURN, TERMINAL, Evidence, Found
 from holdfast.testing.platform import Sent
 from holdfast.testing.report import Violation
@@ -268,4 +274,5 @@ CHECKS: tuple[Check, ...] = (
     ("I12", file_is_whole),
     ("I15", replies_are_single),
     ("I15", world_is_at_rest),
+    ("I19", humans_said_yes),
 )

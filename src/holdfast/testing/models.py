@@ -23,7 +23,8 @@ from holdfast.testing.servers import Lookup, Server
 from holdfast.testing.workload import FILLER, marks_in
 
 FOREVER_S = 10_000.0
-TOOLS = {"look": True, "pay": False}  # name -> idempotent
+TOOLS = {"look": True, "pay": False, "fire": False}  # name -> idempotent
+DANGEROUS = frozenset({"fire"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +173,8 @@ class FakeTools:
         return TOOLS.get(name, False)
 
     def needs_approval(self, agent: str, name: str) -> bool:
-        del agent, name
-        return False
+        del agent
+        return name in DANGEROUS
 
     async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
         rng = random.Random(f"{self._seed}/tool/{context.call}")

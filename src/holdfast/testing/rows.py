@@ -14,6 +14,7 @@ Row: TypeAlias = dict[str, Any]
 
 TABLES = (
     "address",
+    "approval",
     "cursor",
     "delivery",
     "entry",

@@ -19,7 +19,7 @@ from holdfast.core.inbound import Kind, Limits, kind_of
 from holdfast.core.key import Address
 from holdfast.core.naming import PerAddress, PerSession
 from holdfast.core.outgoing import OnDoubt
-from holdfast.core.policy import AgentPolicy, Arrivals, RetryPolicy, TurnPolicy
+from holdfast.core.policy import AgentPolicy, ApprovalPolicy, Arrivals, RetryPolicy, TurnPolicy
 from holdfast.core.recall import RecallPolicy
 
 MARK = re.compile(r"\bm\d{2,}\b")
@@ -27,6 +27,7 @@ FILLER = "so it goes on and on for a while about nothing in particular until it 
 HORIZON_MS = 6_000  # within this time everything is said
 MESSAGES = 15
 RECORDED_TURNS = 3
+FEARED_SHARE = 0.4  # of the wishes to pay
 NAMINGS = (PerSession(), PerAddress())
 
 
@@ -107,7 +108,7 @@ def marks_in(text: str) -> list[str]:
 def say(seed: int | str, n: int) -> Say:
     rng = random.Random(f"{seed}/say/{n}")
     chat = rng.choices(CHATS, _weights(seed))[0]
-    text = _text(rng, n)
+    text = _feared(seed, n, _text(rng, n))
     # Bursts: everything that is said in the same second falls on the same instant.
     at_ms = rng.randrange(HORIZON_MS)
     if rng.random() < 0.35:
@@ -136,6 +137,12 @@ def _text(rng: random.Random, n: int) -> str:
     length = rng.choice((0, 10, 60, 160)) if rng.random() < 0.9 else 700
     wish = rng.choices(("", " use look", " use pay", " use pay look"), (7, 1, 1, 1))[0]
     return f"{mark_of(n)}{wish} {(FILLER * 10)[:length]}".strip()
+
+
+def _feared(seed: int | str, n: int, text: str) -> str:
+    """Some wish for a tool that a human has to approve, drawn apart so that nothing else of a history changes."""
+    wishes = " use pay" in text and random.Random(f"{seed}/feared/{n}").random() < FEARED_SHARE
+    return text.replace(" use pay", " use fire", 1) if wishes else text
 
 
 def policies(seed: int | str) -> dict[AgentName, AgentPolicy]:
@@ -171,6 +178,7 @@ def _policy(rng: random.Random, arrivals: Arrivals) -> AgentPolicy:
         ),
         limits=Limits(mailbox_depth_max=rng.choice((3, 6, 50)), window_ms=5_000, window_messages_max=12),
         recall=RecallPolicy(budget_ms=300),
+        approval=ApprovalPolicy(wait_ms=4_000),
         deliveries=tuple(_deliveries(rng)),
     )
 

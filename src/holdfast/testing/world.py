@@ -45,6 +45,7 @@ from holdfast.testing.evidence import Tally
 from holdfast.testing.faults import FaultPlan, Kill, Pause, PauseAtVerb, Scope, Stop, VerbFails
 from holdfast.testing.models import FakeModel, FakeTools, Memory
 from holdfast.testing.node import NODE, SimNode
+from holdfast.testing.people import People
 from holdfast.testing.platform import Platform
 from holdfast.testing.providers import ABLE, COURIER, IDEMPOTENT, FakeProvider
 from holdfast.testing.rows import parked, unfinished
@@ -158,6 +159,7 @@ class World:
         outages: list[Kill | Pause | Stop] = [*self.plan.of(Kill), *self.plan.of(Pause), *self.plan.of(Stop)]
         for outage in outages:
             self.loop.at_step(outage.step, partial(self._strike, outage))
+        people = self.loop.create_task(People(self.seed, self.platform, self.observer).answer(), name="people")
         senders = [self.loop.create_task(self.platform.deliver(one), name=f"send {one.n}") for one in self.says]
         if self.says:
             purpose = "conversation" if self.seed % 3 else "review"
@@ -172,6 +174,7 @@ class World:
         if self.stranded is None and self.seed % REPLAYED_EVERY == 0:
             await self.replay()
             self.stranded = await self.come_to_rest(REST_S)
+        people.cancel()
         self.rested_at = self.loop.time()
 
     async def live_roughly(self) -> None:

@@ -7,16 +7,16 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from holdfast.channels.discord import DiscordChannel, make_discord
-from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import AgentName, MessageId, ReplyId
 from holdfast.core.key import Address
 from holdfast.core.outgoing import Post
 from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.ports.channel import ChannelSetup, ChatMessage, Verdict, conversation_of
+from holdfast.ports.channel import ChannelFactory, ChannelSetup, ChatMessage, Verdict, conversation_of
 from tests.platforms.discord import FakeDiscord
 from tests.platforms.discord_shapes import Bot, Room
 
 WAIT_S = 30.0
+FACTORY: ChannelFactory = make_discord  # a type checker sees that the port is kept
 
 
 class HastyTasks(AsyncTasks):
@@ -37,8 +37,8 @@ class Mailbox:
     def __init__(self) -> None:
         self.taken: list[ChatMessage] = []
         self.offered = 0
-        self.errors: deque[HoldfastError] = deque()  # each is raised by one call of `receive`
-        self.read_errors: deque[HoldfastError] = deque()
+        self.errors: deque[Exception] = deque()  # each is raised by one call of `receive`
+        self.read_errors: deque[Exception] = deque()
         self.positions: dict[str, tuple[int, str]] = {}
         self.ups: list[str] = []
         self.downs: list[str] = []

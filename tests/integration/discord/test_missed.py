@@ -148,8 +148,8 @@ async def test_a_flood_that_comes_all_at_once_in_a_new_conversation_is_fetched_a
     mailbox, fetched_after = Mailbox(), []
 
     async def translate(event):
-        place = {"account": "discord:1", "chat": "7", "sender": "2"}
-        return ChatMessage(event_id=str(event.message_id), position=event.message_id, **place)
+        n = event.message_id
+        return ChatMessage(account="discord:1", chat="7", sender="2", event_id=str(n), position=n)
 
     async def history(channel_id, after):
         fetched_after.append(after)
@@ -189,6 +189,16 @@ async def test_an_event_that_will_never_be_taken_is_passed_over(world):
         world.fake.say(world.dm, world.ann, "good")
         await world.mailbox.has(1)
     assert world.mailbox.texts() == ["good"]
+
+
+async def test_a_fault_of_ours_is_logged_and_holds_up_no_other_conversation(world, caplog):
+    world.mailbox.errors.extend([ZeroDivisionError("a bug")] * 2)
+    async with running(world.fake, world.bot, world.mailbox):
+        world.fake.say(world.dm, world.ann, "one")
+        world.fake.say(world.dm, world.ann, "two")
+        await world.mailbox.has(2)
+    assert world.mailbox.texts() == ["one", "two"]
+    assert [record.exc_info is not None for record in caplog.records if record.msg == "channel.behind"] == [True, True]
 
 
 async def test_what_is_not_taken_when_the_channel_stops_is_fetched_by_the_next(world):

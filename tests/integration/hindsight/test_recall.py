@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from holdfast.core.ids import AgentName
+from holdfast.core.ids import AgentName, Principal
 from tests.integration.hindsight.fake import FakeHindsight
 from tests.integration.hindsight.parcels import GROUP, inputs, note, provider, question, retain
 
@@ -28,6 +28,15 @@ async def test_a_person_sees_their_own_words_private_and_in_groups_and_nobody_el
         await fill(hindsight)
         assert await texts(hindsight, question("what?", "ada")) == ["unit-ada"]
         assert await texts(hindsight, question("what?", "bob")) == ["unit-bob", "unit-group"]
+
+
+async def test_a_linked_account_sees_what_the_person_said_and_a_group_sees_no_more_of_it():
+    linked = {"kin": (Principal("ada"),)}
+    async with FakeHindsight() as fake, provider(fake.url) as hindsight:
+        await fill(hindsight)
+        assert await texts(hindsight, question("what?", "cy")) == []
+        assert await texts(hindsight, replace(question("what?", "cy"), **linked)) == ["unit-ada"]
+        assert await texts(hindsight, replace(question("what?", "cy", group=True), **linked)) == ["unit-group"]
 
 
 async def test_private_words_are_not_recalled_into_a_group_unless_that_is_allowed():

@@ -3,12 +3,13 @@
 import pytest
 
 from holdfast.core.errors import ProviderFailed
-from holdfast.core.ids import AgentName, Instant
+from holdfast.core.ids import AgentName, Instant, Principal
 from tests.integration.honcho.kit import NAME, SAID_AT, chat, naming, note, one, parcel, provider_on, query
 
 DM = naming("ses_1", "ada", address=chat("ada"))
 GROUP = naming("ses_2", "ada", address=chat("g", type="group"))
 BOB = naming("ses_3", "bob", address=chat("bob"))
+GROUP_OF_BOB = naming("ses_4", "bob", address=chat("h", type="group"))
 
 
 async def said(provider, server, inputs, text, n=1):
@@ -39,6 +40,25 @@ async def test_another_persons_private_words_are_never_shown(server, provider):
     await said(provider, server, DM, "my cat is Byron")
     assert len(await found(provider, DM)) == 2  # the words, and what was derived from them
     assert await found(provider, BOB) == []
+
+
+async def test_a_linked_account_hears_what_was_concluded_about_the_person_but_not_in_a_group(server, provider):
+    await said(provider, server, DM, "my cat is Byron")
+    await one(provider, note(provider, 1, "ada has a cat"))
+    linked = {"kin": (Principal("ada"),)}
+    assert "ada has a cat" in await found(provider, BOB, **linked)
+    assert await found(provider, GROUP_OF_BOB, group=True, **linked) == []
+    assert await found(provider, BOB) == []
+
+
+@pytest.mark.parametrize("settings", [{"strategy": "global"}, {"strategy": "per-directory"}])
+async def test_a_linked_account_shares_a_honcho_session_with_nobody_else(server, settings):
+    async with provider_on(server, **settings) as provider:
+        ada, bob, cy = (naming(f"ses_{who}", who, directory="/a") for who in ("ada", "bob", "cy"))
+        await said(provider, server, ada, "my cat is Byron")
+        await said(provider, server, bob, "my cat is Keats")
+        assert "my cat is Byron" in (heard := await found(provider, cy, kin=(Principal("ada"),)))
+        assert not any("Keats" in text for text in heard)
 
 
 @pytest.mark.parametrize("settings", [{"strategy": "global"}, {"strategy": "per-directory"}])

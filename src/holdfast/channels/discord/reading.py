@@ -1,7 +1,8 @@
 """What is said on Discord, taken in order and without gaps. Discord acknowledges nothing and sends nothing again.
 
 Rule 1: each channel is a stream of its own, taken one event after the other. The position of a stream is its newest
-        message of which, and of all before it, the intake has returned; it never runs ahead.
+        message of which, and of all before it, the intake has returned; it never runs ahead. (Discord keeps the order
+        within a channel. A message that comes late all the same is taken late.)
 Rule 2: a stream that may have missed something is behind: after every new or resumed connection, after an intake that
         raised, and after its queue overflowed. A stream that is behind first fetches what follows its position, oldest
         first, and only then takes what arrived meanwhile. What is taken twice is a duplicate, and harmless.
@@ -33,6 +34,7 @@ STREAMS_MAX = 10_000
 FETCHES_MAX = 4  # channels that are fetched from at the same time
 CLOSE_S = 3.0
 RETRY = RetryPolicy(delay_ms_base=500, delay_ms_max=60_000)
+EXPECTED = (HoldfastError, discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,9 +156,9 @@ class Reading:
         while connection == self._connection:
             try:
                 positions = await self._intake.read_up_to(self._account)
-            except HoldfastError as error:
+            except Exception as error:  # noqa: BLE001 (the top of what every stream waits for)
                 failures += 1
-                await self._pause(failures, error.code, None)
+                await self._pause(error, failures)
                 continue
             if connection == self._connection:
                 pairs = [(channel_id_of(name), position) for name, (position, _) in positions.items()]
@@ -187,18 +189,15 @@ class Reading:
             stream.queue.clear()  # the channel is gone, or closed to this bot: there is nothing to read any more
             stream.done = stream.asked
             log.warning("channel.skipped", account=self._account, chat=stream.channel_id, why=f"{error.status}")
-        except HoldfastError as error:
-            await self._fell_behind(stream, error.code)
-        except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
-            await self._fell_behind(stream, type(error).__name__)
+        except Exception as error:  # noqa: BLE001 (the top of every stream)
+            stream.asked += 1
+            stream.failures += 1
+            await self._pause(error, stream.failures, stream.channel_id)
 
-    async def _fell_behind(self, stream: Stream, why: str) -> None:
-        stream.asked += 1
-        stream.failures += 1
-        await self._pause(stream.failures, why, stream.channel_id)
-
-    async def _pause(self, failures: int, why: str, channel_id: int | None) -> None:
-        log.warning("channel.behind", account=self._account, chat=channel_id, failures=failures, why=why)
+    async def _pause(self, error: Exception, failures: int, channel_id: int | None = None) -> None:
+        why = error.code if isinstance(error, HoldfastError) else type(error).__name__
+        fault = None if isinstance(error, EXPECTED) else error
+        log.error("channel.behind", failure=fault, account=self._account, chat=channel_id, failures=failures, why=why)
         await self._tasks.sleep(RETRY.delay_ms(failures, self._entropy.fraction()))
 
     async def _catch_up(self, stream: Stream) -> None:
