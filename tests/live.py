@@ -112,3 +112,9 @@ def code_of(response: httpx.Response) -> str:
     assert all(isinstance(value, str) and value for value in body["error"].values())
     assert response.headers["content-type"] == "application/json"
     return str(body["error"]["code"])
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Let the others run until something holds."""
+    while not holds():  # noqa: ASYNC110 - what is waited for happens in other people's code, which sets no event
+        await asyncio.sleep(0)

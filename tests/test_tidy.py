@@ -7,6 +7,7 @@ about calls, catches and imports on purpose. How source is read is in tools/sour
 
 import ast
 import re
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -24,8 +25,25 @@ def name_of(path: Path) -> str:
     return path.relative_to(SRC if path.is_relative_to(SRC) else ROOT).as_posix()
 
 
-def per_file(files: list[Path]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("path", files, ids=name_of)
+def per_file(files: list[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
+    """One test over all of the files, which names every file that breaks the rule."""
+
+    def over(check: Callable[[Path], None]) -> Callable[[], None]:
+        def test() -> None:
+            assert {name_of(path): why for path in files if (why := complaint(check, path))} == {}
+
+        test.__name__, test.__doc__ = check.__name__, check.__doc__
+        return test
+
+    return over
+
+
+def complaint(check: Callable[[Path], None], path: Path) -> str:
+    try:
+        check(path)
+    except AssertionError as error:
+        return str(error)
+    return ""
 
 
 def is_listed(path: Path, table: dict[str, str]) -> bool:

@@ -79,6 +79,7 @@ DELIVERY_STATES = {
 PHASES = {
     Phase.THINKING: "the model is being asked",
     Phase.ACTING: "tools are being run",
+    Phase.AWAITING: "a human is to approve or deny a tool call; nobody holds a claim meanwhile",
     Phase.COMMITTED: "answered; nothing about it changes any more",
     Phase.FAILED: "ended without an answer",
     Phase.INTERRUPTED: "ended by `/stop` or by a later message",
@@ -90,6 +91,8 @@ TURN_EVENTS = {
     TurnEvent.CALLED: "the model asked for tools",
     TurnEvent.STEPPED: "a tool started or returned, and others are still to come",
     TurnEvent.RETURNED: "every tool call has a result",
+    TurnEvent.ASKED: "a call needs a human's approval; the question is in the chat",
+    TurnEvent.DECIDED: "the call was approved and starts, or was denied and others are still to come",
     TurnEvent.ANSWERED: "the model answered",
     TurnEvent.FAILED: "no answer is to be had",
     TurnEvent.INTERRUPTED: "`/stop`, or a later message where arrivals interrupt",

@@ -19,6 +19,11 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
+@cache
+def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree))
+
+
 def at(node: ast.stmt | ast.expr | ast.ExceptHandler, what: str) -> str:
     return f"line {node.lineno}: {what}"
 
@@ -31,7 +36,7 @@ def import_nodes(tree: ast.AST, module: str = "") -> Iterator[tuple[ast.stmt, st
 
     `module` is the dotted name of the file itself, which relative imports are counted from.
     """
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((node, name.name) for name in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -47,7 +52,7 @@ def imports(tree: ast.AST, module: str = "") -> set[str]:
 def bindings(tree: ast.AST) -> dict[str, str]:
     """What each imported name stands for: `from time import time as now` binds now to time.time."""
     bound: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             for name in node.names:
                 top = name.name.split(".")[0]
@@ -57,15 +62,17 @@ def bindings(tree: ast.AST) -> dict[str, str]:
     return bound
 
 
-def references(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
+@cache
+def references(tree: ast.AST) -> tuple[tuple[ast.expr, str], ...]:
     """Each name and attribute that is read, written out through the imports: `t.time` as `time.time`.
 
     A name counts when it is passed on, not only when called: `clock=time.monotonic` reads the clock too.
     """
     bound = bindings(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
-            yield node, _dotted(node, bound)
+    read = (
+        node for node in nodes(tree) if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+    )
+    return tuple((node, _dotted(node, bound)) for node in read)
 
 
 def _dotted(node: ast.expr, bound: dict[str, str]) -> str:
@@ -84,6 +91,11 @@ def uses(tree: ast.AST, patterns: Iterable[str], *, but: Iterable[str] = ()) -> 
 
 
 def like(name: str, patterns: Iterable[str]) -> bool:
+    return _like(name, tuple(patterns))
+
+
+@cache
+def _like(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
@@ -92,7 +104,7 @@ def like(name: str, patterns: Iterable[str]) -> bool:
 
 def broad_handlers(tree: ast.AST, broad: set[str]) -> Iterator[ast.ExceptHandler]:
     """Handlers that catch everything: bare, or naming one of `broad`."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.ExceptHandler) and (node.type is None or last_names(node.type) & broad):
             yield node
 
@@ -129,7 +141,7 @@ def suppressed(tree: ast.AST, broad: set[str]) -> list[str]:
 
 def calls(tree: ast.AST, function: str) -> Iterator[ast.Call]:
     """Calls of a function or method of this name, whatever it belongs to."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Call) and function in last_names(node.func):
             yield node
 
@@ -143,7 +155,7 @@ FEATURE_ERRORS = {"ImportError", "ModuleNotFoundError", "AttributeError", "NotIm
 def guarded(tree: ast.AST) -> set[ast.AST]:
     """Every node that runs only after a test of the platform, or where its absence is caught."""
     inside: set[ast.AST] = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if _is_feature_test(node):
             inside.update(ast.walk(node))
     return inside

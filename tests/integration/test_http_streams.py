@@ -8,6 +8,7 @@ from websockets.asyncio.client import connect
 
 from holdfast.channels.http import frames, stream
 from tests.live import TOKEN, GatedModel, code_of, serve
+from tests.live import until as holds
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 EVENTS = {"Accept": "text/event-stream"}
@@ -179,6 +180,7 @@ async def test_accepted_is_told_before_the_reply_is_made_and_the_reply_in_pieces
 async def test_a_subscriber_hears_what_others_say_in_its_chat_and_in_no_other(live):
     async with ws(live) as socket:
         await until(socket, "ready")
+        await live.runtime.ask("heard", "hello")
         await say(socket, type="subscribe", chat="heard")
         await until(socket, "subscribed")
         await live.runtime.ask("unheard", "My secret is called X.")
@@ -186,6 +188,19 @@ async def test_a_subscriber_hears_what_others_say_in_its_chat_and_in_no_other(li
         heard = await until(socket, "reply")
         assert heard[-1]["message"] == mine
         assert {one["message"] for one in heard if "message" in one} == {mine}
+
+
+async def test_a_chat_may_be_subscribed_to_before_it_exists(live, monkeypatch):
+    monkeypatch.setattr("holdfast.channels.http.talk.LOOK_EVERY_MS", 1)
+    async with ws(live) as socket:
+        await until(socket, "ready")
+        await say(socket, type="subscribe", chat="to-come")
+        await until(socket, "subscribed")
+        await live.runtime.ask("to-come", "hello")
+        await until(socket, "subscribed")  # from here on everything is told; what came before is in the journal
+        mine = await live.runtime.send("to-come", "My fox is called Max.")
+        while (await until(socket, "reply"))[-1]["message"] != mine:
+            pass
 
 
 async def test_after_a_connection_is_lost_a_message_is_followed_by_its_id(gated):
@@ -221,7 +236,7 @@ async def test_commands_are_answered_too_and_nothing_is_kept_of_a_chat_that_is_d
         assert (await until(socket, "reply"))[-1]["state"] == "command"
         await say(socket, type="ping")
         await until(socket, "pong")
-    assert live.app._sockets._open == 0
+    await holds(lambda: not live.app._sockets._open)
 
 
 async def test_the_server_tells_its_clients_that_it_stops(tmp_path):

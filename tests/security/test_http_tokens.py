@@ -158,7 +158,7 @@ async def test_a_token_of_one_agent_never_sees_anothers_canary_on_any_route(live
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body", "status", "code"),
+    "case",
     [
         ("POST", "/v1/messages", {"agent": "ada", "chat": "c", "id": "1", "text": "x"}, 404, "agent_not_found"),
         ("GET", "/v1/recall?q=tea&agent=ada", None, 404, "agent_not_found"),
@@ -178,7 +178,8 @@ async def test_a_token_of_one_agent_never_sees_anothers_canary_on_any_route(live
         ("GET", "/metrics", None, 403, "scope_required"),
     ],
 )
-async def test_what_belongs_to_another_agent_is_not_there(live, planted, method, path, body, status, code):
+async def test_what_belongs_to_another_agent_is_not_there(live, planted, case):
+    method, path, body, status, code = case
     _, headers = await make(live, Scope.ADMIN, agents=["bob"])
     for name, value in planted.items():
         path = path.replace(f"{{{name}}}", value)

@@ -95,6 +95,12 @@ def test_a_channel_that_looked_resolves_the_doubt():
     assert (beyond.state, beyond.doubts) == (ReplyState.UNCERTAIN, 2)
 
 
+def test_a_channel_that_looked_proves_it_however_late():
+    doubtful = claim(doubts=1, doubtful_for_ms=10**9)
+    assert settle(doubtful, Sent("r", proved=True)).state is ReplyState.DELIVERED
+    assert settle(replace(doubtful, doubts=2), Sent("r", proved=True)).state is ReplyState.UNCERTAIN
+
+
 def test_a_nonce_proves_nothing_about_an_earlier_piece():
     beyond = claim(doubts=2, part=1)
     settled = settle(beyond, Sent("r"), parts=2, nonce_lasts_ms=10_000)

@@ -39,7 +39,7 @@ class Patience:
     def take(self, error: ModelFailed, backoff_ms: int) -> int | None:
         """How long to wait before the next try; None when there is none."""
         delay_ms = max(backoff_ms, error.retry_after_ms)
-        if self.retries < 1 or delay_ms > self.wait_ms:
+        if error.is_final or self.retries < 1 or delay_ms > self.wait_ms:
             return None
         self.retries -= 1
         self.wait_ms -= delay_ms

@@ -41,8 +41,10 @@ class Line:
     def turn(self, state: LineState, reason: str = "") -> None:
         if (state, reason) != (self.state, self.reason):
             self.state, self.reason, self.since = state, reason, self.clock.now()
-            event = "channel.up" if state is LineState.UP else "channel.down"
-            log.info(event, agent=self.agent, channel=self.channel, why=reason)
+            if state is LineState.UP:
+                log.info("channel.up", agent=self.agent, channel=self.channel, what=reason)
+            else:
+                log.warning("channel.down", agent=self.agent, channel=self.channel, why=reason)
 
     def took(self) -> None:
         self.taken += 1

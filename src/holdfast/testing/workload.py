@@ -178,7 +178,7 @@ def _policy(rng: random.Random, arrivals: Arrivals) -> AgentPolicy:
         ),
         limits=Limits(mailbox_depth_max=rng.choice((3, 6, 50)), window_ms=5_000, window_messages_max=12),
         recall=RecallPolicy(budget_ms=300),
-        approval=ApprovalPolicy(wait_ms=4_000),
+        approval=ApprovalPolicy(wait_ms=6_000),
         deliveries=tuple(_deliveries(rng)),
     )
 

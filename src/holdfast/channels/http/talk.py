@@ -85,6 +85,8 @@ class Known(Frame, frozen=True, kw_only=True, tag="duplicate"):
 
 
 class Subscribed(Frame, frozen=True, kw_only=True, tag="subscribed"):
+    """Told at once, and again when the first message of a chat that was not there yet has come in."""
+
     chat: str
     agent: str
 
@@ -156,6 +158,8 @@ class Talk:
         if isinstance(outcome, Accepted) and isinstance(told, AcceptedMessage):
             self._await(outcome.mailbox, outcome.message)  # before anything else runs, so that nothing is missed
             self._outbox.put(Taken(**place, message=told.message, queued_behind=told.queued_behind))
+            if frame.text.startswith("/"):  # signals are answered when they are accepted, and nothing tells of it
+                await self._tell_of(self._chat(outcome.mailbox), None)
         else:
             self._outbox.put(Known(**place, message=told.message, state=getattr(told, "state", "")))
             await self._tell(MessageId(told.message))
@@ -166,15 +170,16 @@ class Talk:
             self._chat(found.mailbox).subscribed = True
         elif str(address) not in self._coming and len(self._coming) < CHATS_MAX:
             self._coming.add(str(address))
-            self._start(self._until_there(str(address)), "ws-coming")
+            self._start(self._until_there(address), "ws-coming")
         self._outbox.put(Subscribed(chat=address.chat, agent=address.agent))
 
-    async def _until_there(self, address: str) -> None:
-        """Nobody has said anything there yet: look once in a while."""
-        while (found := await self._service.reader.mailbox(address)) is None:
+    async def _until_there(self, address: Address) -> None:
+        """Nobody has said anything there yet: look once in a while, and say so when somebody has."""
+        while (found := await self._service.reader.mailbox(str(address))) is None:
             await self._tasks.sleep(LOOK_EVERY_MS)
-        self._coming.discard(address)
+        self._coming.discard(str(address))
         self._chat(found.mailbox).subscribed = True
+        self._outbox.put(Subscribed(chat=address.chat, agent=address.agent))
 
     async def _follow(self, message: MessageId) -> None:
         await self._tell(message)

@@ -5,7 +5,7 @@ it is in doubt from then on, and never again looks as if nothing had been sent. 
 the replies behind it go on.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from holdfast.core.errors import InvalidInput, ReplyNotFound
 from holdfast.core.ids import AgentName, Instant, MessageId, NodeId, ReplyId
@@ -50,9 +50,11 @@ update reply
        reason = cast(:reason as text)
  where n = :n and state = 'attempting' and owner = :node and attempt = :attempt and part = :sent returning n"""
 STANDING = "select state, part, attempt, owner from reply where n = :n"
+ANY_PENDING = "select 1 from reply where state = 'pending' limit 1"
 NEXT_DUE = f"""
-select agent, channel, min(due_at) from reply
- where state = 'pending' and {FIRST_OF_ITS_ADDRESS} group by agent, channel"""
+select due_at from reply
+ where agent = :agent and channel = :channel and state = 'pending' and {FIRST_OF_ITS_ADDRESS}
+ order by due_at limit 1"""
 # What was cut off may have been posted: it is sent once more, and what was sent twice is not sent a third time.
 CUT_OFF = """
 update reply
@@ -167,10 +169,16 @@ def _attempts(claim: ReplyClaim, settlement: ReplySettlement) -> int:
     return 1 if settlement.state is ReplyState.ATTEMPTING else 0
 
 
-def next_reply_due() -> Script[Mapping[tuple[AgentName, str], Instant]]:
-    """When the next reply of each bot account is due, configured or not."""
-    found = yield from rows(NEXT_DUE)
-    return {(AgentName(agent), channel): Instant(due_at) for agent, channel, due_at in found}
+def next_reply_due(accounts: Collection[tuple[AgentName, str]]) -> Script[dict[tuple[AgentName, str], Instant]]:
+    """When the next reply of each bot account is due; the replies of others cost nothing."""
+    due: dict[tuple[AgentName, str], Instant] = {}
+    if (yield from one(ANY_PENDING)) is None:
+        return due  # as nearly always
+    for agent, channel in accounts:
+        row = yield from one(NEXT_DUE, agent=agent, channel=channel)
+        if row is not None:
+            due[agent, channel] = Instant(row[0])
+    return due
 
 
 def resend_reply(wanted: ReplyId) -> Script[str]:
