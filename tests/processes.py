@@ -14,6 +14,17 @@ import httpx
 TOKEN = "a-token-that-only-tests-know"
 
 
+async def spawn(
+    data: Path, *arguments: str, environment: Mapping[str, str] | None = None
+) -> asyncio.subprocess.Process:
+    """`holdfast up`, which has not said anything yet."""
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "holdfast", "up", "--data", str(data), "--port", "0", "--json", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "HOLDFAST_TOKEN": TOKEN, **(environment or {})},
+    )
+
+
 @dataclass
 class Up:
     """A running `holdfast up`."""
@@ -24,11 +35,7 @@ class Up:
     @classmethod
     async def start(cls, data: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> "Up":
         """Start it and wait until it says that it is ready."""
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "holdfast", "up", "--data", str(data), "--port", "0", "--json", *arguments),
-            stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "HOLDFAST_TOKEN": TOKEN, **(environment or {})},
-        )
+        process = await spawn(data, *arguments, environment=environment)
         assert process.stdout is not None
         line = await process.stdout.readline()
         assert line, f"holdfast up ended with {await process.wait()} before it was ready"

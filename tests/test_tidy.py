@@ -202,6 +202,7 @@ MAY_CATCH_EVERYTHING = {
     "stores/sqlite/batch.py": "a bug in one script becomes that call's outcome and spares its neighbours",
     "stores/sqlite/crew.py": "a dead thread would leave its callers waiting for ever; each gets the error",
     "stores/sqlite/inline.py": "the death of a simulated process is handed to the simulator",
+    "tools/mcp/server.py": "the top of a server's connection: whatever its library raises means that it is not there",
     "testing/*": "the simulator and the checks report whatever is raised",
 }
 

@@ -222,6 +222,9 @@ class Runtime:
                 if final != heard:
                     yield Delta(final, restarted=bool(heard))
                 return
+            if trace.phase == "awaiting" and trace.reply is not None and trace.reply.text != heard:
+                yield Delta(trace.reply.text, restarted=bool(heard))  # a question to whoever reads this
+                heard = trace.reply.text
 
     async def record_turn(self, record: TurnRecord) -> Recorded:
         """A whole turn from a writer that runs its own conversation (D8)."""

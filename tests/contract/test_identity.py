@@ -13,6 +13,7 @@ from holdfast.core.ids import AgentName, ForgetId, OperationId, Principal
 from holdfast.core.inbound import Conflict, Duplicate
 from holdfast.core.key import Address, parse
 from tests.contract.test_access import CODE, ask
+from tests.contract.test_approvals import told, waiting
 from tests.contract.test_forget import found_in
 
 TELEGRAM, DISCORD, SLACK = Principal("telegram:1"), Principal("discord:22222"), Principal("slack:T1.U3")
@@ -179,6 +180,15 @@ async def test_forgetting_a_person_covers_everybody_they_are(driver):
     assert found.blanked["messages"] == 3
     assert await found_in(driver, "marmalade") == []
     assert await found_in(driver, "thyme") != []
+
+
+@pytest.mark.parametrize("approvers", [(), ("ada",)], ids=["whoever asked", "somebody named"])
+async def test_a_person_approves_with_any_of_their_accounts_and_nobody_else_does(driver, approvers):
+    await waiting(driver, approvers=approvers)
+    assert (await told(driver, "/approve K7M2QX", who=DISCORD)).startswith("Only")
+    await link(driver, DISCORD, "ada")
+    assert (await told(driver, "/approve K7M2QX", who=TELEGRAM)).startswith("Only")
+    assert (await told(driver, "/approve K7M2QX", who=DISCORD)).startswith("Approved")
 
 
 # --- addresses ---------------------------------------------------------------------------------------

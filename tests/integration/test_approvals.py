@@ -247,3 +247,22 @@ async def test_words_that_are_forgotten_end_the_turn_that_waits_with_them(tmp_pa
         assert (await told(runtime, f"/approve {approval}")).endswith("its turn has ended.")
         (view,) = await runtime.approvals.list(decided=True)
         assert (view.decision, view.arguments, till.paid) == (Decision.VOID, "", [])
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["where it is served", "beside the process that serves"])
+async def test_whoever_follows_the_reply_is_shown_the_question_and_then_the_answer(beside, tmp_path):
+    till = Till()
+    model = ScriptedModel(calls(WISH, text="let me pay"), says("done"))
+    async with await Process.start(tmp_path, agents(model, tools=[till.pay])) as runtime:
+        reader = runtime
+        if beside:
+            reader = (await Process.start(tmp_path, agents(ScriptedModel()), serve=False)).runtime
+        heard = ""
+        async for delta in reader.stream("c", "pay him"):
+            heard = delta.text if delta.restarted else heard + delta.text
+            found = re.search(r"Answer /approve (\w{6}) or", heard)
+            if found is not None:
+                await told(runtime, f"/approve {found[1]}")
+        assert heard == "done"
+        if beside:
+            await reader.close()

@@ -5,9 +5,9 @@ A field may be added; none is renamed or removed.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from holdfast.core.audit import Report
 from holdfast.core.compress import Operation, Summary, snapshot_name
@@ -22,6 +22,13 @@ from holdfast.ports.service import Health, Prompt
 ON_ITS_WAY = frozenset(state.value for state in OPEN)
 
 
+# What core/key.py checks, said in the document. msgspec checks none of it, so that an error has our own code.
+Part = Annotated[
+    str, Meta(extra_json_schema={"minLength": 1, "maxLength": 512, "pattern": "^[^\\u0000-\\u001f\\u007f]*$"})
+]
+Name = Annotated[str, Meta(extra_json_schema={"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"})]
+
+
 class Out(Struct, frozen=True, kw_only=True):
     """Something that we answer."""
 
@@ -29,11 +36,11 @@ class Out(Struct, frozen=True, kw_only=True):
 class NewMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A message for a chat. `id` is the sender's own, unique within (agent, chat): repeating it is safe."""
 
-    chat: str
-    id: str
+    chat: Part
+    id: Part
     text: str
-    agent: str = "main"
-    sender: str = "user"
+    agent: Name = "main"
+    sender: Part = "user"
 
 
 class AcceptedMessage(Out, frozen=True, kw_only=True):

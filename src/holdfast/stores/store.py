@@ -32,7 +32,6 @@ from holdfast.core.lane import LaneClaim, LaneKey, Settlement
 from holdfast.core.mailbox import Claim, Mail
 from holdfast.core.memory import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo
 from holdfast.core.session import CommandDone, CommandRun, Session
-from holdfast.core.spend import Spend, SpendTotal
 from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, TurnRecord
 from holdfast.ports.reader import DeliveryView, EnclosureView, EntryView, Gauges, MailboxView, MessageTrace
 from holdfast.ports.store import Busy, Committed, Reaped
@@ -40,6 +39,7 @@ from holdfast.stores.access_verbs import AccessVerbs
 from holdfast.stores.database import Database
 from holdfast.stores.reply_verbs import ReplyVerbs
 from holdfast.stores.shelf import ContextShelf
+from holdfast.stores.spend_verbs import SpendVerbs
 from holdfast.stores.verbs import (
     accept,
     approvals,
@@ -58,7 +58,6 @@ from holdfast.stores.verbs import (
     reading,
     record,
     settle,
-    spend,
     summaries,
     tokens,
     turns,
@@ -71,7 +70,7 @@ SWEPT_MAX = 100  # requests in one transaction
 ENTRIES_KEPT_MAX = 2_000  # a longer tail is read again rather than held
 
 
-class SqlStore(ReplyVerbs, AccessVerbs):
+class SqlStore(ReplyVerbs, AccessVerbs, SpendVerbs):
     """Implements the ports `Store` and `Reader`."""
 
     def __init__(self, database: Database, secret: bytes) -> None:
@@ -325,17 +324,6 @@ class SqlStore(ReplyVerbs, AccessVerbs):
 
     async def tokens(self, *, after: str = "", limit: int = 1_000) -> Sequence[AccessToken]:
         return await self._db.read("tokens", lambda: tokens.list_tokens(after, limit))
-
-    # --- what models cost
-
-    async def record_spend(self, spent: Spend) -> None:
-        await self._db.write("record_spend", lambda: spend.record_spend(spent))
-
-    async def spent(self, agent: AgentName, since: Instant) -> int:
-        return await self._db.read("spent", lambda: spend.spent(agent, since))
-
-    async def spend_by_model(self, *, days: int = 1, agent: AgentName | None = None) -> Sequence[SpendTotal]:
-        return await self._db.read("spend_by_model", lambda: spend.spend_by_model(days, agent))
 
     # --- upkeep
 

@@ -130,6 +130,7 @@ def _counts(world: World, rows: Rows) -> Counter[str]:
     counts = Counter({table: len(rows[table]) for table in tables})
     counts["provider_fault"] = sum(isinstance(fault, ProviderFault) for fault in world.armed.fired)
     counts["provider_call"] = world.armed.before_healing["provider"]
+    counts.update(f"approval {row['decision']}" for row in rows["approval"])
     counts["post"] = len(world.chats.server.calls)
     counts["effect"] = sum(len(server.effects) for server in world.memory.servers.values())
     return counts + world.counts

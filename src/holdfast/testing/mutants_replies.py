@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.core.outgoing import Doubtful, NotSent, SendOutcome
+from holdfast.core.outgoing import Doubtful, NotSent, SendOutcome, Sent
 from holdfast.core.posting import ReplyClaim, ReplySettlement, after_send
 from holdfast.loops import poster
 from holdfast.stores.verbs import nodes, replies
@@ -30,7 +30,7 @@ def attempting_after_send() -> Sequence[Patch]:
     return [(nodes, name, _replaced(getattr(nodes, name), NO_DOUBT)) for name in names]
 
 
-@mutant("I10", budget=10, posts=True)
+@mutant("I10", budget=20, posts=True)
 def resend_without_doubt() -> Sequence[Patch]:
     """A reply whose answer was lost is sent again as if it had certainly not been posted."""
 
@@ -67,13 +67,13 @@ def stale_settle() -> Sequence[Patch]:
     return [(replies, "SETTLE", _replaced(replies.SETTLE, fence))]
 
 
-@mutant("I10", budget=10, posts=True)
+@mutant("I10", budget=40, posts=True)
 def pieces_begin_again() -> Sequence[Patch]:
     """A long reply that was interrupted begins with its first piece again."""
 
     def broken(claim: ReplyClaim, outcome: SendOutcome, **how: Any) -> ReplySettlement:  # noqa: ANN401
         settlement = after_send(claim, outcome, **how)
-        return replace(settlement, part=0) if isinstance(outcome, NotSent) else settlement
+        return settlement if isinstance(outcome, Sent) else replace(settlement, part=0)
 
     return [(poster, "after_send", broken)]
 

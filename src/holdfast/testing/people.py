@@ -16,7 +16,7 @@ select approval.id, mailbox.address, approval.principal
   from approval join mailbox on mailbox.id = approval.mailbox
  where approval.decided_at is null order by approval.asked_at, approval.id"""
 ANSWERS = ("/approve {}", "/deny {} not today", "")
-WEIGHTS = (5, 3, 2)
+WEIGHTS = (4, 4, 1)
 
 
 class People:

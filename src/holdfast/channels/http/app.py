@@ -7,8 +7,8 @@ from typing import cast
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route, Router
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.routing import Match, Route, Router
+from starlette.types import Message, Receive, Scope, Send
 
 from holdfast import log
 from holdfast.channels.http import openapi
@@ -113,7 +113,7 @@ class _Public:
 
 
 class HttpApp:
-    def __init__(self, router: ASGIApp, guard: Guard, settings: Settings, public: _Public) -> None:
+    def __init__(self, router: Router, guard: Guard, settings: Settings, public: _Public) -> None:
         self._router = router
         self._guard = guard
         self._settings = settings
@@ -137,7 +137,8 @@ class HttpApp:
                 raise
             problem = _problem(error, scope)
             self._settings.metrics.refused(problem.code)
-            response = answer(error_view(problem), status_of(problem), {**headers_of(problem), **_extra(error)})
+            extra = _allowed(self._router, scope) if isinstance(problem, MethodNotAllowed) else {}
+            response = answer(error_view(problem), status_of(problem), {**headers_of(problem), **extra})
             await response(scope, receive, send)
 
     async def _check(self, scope: Scope) -> None:
@@ -176,5 +177,7 @@ def _problem(error: Exception, scope: Scope) -> HoldfastError:
     return InternalError("the request failed; it is not known to have had an effect")
 
 
-def _extra(error: Exception) -> dict[str, str]:
-    return dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+def _allowed(router: Router, scope: Scope) -> dict[str, str]:
+    """Every method of a path: several routes may share it."""
+    there = [route for route in router.routes if isinstance(route, Route) and route.matches(scope)[0] is Match.PARTIAL]
+    return {"Allow": ", ".join(sorted({method for route in there for method in route.methods or ()}))}

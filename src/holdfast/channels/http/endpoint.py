@@ -17,6 +17,7 @@ from holdfast.channels.http.caller import Caller
 from holdfast.channels.http.login import Logins
 from holdfast.channels.http.metrics import Metrics
 from holdfast.core.access_token import Scope
+from holdfast.core.key import PART_CHARS_MAX
 from holdfast.ports.channel import Hooks
 from holdfast.ports.service import Service
 from holdfast.ports.tasks import Tasks
@@ -44,12 +45,19 @@ class Settings:
 Handler: TypeAlias = Callable[[Request, Settings], Awaitable[Response]]
 
 
+# Schemas that say what core/key.py checks.
+PRINTABLE = "^[^\\u0000-\\u001f\\u007f]*$"
+PART: Mapping[str, Any] = {"type": "string", "minLength": 1, "maxLength": PART_CHARS_MAX, "pattern": PRINTABLE}
+NAME: Mapping[str, Any] = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"}
+NAMES = frozenset({"agent", "channel"})
+
+
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter of a query, with its JSON schema."""
+    """A parameter of a query. Its JSON schema is told in the document and kept to by `Query`."""
 
     what: str
-    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string", "maxLength": 512})
+    schema: Mapping[str, Any] = field(default_factory=dict)  # that of a name or an id, unless said
     required: bool = False
 
 

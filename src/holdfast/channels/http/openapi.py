@@ -8,17 +8,16 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.channels.http.endpoint import ANY, JSON, Endpoint, Param, Settings
+from holdfast.channels.http.endpoint import ANY, JSON, NAME, NAMES, PART, Endpoint, Param, Settings
 from holdfast.core.access_token import Scope
 from holdfast.core.errors import InvariantBroken
-from holdfast.core.key import PART_CHARS_MAX
 from holdfast.ports.surface import ErrorReport
 
 REFERENCE = "#/components/schemas/{name}"
 PATH = "/openapi.json"
-PART = {"type": "string", "minLength": 1, "maxLength": PART_CHARS_MAX}
-NAME = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"}
-PATH_SCHEMAS: Mapping[str, Mapping[str, Any]] = {"agent": NAME, "channel": NAME}
+# A parameter that is given and empty counts as missing.
+EMPTY_OR_PART = {name: value for name, value in PART.items() if name != "minLength"}
+EMPTY_OR_NAME = {**NAME, "pattern": "^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$"}
 ERRORS = {
     400: "The request is not acceptable.",
     401: "The token is missing or wrong.",
@@ -63,9 +62,8 @@ def document(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
 
 def _describe(one: Endpoint) -> dict[str, Any]:
     found: dict[str, Any] = {"summary": one.summary, "responses": _responses(one)}
-    schemas = {**PATH_SCHEMAS, **one.path_schemas}
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": schemas.get(name, PART)}
+        {"name": name, "in": "path", "required": True, "schema": dict(one.path_schemas.get(name) or _word(name))}
         for name in re.findall(r"{(\w+)}", one.path)
     ]
     parameters += [_parameter(name, said) for name, said in one.query.items()]
@@ -82,13 +80,20 @@ def _describe(one: Endpoint) -> dict[str, Any]:
 
 def _parameter(name: str, said: str | Param) -> dict[str, Any]:
     known = said if isinstance(said, Param) else Param(said)
+    schema = dict(known.schema or (EMPTY_OR_NAME if name in NAMES else EMPTY_OR_PART))
+    if "enum" in schema:
+        schema["enum"] = [*schema["enum"], ""]
     return {
         "name": name,
         "in": "query",
         "required": known.required,
         "description": known.what,
-        "schema": dict(known.schema),
+        "schema": schema,
     }
+
+
+def _word(name: str) -> Mapping[str, Any]:
+    return NAME if name in NAMES else PART
 
 
 def _responses(one: Endpoint) -> dict[str, Any]:

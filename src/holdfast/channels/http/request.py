@@ -2,15 +2,17 @@
 
 import asyncio
 import re
-from collections.abc import Collection
-from typing import TypeVar
+from collections.abc import Collection, Mapping
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.requests import Request
 
+from holdfast.channels.http.endpoint import NAMES, Param
 from holdfast.channels.http.errors import InvalidJson, RequestTimeout
 from holdfast.core.errors import InvalidInput, InvalidUnicode, MessageTooLarge
+from holdfast.core.key import PART_CHARS_MAX, agent_name, check_part
 
 BODY_WAIT_MS = 30_000
 NUMBER_DIGITS_MAX = 15
@@ -70,7 +72,8 @@ def has_lone_surrogate(body: bytes) -> bool:
 class Query:
     """The parameters of a URL; a name that the route does not know is an error, not a silence."""
 
-    def __init__(self, request: Request, known: Collection[str]) -> None:
+    def __init__(self, request: Request, known: Collection[str] | Mapping[str, str | Param]) -> None:
+        self._known = known if isinstance(known, Mapping) else {}
         raw = request.scope["query_string"].decode("latin-1")
         try:
             pairs = parse_qsl(raw, keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
@@ -87,14 +90,32 @@ class Query:
             raise InvalidInput("a parameter is given twice")
 
     def text(self, name: str) -> str | None:
-        """The value; None when it is missing or empty."""
-        return self._values.get(name) or None
+        """The value; None when it is missing or empty. It is an id, or a name, unless its schema says otherwise."""
+        value = self._values.get(name) or None
+        if value is None:
+            return None
+        schema = self._schema(name)
+        if not schema:
+            return agent_name(value, what=name) if name in NAMES else check_part(name, value)
+        most: int = schema.get("maxLength", PART_CHARS_MAX)
+        if len(value) > most:
+            raise InvalidInput(f"{name} has {len(value)} characters; the limit is {most}")
+        return value
 
     def number(self, name: str, default: int, *, most: int | None = None) -> int:
-        """A whole number from 0 on; more than `most` counts as `most`."""
+        """A whole number within its schema; more than `most` counts as `most`."""
         given = self._values.get(name, "")
-        value = whole_number(name, given) if given else default
+        if not given:
+            return default
+        value, schema = whole_number(name, given), self._schema(name)
+        least, highest = schema.get("minimum", 0), schema.get("maximum", value)
+        if not least <= value <= highest:
+            raise InvalidInput(f"{name} must be a whole number from {least} to {highest}, not {given[:80]}")
         return value if most is None else min(value, most)
+
+    def _schema(self, name: str) -> Mapping[str, Any]:
+        known = self._known.get(name)
+        return known.schema if isinstance(known, Param) else {}
 
 
 def whole_number(name: str, text: str) -> int:

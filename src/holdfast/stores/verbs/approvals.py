@@ -29,6 +29,7 @@ from holdfast.core.journal import AssistantSaid, ToolStarted, decode_body, stora
 from holdfast.core.mailbox import Claim
 from holdfast.core.turn import Reply, Step, Turn
 from holdfast.stores.script import Row, Script, one, plain, rows, run
+from holdfast.stores.verbs.identity import kin
 from holdfast.stores.verbs.reply import insert_reply
 
 TAKEN = "select 1 from approval where id = :id"
@@ -184,7 +185,8 @@ def decide_here(arrival: Arrival, command: Command, box: Boxed) -> Script[str]:
         return not_found_text(typed, [one_id for (one_id,) in found])
     tool, asker, approvers, decision, is_due = row
     named = approvers.split("\n") if approvers else ()
-    if not may_decide(arrival.principal, human=arrival.human, asker=asker, approvers=named):
+    everybody = yield from kin(arrival.principal)  # whoever they are on other platforms
+    if not any(may_decide(who, human=arrival.human, asker=asker, approvers=named) for who in everybody):
         return not_yours_text(wanted)
     if decision is not None or is_due:
         return already_text(wanted, tool, Decision(decision or Decision.EXPIRED.value))

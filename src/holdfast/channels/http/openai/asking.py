@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request
 
 from holdfast.channels.http.endpoint import Settings, caller_of
+from holdfast.channels.http.request import decode
 from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import MessageId
 from holdfast.core.inbound import accepted_message
@@ -128,7 +128,4 @@ async def _accept(asked: Asked, settings: Settings, wanted: MessageId) -> Messag
 
 def decode_loosely(body: bytes, shape: type[Any]) -> Any:  # noqa: ANN401
     """Clients send fields that we have no use for; what is used is checked."""
-    try:
-        return msgspec.json.decode(body, type=shape)
-    except msgspec.ValidationError as error:
-        raise InvalidInput(f"the body is not acceptable: {error}") from error
+    return decode(body, shape)
