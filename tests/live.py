@@ -48,6 +48,7 @@ class Live:
     url: str
     client: httpx.AsyncClient
     server: HttpServer
+    side: Any = None  # what a test puts beside it
 
     async def get(self, path: str, **query: object) -> httpx.Response:
         return await self.client.get(path, params={name: str(value) for name, value in query.items()})

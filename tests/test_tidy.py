@@ -188,6 +188,8 @@ SWALLOWING = BROAD | {"HoldfastError"}
 MAY_CATCH_EVERYTHING = {
     "channels/discord/reading.py": "the top of every conversation: logs once, reads it again after a pause",
     "channels/http/app.py": "the top of every request: logs once, answers 500",
+    "channels/http/stream.py": "what the source of a stream raises is raised where the stream is sent",
+    "channels/http/websocket.py": "the top of every connection: logs once, closes with 1011",
     "cli/running.py": "the top of every command: shows what happened, exits with 70",
     "loops/carrier.py": "a provider is somebody else's code: what it did before it raised is uncertain",
     "loops/courier.py": "the top of every call to a provider: logs once, the lanes lapse into doubt",

@@ -11,6 +11,8 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from holdfast.config import FILE
+from holdfast.config.secrets import equal_tokens, read_reference, references
 from holdfast.core.errors import ConfigInvalid
 from holdfast.core.ids import AgentName
 from holdfast.core.key import agent_name
@@ -48,7 +50,20 @@ def make_channels(agents: Agents, board: Switchboard) -> Channels:
     for name, agent in agents.listed.items():
         for channel, settings in agent.policy.channels.items():
             made.add(name, channel, make_channel(name, channel, settings, board))
+    equal_tokens(None, _tokens(agents, board))
     return made
+
+
+def _tokens(agents: Agents, board: Switchboard) -> dict[str, str]:
+    """Every bot's tokens. Two variables may hold one token, which the configuration alone does not show."""
+    tables = {f"agents.{name}.channels": agent.policy.channels for name, agent in agents.listed.items()}
+    found = [named for key, channels in tables.items() for named in references(channels, key)]
+    read = {key: read_reference(board.folder / FILE, how, name, _variables(board)) for key, how, name in found}
+    return {key: value for key, value in read.items() if value and key.endswith(("token_env", "token_file"))}
+
+
+def _variables(board: Switchboard) -> Mapping[str, str]:
+    return os.environ if board.environment is None else board.environment
 
 
 def make_channel(agent: AgentName, name: str, settings: Mapping[str, object], board: Switchboard) -> Channel:
@@ -57,7 +72,7 @@ def make_channel(agent: AgentName, name: str, settings: Mapping[str, object], bo
         name=agent_name(name, what="channel"),
         agent=agent,
         settings=settings,
-        environment=os.environ if board.environment is None else board.environment,
+        environment=_variables(board),
         folder=board.folder,
         clock=board.clock,
         entropy=board.entropy,

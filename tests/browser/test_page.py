@@ -19,7 +19,7 @@ async def shot(page, name):
 
 
 def keep(name, shot):
-    (Path(SHOTS) / f"{name}.png").write_bytes(shot)
+    (Path(SHOTS or ".") / f"{name}.png").write_bytes(shot)
 
 
 async def say(page, text):

@@ -445,6 +445,36 @@ def test_a_public_address_is_refused(data, host):
     refused(here("up", "--data", data, "--port", "0", "--host", host), "public_bind_refused")
 
 
+@pytest.mark.parametrize(
+    ("more", "env", "named"),
+    [
+        (["--public-host", "chat.example.org"], {}, "nobody has chosen a token"),
+        ([], {"HOLDFAST_TOKEN": TOKEN}, "no --public-host is named"),
+    ],
+)
+def test_a_public_address_needs_a_chosen_token_and_a_name(data, more, env, named):
+    done = here("up", "--data", data, "--port", "0", "--host", "0.0.0.0", *more, **env)
+    refused(done, "public_bind_refused")
+    assert named in done.stderr
+
+
+def test_a_token_is_made_used_and_revoked_while_up_runs(data):
+    with running(data, "--host", "0.0.0.0", "--public-host", "chat.example.org", HOLDFAST_TOKEN=TOKEN) as (_, ready):
+        made = asked("token", "new", "--scope", "read", "--agent", "main", "--label", "web", "--data", data)
+        url = str(ready["url"]).replace("0.0.0.0", "127.0.0.1")
+        headers = {"Authorization": f"Bearer {made['secret']}", "Host": "chat.example.org"}
+        with httpx.Client(base_url=url, headers=headers, trust_env=False) as client:
+            assert client.get("/v1/sessions").status_code == 200
+            (listed,) = asked("token", "list", "--data", data)["tokens"]
+            assert (listed["scopes"], listed["agents"], listed["label"]) == (["read"], ["main"], "web")
+            assert made["secret"] not in here("token", "list", "--data", data).stdout
+            assert asked("token", "revoke", made["token"], "--data", data)["revoked_at"] is not None
+            while client.get("/v1/sessions").status_code != 401:  # within a second: pytest's own limit is the test
+                pass
+    refused(here("token", "revoke", "tok_never", "--data", data), "token_not_found")
+    refused(here("token", "new", "--scope", "root", "--data", data), "invalid_input")
+
+
 def test_up_tells_people_what_to_do_next(data):
     with subprocess.Popen(
         [sys.executable, "-m", "holdfast", "up", "--data", str(data), "--port", "0"],
@@ -459,7 +489,7 @@ def test_up_tells_people_what_to_do_next(data):
             assert lines[-1]
         process.terminate()
     said = "".join(lines)
-    for word in (str(data), "practice", "curl http://127.0.0.1:", "holdfast chat"):
+    for word in (str(data), "practice", "chat     http://127.0.0.1:", "curl http://127.0.0.1:", "holdfast chat"):
         assert word in said
     assert (data / "token").read_text().strip() not in said
 

@@ -39,7 +39,7 @@ def signed(body):
 async def live(tmp_path_factory):
     platform = Platform()
     async with serve(tmp_path_factory.mktemp("hooks") / "data", hooks=platform) as running:
-        running.platform = platform
+        running.side = platform
         running.client.headers.pop("Authorization")
         yield running
 
@@ -51,15 +51,15 @@ async def post(live, body=BODY, *, path="main/telegram", signature=None):
 
 async def test_the_channel_gets_the_raw_bytes_without_a_token(live):
     response = await post(live)
-    assert (response.status_code, live.platform.taken[-1]) == (200, BODY)
+    assert (response.status_code, live.side.taken[-1]) == (200, BODY)
 
 
 async def test_what_was_tampered_with_is_not_read(live):
-    before = list(live.platform.taken)
+    before = list(live.side.taken)
     for signature in ("", "x", signed(BODY + b" ")):
         response = await post(live, signature=signature)
         assert (response.status_code, code_of(response)) == (401, "bad_signature")
-    assert live.platform.taken == before
+    assert live.side.taken == before
 
 
 @pytest.mark.parametrize("path", ["main/slack", "ada/telegram"])
@@ -79,7 +79,7 @@ async def test_a_body_beyond_the_limit_is_refused(live):
 
 
 async def test_what_could_not_be_kept_is_not_acknowledged(live):
-    live.platform.fault = StoreUnavailable("locked")
+    live.side.fault = StoreUnavailable("locked")
     response = await post(live)
-    live.platform.fault = None
+    live.side.fault = None
     assert (response.status_code, code_of(response)) == (503, "store_unavailable")

@@ -1,5 +1,7 @@
 """The numbers are true: they grow with what happens, and nobody's chat is a label."""
 
+from typing import Any
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -66,7 +68,7 @@ def test_each_event_counts_where_it_belongs(event, sample):
 
 
 def present(**more):
-    empty = {"messages_waiting": {}, "oldest_ready_at": None, "deliveries": {}, "replies": {}}
+    empty: dict[str, Any] = {"messages_waiting": {}, "oldest_ready_at": None, "deliveries": {}, "replies": {}}
     return Present(Gauges(at=Instant(10_000), **{**empty, **more}), Health(ok=True, at=Instant(0)))
 
 

@@ -1,6 +1,7 @@
 """Replies as they are made, over server-sent events and WebSocket: durable first, then told, and never lost."""
 
 import json
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -24,7 +25,7 @@ async def live(tmp_path_factory):
 async def gated(tmp_path):
     model = GatedModel()
     async with serve(tmp_path, model=model) as running:
-        running.model = model
+        running.side = model
         yield running
 
 
@@ -83,12 +84,12 @@ async def test_whoever_was_cut_off_asks_again_and_gets_the_whole_reply(gated):
     async with posting(gated, chat="cut") as response:
         following = events(response)
         message = (await anext(following))[1]["message"]
-        await gated.model.asked.wait()
+        await gated.side.asked.wait()
         await following.aclose()
     async with gated.client.stream("GET", f"/v1/messages/{message}/stream") as response:
         following = events(response)
         assert await anext(following) == ("state", {"type": "state", "message": message, "state": "in_turn"})
-        gated.model.gate.set()
+        gated.side.gate.set()
         told = [event async for event in following]
     assert told[-1][1]["text"] == "Noted: My cat is called Byron."
 
@@ -113,7 +114,7 @@ async def test_a_stream_that_has_nothing_to_tell_shows_that_it_lives(gated, monk
         async for line in response.aiter_lines():
             if line.startswith(":"):
                 break
-    gated.model.gate.set()
+    gated.side.gate.set()
 
 
 async def test_a_reader_that_leaves_ends_its_feed(gated):
@@ -122,7 +123,7 @@ async def test_a_reader_that_leaves_ends_its_feed(gated):
         await anext(events(response))
         assert any(key.startswith("message ") for key in feeds)
     await (await gated.client.get("/healthz")).aread()
-    gated.model.gate.set()
+    gated.side.gate.set()
     message = (await gated.say("hello", chat="gone", id="2")).json()["message"]
     await gated.runtime.reply_to(message)
     assert not any(key.startswith("message ") for key in feeds)
@@ -142,7 +143,7 @@ async def say(socket, **frame):
 
 async def until(socket, kind):
     """Every frame up to the first of a kind."""
-    heard = []
+    heard: list[dict[str, Any]] = []
     while not (heard and heard[-1]["type"] == kind):
         heard.append(json.loads(await socket.recv()))
     return heard
@@ -170,8 +171,8 @@ async def test_accepted_is_told_before_the_reply_is_made_and_the_reply_in_pieces
         await until(socket, "ready")
         await say(socket, type="send", chat="c", id="1", text="My cat is called Byron.")
         await until(socket, "accepted")
-        await gated.model.asked.wait()
-        gated.model.gate.set()
+        await gated.side.asked.wait()
+        gated.side.gate.set()
         heard = await until(socket, "reply")
     deltas = "".join(one["text"] for one in heard if one["type"] == "delta")
     assert deltas == heard[-1]["text"]
@@ -208,13 +209,13 @@ async def test_after_a_connection_is_lost_a_message_is_followed_by_its_id(gated)
         await until(socket, "ready")
         await say(socket, type="send", chat="c", id="1", text="My cat is called Byron.")
         message = (await until(socket, "accepted"))[-1]["message"]
-        await gated.model.asked.wait()
+        await gated.side.asked.wait()
         socket.transport.abort()
     async with ws(gated) as socket:
         await until(socket, "ready")
         await say(socket, type="follow", message=message)
         assert (await until(socket, "state"))[-1]["state"] == "in_turn"
-        gated.model.gate.set()
+        gated.side.gate.set()
         assert (await until(socket, "reply"))[-1]["text"] == "Noted: My cat is called Byron."
 
 

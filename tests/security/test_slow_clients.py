@@ -19,7 +19,7 @@ HEAD = f"Host: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
 async def live(tmp_path_factory):
     clock = ManualClock()
     async with serve(tmp_path_factory.mktemp("slow") / "data", clock=clock) as running:
-        running.clock = clock
+        running.side = clock
         yield running
 
 
@@ -41,10 +41,10 @@ async def test_a_head_that_never_ends_is_let_go_after_ten_seconds(live, text):
     reader, writer = await opened(live, text)
     await until(lambda: heads(live))
     await live.server.sweep()
-    live.clock.advance(HEAD_WAIT_MS - 1)
+    live.side.advance(HEAD_WAIT_MS - 1)
     await live.server.sweep()
     assert not reader.at_eof()
-    live.clock.advance(1)
+    live.side.advance(1)
     await live.server.sweep()
     with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
         await reader.readexactly(1)
@@ -65,7 +65,7 @@ async def test_a_connection_that_works_is_never_swept_away(live):
         head = await reader.readuntil(b"\r\n\r\n")
         length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
         assert len(await reader.readexactly(length)) == length
-        live.clock.advance(HEAD_WAIT_MS * 10)
+        live.side.advance(HEAD_WAIT_MS * 10)
         await live.server.sweep()
     writer.close()
 
@@ -103,7 +103,7 @@ async def test_a_stream_that_nobody_reads_is_let_go_and_the_message_is_not_lost(
     (connection,) = live.server.server_state.connections - before
     await until(connection.transport.is_closing)
     await live.server.sweep()
-    live.clock.advance(CLOSE_WAIT_MS)
+    live.side.advance(CLOSE_WAIT_MS)
     await live.server.sweep()
     await until(lambda: connection not in live.server.server_state.connections)
     client.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -181,7 +182,7 @@ async def test_a_send_token_hears_of_its_own_messages_only(live):
         await heard(socket)
         await live.runtime.ask("shared", "My secret is called X.")
         await socket.send(json.dumps({"type": "send", "chat": "shared", "id": "1", "text": "hello"}))
-        frames = []
+        frames: list[dict[str, Any]] = []
         while not (frames and frames[-1]["type"] == "reply"):
             frames.append(await heard(socket))
         assert {one["message"] for one in frames if "message" in one} == {frames[0]["message"]}

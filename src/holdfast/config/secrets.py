@@ -69,7 +69,7 @@ def refuse_duplicates(file: Path, channels: Mapping[str, Mapping[str, Mapping[st
                     raise _duplicate(file, key, other)
 
 
-def equal_tokens(file: Path, keys: Mapping[str, str]) -> None:
+def equal_tokens(file: Path | None, keys: Mapping[str, str]) -> None:
     """The same for tokens that were read: `keys` is each token's key to its value. Raises `ConfigInvalid`."""
     seen: dict[tuple[str, str], str] = {}
     for key, value in keys.items():
@@ -79,9 +79,10 @@ def equal_tokens(file: Path, keys: Mapping[str, str]) -> None:
             raise _duplicate(file, key, other)
 
 
-def _duplicate(file: Path, key: str, other: str) -> ConfigInvalid:
+def _duplicate(file: Path | None, key: str, other: str) -> ConfigInvalid:
     fix = f"duplicate token: {other} is the same one, and a bot account serves one agent; make a bot for each"
-    return ConfigInvalid(f"{file}: {key}: {fix}", file=str(file), key=key)
+    place = {} if file is None else {"file": str(file)}
+    return ConfigInvalid(": ".join((*place.values(), key, fix)), **place, key=key)
 
 
 def located(file: Path, name: str) -> Path:

@@ -25,6 +25,7 @@ from holdfast.loops.asking import is_cancelled_from_outside
 from holdfast.loops.run import Run, Steps
 from holdfast.loops.watch import Interruption
 from holdfast.ports.tool import ToolContext
+from holdfast.spans import TOOL, span
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,20 @@ async def _call(run: Run, call: ToolCall) -> Result:
         head_seq=run.turn.first_seq - 1,
         hop=run.turn.hop,
     )
+    with span(
+        TOOL,
+        call.name,
+        gen_ai_tool_name=call.name,
+        gen_ai_tool_call_id=call.id,
+        gen_ai_agent_name=run.claim.agent,
+        gen_ai_conversation_id=run.turn.session,
+    ) as seen:
+        result = await _outcome(run, call, context)
+        seen.note(holdfast_tool_outcome=result.returned.outcome)
+    return result
+
+
+async def _outcome(run: Run, call: ToolCall, context: ToolContext) -> Result:
     wait_ms = run.agent.policy.turn.tool_wait_ms
     try:
         async with asyncio.timeout(wait_ms / 1000):

@@ -33,6 +33,7 @@ from holdfast.ports.notifier import Notifier, Topic
 from holdfast.ports.reader import Reader
 from holdfast.ports.store import Store
 from holdfast.ports.tasks import Tasks
+from holdfast.spans import FINISH, span
 
 REST_MS = 5_000  # another process may have ended an epoch
 LOOK_EVERY_MS = 30_000  # for sessions that have expired
@@ -135,7 +136,15 @@ class Finisher(Loop):
         return held
 
     async def _carry(self, held: Finalisation) -> None:
-        with log.pinned(session=held.session, epoch=held.epoch, fence=held.fence):
+        with (
+            log.pinned(session=held.session, epoch=held.epoch, fence=held.fence),
+            span(
+                FINISH,
+                gen_ai_agent_name=held.agent,
+                gen_ai_conversation_id=held.session,
+                holdfast_session_epoch=held.epoch,
+            ),
+        ):
             try:
                 held = await self._after_trouble(held)
                 while held.owner is not None and not held.ended:

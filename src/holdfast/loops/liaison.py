@@ -9,9 +9,9 @@ Rule 3: the reply's id is the event id: handing it over twice is a duplicate.
 
 from holdfast.core.errors import HoldfastError, InvalidAddress, Remedy
 from holdfast.core.ids import AgentName
-from holdfast.core.inbound import Accepted, Conflict, Duplicate, TooMany
+from holdfast.core.inbound import Accepted, AcceptOutcome, Conflict, Duplicate, TooMany
 from holdfast.core.key import Address, parse
-from holdfast.core.outgoing import Declined, NotSent, Post, Sent, SendOutcome
+from holdfast.core.outgoing import Declined, NotSent, Post, SendOutcome, Sent
 from holdfast.loops.agents import Agents
 from holdfast.loops.gateway import Gateway, Received
 from holdfast.ports.channel import ChannelCapabilities, Intake
@@ -48,15 +48,7 @@ class AgentChannel:
         except HoldfastError as error:
             is_hopeless = error.remedy in {Remedy.CORRECT, Remedy.REPORT}
             return Declined(str(error)) if is_hopeless else NotSent(str(error))
-        match outcome:
-            case Accepted(message=message) | Duplicate(message=message):
-                return Sent(message)
-            case Conflict(message=message):
-                return Declined(f"another text was handed over under this id, as {message}")
-            case TooMany(retry_after_ms=retry_after_ms):
-                return NotSent("the other agent is sent too many messages", retry_after_ms)
-            case _:
-                return NotSent("the other agent's mailbox is full", FULL_RETRY_MS)
+        return _told(outcome)
 
     def _received(self, post: Post, address: Address, hop: int) -> Received:
         return Received(
@@ -75,3 +67,15 @@ class AgentChannel:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+
+def _told(outcome: AcceptOutcome) -> SendOutcome:
+    match outcome:
+        case Accepted(message=message) | Duplicate(message=message):
+            return Sent(message)
+        case Conflict(message=message):
+            return Declined(f"another text was handed over under this id, as {message}")
+        case TooMany(retry_after_ms=retry_after_ms):
+            return NotSent("the other agent is sent too many messages", retry_after_ms)
+        case _:
+            return NotSent("the other agent's mailbox is full", FULL_RETRY_MS)

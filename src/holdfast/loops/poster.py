@@ -22,6 +22,7 @@ from holdfast.ports.entropy import Entropy
 from holdfast.ports.notifier import Event, Notifier
 from holdfast.ports.store import Store
 from holdfast.ports.tasks import Task, Tasks
+from holdfast.spans import POST, span
 
 FAILURES_MAX = 3  # in a row, before only one reply at a time finds out whether the platform is back
 PROBES = RetryPolicy(delay_ms_base=1_000, delay_ms_max=30_000)
@@ -113,8 +114,17 @@ class Poster:
             return Declined("there is nothing in it to send") if not pieces else Sent("")
         post, wait_ms = claim.post(pieces), self._desk.policy.send_wait_ms
         try:
-            async with asyncio.timeout(wait_ms / 1000):
-                return await self._channel.send(post)
+            with span(
+                POST,
+                self.key.channel,
+                gen_ai_agent_name=self.key.agent,
+                holdfast_reply_id=claim.id,
+                holdfast_reply_attempt=claim.attempt,
+            ) as seen:
+                async with asyncio.timeout(wait_ms / 1000):
+                    outcome = await self._channel.send(post)
+                seen.note(holdfast_reply_outcome=type(outcome).__name__)
+                return outcome
         except TimeoutError:
             return Doubtful(f"no answer within {wait_ms} ms")
         except asyncio.CancelledError:

@@ -24,6 +24,7 @@ from holdfast.core.turn import Turn
 from holdfast.loops.providers import Providers
 from holdfast.ports.provider import Provider
 from holdfast.ports.tasks import Task, Tasks
+from holdfast.spans import RECALL, span
 
 PREFETCHED_MAX = 1_024  # keys; the oldest go first
 PREFETCH_WAIT_MS = 30_000
@@ -104,7 +105,7 @@ class Recaller:
             async with asyncio.timeout(PREFETCH_WAIT_MS / 1000):
                 widened = await self._widened(query)
                 asked.kin = widened.kin
-                asked.answers[name] = await provider.recall(widened)
+                asked.answers[name] = await _recall(name, provider, widened)
         except TimeoutError:
             asked.failures[name] = f"{name} did not answer"
         except Exception as error:  # noqa: BLE001 - somebody else's code: the turn goes on without it
@@ -121,6 +122,19 @@ class Recaller:
             return query
         kin = await self._kin(query.key.principal)
         return replace(query, kin=tuple(one for one in kin if one != query.key.principal))
+
+
+async def _recall(name: ProviderName, provider: Provider, query: RecallQuery) -> Sequence[Recollection]:
+    with span(
+        RECALL,
+        name,
+        gen_ai_agent_name=query.agent,
+        gen_ai_conversation_id=query.key.session,
+        holdfast_provider_name=name,
+    ) as seen:
+        found = await provider.recall(query)
+        seen.note(holdfast_recall_memories=len(found))
+    return found
 
 
 def _found(key: RecallKey, asked: _Asked, ahead: _Asked | None, policy: RecallPolicy) -> Found:

@@ -47,6 +47,7 @@ from holdfast.ports.model import Answer, ModelRequest, Task
 from holdfast.ports.notifier import Notifier, Topic
 from holdfast.ports.store import Store
 from holdfast.ports.tasks import Tasks
+from holdfast.spans import TURN, span
 
 STEER_READ_MAX = 32
 
@@ -102,6 +103,17 @@ class TurnRunner:
         self._recaller.forget(session)
 
     async def _run(self, run: Run) -> None:
+        with span(
+            TURN,
+            run.claim.agent,
+            gen_ai_agent_name=run.claim.agent,
+            gen_ai_conversation_id=run.turn.session,
+            holdfast_turn_number=run.turn.n,
+            holdfast_turn_attempt=run.turn.attempt,
+        ):
+            await self._go_through(run)
+
+    async def _go_through(self, run: Run) -> None:
         while True:
             context = await self._store.read_context(run.turn.session)
             run.instructions = await self._brief(run, context)

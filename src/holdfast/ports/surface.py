@@ -5,9 +5,9 @@ A field may be added; none is renamed or removed.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 
 from holdfast.core.audit import Report
 from holdfast.core.compress import Operation, Summary, snapshot_name
@@ -18,15 +18,9 @@ from holdfast.core.journal import AssistantSaid, Observed, ToolCall, ToolReturne
 from holdfast.core.session import Session
 from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace, ReplyView
 from holdfast.ports.service import Health, Prompt
+from holdfast.ports.words import Name, Part
 
 ON_ITS_WAY = frozenset(state.value for state in OPEN)
-
-
-# What core/key.py checks, said in the document. msgspec checks none of it, so that an error has our own code.
-Part = Annotated[
-    str, Meta(extra_json_schema={"minLength": 1, "maxLength": 512, "pattern": "^[^\\u0000-\\u001f\\u007f]*$"})
-]
-Name = Annotated[str, Meta(extra_json_schema={"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"})]
 
 
 class Out(Struct, frozen=True, kw_only=True):

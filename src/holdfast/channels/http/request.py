@@ -81,7 +81,7 @@ class Query:
             raise InvalidUnicode("the query is not UTF-8") from error
         except ValueError as error:
             raise InvalidInput(f"the query has more than {FIELDS_MAX} parameters") from error
-        self._values = dict(pairs)
+        self._values: dict[str, str] = dict(pairs)
         unknown = sorted(set(self._values) - set(known))
         if unknown:
             wanted = ", ".join(sorted(known)) or "none"

@@ -1,0 +1,95 @@
+"""A tracer sees a whole conversation: turns, models, tools, memory, compression and replies, under OpenTelemetry's names
+where it has them, and never a word that anybody said."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+import holdfast
+from holdfast import spans
+from holdfast.core.policy import AgentPolicy
+from holdfast.spans import dotted
+from tests.integration.fakes import ScriptedModel, calls, raises, says, soon
+from tests.integration.memory.real import settled
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(spans, "_tracer", provider.get_tracer("holdfast"))
+    yield exporter
+    provider.shutdown()
+
+
+def named(exporter: InMemorySpanExporter, operation: str) -> Sequence[Any]:
+    return [one for one in exporter.get_finished_spans() if one.name.split()[0] == operation]
+
+
+async def weather(city: str) -> str:
+    """The weather in a city."""
+    return f"canary over {city}"
+
+
+async def test_a_turn_is_seen_with_its_model_tool_memory_and_delivery(tmp_path, seen):
+    model = ScriptedModel(calls('weather {"city": "Bergen"}'), says("rain"))
+    async with holdfast.open(tmp_path, model=model, tools=[weather]) as runtime:
+        await soon(runtime.ask("home", "the canary sings in Bergen"))
+        await settled(runtime)
+    [turn] = named(seen, spans.TURN)
+    assert turn.name == "invoke_agent main"
+    assert turn.attributes["gen_ai.operation.name"] == "invoke_agent"
+    assert turn.attributes["gen_ai.agent.name"] == "main"
+    asked = named(seen, spans.MODEL)
+    assert [one.attributes["gen_ai.request.model"] for one in asked] == ["scripted", "scripted"]
+    assert {"gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"} <= set(asked[0].attributes)
+    [tool] = named(seen, spans.TOOL)
+    assert (tool.name, tool.attributes["holdfast.tool.outcome"]) == ("execute_tool weather", "ok")
+    for inner in (*asked, tool):
+        assert inner.parent.span_id == turn.context.span_id
+        assert inner.context.trace_id == turn.context.trace_id
+    assert {one.attributes["holdfast.provider.name"] for one in named(seen, spans.RECALL)} == {"local"}
+    assert "local" in {one.attributes["holdfast.provider.name"] for one in named(seen, spans.DELIVER)}
+    assert "canary" not in "".join(one.to_json() for one in seen.get_finished_spans())
+
+
+async def test_a_compression_and_the_end_of_an_epoch_are_seen(tmp_path, seen):
+    async with holdfast.open(tmp_path, model=ScriptedModel(), policy=AgentPolicy(memory={})) as runtime:
+        for text in ("one", "two", "three", "/compress", "/new"):
+            await soon(runtime.ask("home", text))
+        feed = runtime.events()
+        while not named(seen, spans.FINISH):
+            await soon(feed.next_within(1_000))
+        feed.close()
+    [compressed] = named(seen, spans.COMPRESS)
+    assert "holdfast.compress.outcome" in compressed.attributes
+    assert compressed.attributes["gen_ai.conversation.id"].startswith("ses_")
+
+
+async def test_what_fails_is_an_error_by_its_code_and_not_by_its_words(tmp_path, seen):
+    model = ScriptedModel(*[raises(ValueError("the canary"))] * 3)
+    async with holdfast.open(tmp_path, model=model, policy=AgentPolicy(memory={})) as runtime:
+        await soon(runtime.ask("home", "hello"))
+    failed = named(seen, spans.MODEL)
+    assert {one.attributes["error.type"] for one in failed} == {"model_failed"}
+    assert {one.status.status_code for one in failed} == {trace.StatusCode.ERROR}
+    assert "canary" not in "".join(one.to_json() for one in failed)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("gen_ai_usage_input_tokens", "gen_ai.usage.input_tokens"),
+        ("gen_ai_usage_cache_read_input_tokens", "gen_ai.usage.cache_read.input_tokens"),
+        ("gen_ai_conversation_id", "gen_ai.conversation.id"),
+        ("holdfast_delivery_units", "holdfast.delivery.units"),
+    ],
+)
+def test_attributes_are_written_as_the_conventions_write_them(name, said):
+    assert dotted(name) == said
