@@ -319,10 +319,11 @@ def http() -> str:
 
     api = document(ENDPOINTS, holdfast.__version__)
     intro = (
-        "`holdfast up` serves this on loopback, `http://127.0.0.1:7420` unless told otherwise. Every route but "
-        "`/healthz` needs the header `Authorization: Bearer <token>`. Bodies are JSON in UTF-8; times are milliseconds "
-        "since 1970, UTC. The same as an OpenAPI document: `GET /openapi.json`. Errors: [errors.md](errors.md); "
-        "states: [states.md](states.md)."
+        "`holdfast up` serves this on loopback, `http://127.0.0.1:7420` unless told otherwise. Every route that names "
+        "a scope needs the header `Authorization: Bearer <token>`; `operate` includes `read`, and `admin` everything. "
+        "The WebSocket `/v1/ws` is described in [websocket.md](../explanation/websocket.md). Bodies are JSON in UTF-8; "
+        "times are milliseconds since 1970, UTC. The same as an OpenAPI document: `GET /openapi.json`. Errors: "
+        "[errors.md](errors.md); states: [states.md](states.md)."
     )
     parts = [intro]
     for path, methods in api["paths"].items():
@@ -335,7 +336,9 @@ def http() -> str:
 
 
 def _route(about: dict[str, Any]) -> list[str]:
-    parts = []
+    scope = about.get("x-scope")
+    needs = {None: "Needs no token.", "any": "Any token."}.get(scope, f"Scope: `{scope}`.")
+    parts = [needs]
     queries = [one for one in about.get("parameters", ()) if one["in"] == "query"]
     if queries:
         rows = [(f"`{one['name']}`", one["description"]) for one in queries]
@@ -347,7 +350,10 @@ def _route(about: dict[str, Any]) -> list[str]:
 
 
 def _named(holder: dict[str, Any]) -> str:
-    schema = holder["content"]["application/json"]["schema"]
+    content = holder["content"]
+    if "application/json" not in content:
+        return f"`{next(iter(content))}`"
+    schema = content["application/json"]["schema"]
     return _type(schema) if "$ref" in schema else "JSON"
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from holdfast.core.finish import FinishPolicy
+from holdfast.core.ids import AgentName
 from holdfast.core.lane import CourierPolicy
 from holdfast.core.posting import PostmanPolicy
 from holdfast.loops.agents import Agents
@@ -108,6 +109,9 @@ def assemble(
     if channels is not None:
         channels.offer(AGENT_CHANNEL, lambda agent: AgentChannel(agent, gateway, agents))
     receivers = _receivers(parts, gateway, channels) if channels is not None and receive else ()
+    if channels is not None:
+        for name in agents.listed or ("main",):  # the postman looks after channels that are there already
+            channels.get(AgentName(name), AGENT_CHANNEL)
     supervisor = None
     if serve:
         supervisor = _supervisor(

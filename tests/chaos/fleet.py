@@ -119,9 +119,9 @@ class Fleet:
                 is_private, topic = m < PRIVATE, TOPICS[m - 6] if m >= 6 else None
                 room = self.telegram.private(bot, person) if is_private else self.telegram.group(bot)
                 room = room if topic is None else forum
-                self._telegram_chat(agent, m, bot, room, person, topic)
+                self._telegram_chat(agent, m, bot, room, person, topic=topic)
 
-    def _telegram_chat(self, agent, n, bot: TelegramBot, room, person, topic: int | None) -> None:
+    def _telegram_chat(self, agent, n, bot: TelegramBot, room, person, *, topic: int | None) -> None:
         call = "" if n < PRIVATE else f"@{bot.username} "
 
         def posts() -> list[str]:
@@ -162,13 +162,13 @@ class Fleet:
             agent = self._agent(n, "slack", self.slack.api_url, {"token": bot.token, "app": bot.app_token})
             for m, person in enumerate(people[:6]):
                 room = self.slack.room(bot, kind="im" if m < PRIVATE else "channel")
-                self._slack_chat(agent, m, bot, room, person, None)
+                self._slack_chat(agent, m, bot, room, person, thread=None)
             lobby = self.slack.room(bot)
             for m, person in enumerate(people[6:], start=6):
                 thread = self.slack.say(lobby, person, "a new thread", deliver=False)
-                self._slack_chat(agent, m, bot, lobby, person, thread)
+                self._slack_chat(agent, m, bot, lobby, person, thread=thread)
 
-    def _slack_chat(self, agent, n, bot: SlackBot, room: str, person: str, thread: str | None) -> None:
+    def _slack_chat(self, agent, n, bot: SlackBot, room: str, person: str, *, thread: str | None) -> None:
         call = "" if n < PRIVATE else f"<@{bot.user}> "
 
         def posts() -> list[str]:

@@ -17,6 +17,7 @@ from holdfast.core.ids import MessageId, SessionId
 from holdfast.core.inbound import MessageState
 from holdfast.core.journal import Observed, UserSaid
 from holdfast.ports.reader import EntryView, MessageTrace, Reader
+from holdfast.ports.reply_store import PostedReply
 from tests.chaos.fleet import MARK, Chat, Fleet
 
 PAGE = 200
@@ -29,7 +30,11 @@ class Summary:
     doubled: int = 0
     unseen: int = 0
     summaries: int = 0
-    by_channel: Counter[str] = field(default_factory=Counter)
+    by_channel: Counter[str] = field(default_factory=Counter)  # uncertain ones
+
+    def __str__(self) -> str:
+        shown = f"{self.messages} messages, {self.uncertain} uncertain ({dict(self.by_channel)})"
+        return f"{shown}, {self.doubled} shown twice, {self.unseen} not shown, {self.summaries} summaries"
 
 
 @dataclass
@@ -38,7 +43,6 @@ class Story:
 
     numbers: list[int] = field(default_factory=list)
     messages: list[MessageId] = field(default_factory=list)
-    accepted: list[str] = field(default_factory=list)
 
 
 async def prove(data: Path, fleet: Fleet) -> Summary:
@@ -64,7 +68,7 @@ async def sessions_of(reader: Reader) -> Sequence[SessionId]:
     return found[::-1]
 
 
-async def replies_of(reader: Reader):
+async def replies_of(reader: Reader) -> AsyncIterator[PostedReply]:
     after = 0
     while page := await reader.replies(after=after, limit=1_000):
         for reply in page:
@@ -128,4 +132,5 @@ def judge_reply(chat: Chat, number: int, trace: MessageTrace, times: int, summar
     summary.uncertain += is_uncertain
     summary.doubled += times > 1
     summary.unseen += times == 0
-    summary.by_channel[f"{trace.agent.rstrip('0123456789')} {reply.state}"] += 1
+    if is_uncertain:
+        summary.by_channel[trace.agent.rstrip("0123456789")] += 1

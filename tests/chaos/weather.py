@@ -6,7 +6,7 @@ invalid, events come twice and, between chats, in another order. Within a chat e
 
 import random
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tests.chaos.fleet import Fleet
 from tests.platforms import discord, slack, telegram
@@ -81,9 +81,14 @@ class Weather:
         if self._chance.random() < 0.3:
             server.limit(posting, 0.5, everywhere=self._chance.random() < 0.3)
             return
-        kinds = ({"cut": True}, {"cut": True, "effect": True}, {"status": 502}, {"status": 502, "effect": True})
+        kinds: Sequence[dict[str, Any]] = (
+            {"cut": True},
+            {"cut": True, "effect": True},
+            {"status": 502},
+            {"status": 502, "effect": True},
+        )
         on = self._chance.choice((posting, posting, reading))
-        server.faults.append(discord.Fault(on, **self._chance.choice(kinds)))  # type: ignore[arg-type]
+        server.faults.append(discord.Fault(on, **self._chance.choice(kinds)))
 
     def _discord_reordering(self) -> None:
         """Hold everything back; the next time, let it go, chat by chat in another order."""
@@ -99,14 +104,14 @@ class Weather:
         self._chance.choice((self._fleet.slack.drop, self._fleet.slack.ask_reconnect))(bot)
 
     def _slack_request(self) -> None:
-        kinds: Sequence[dict[str, object]] = (
+        kinds: Sequence[dict[str, Any]] = (
             {"status": 429, "headers": {"Retry-After": "1"}, "error": "ratelimited"},
             {"cut": True},
             {"cut": True, "effect": True},
             {"status": 503, "body": "<html>Service Unavailable</html>", "content_type": "text/html"},
         )
         on = self._chance.choice(("chat.postMessage", "chat.postMessage", "conversations.history", "users.info"))
-        self._fleet.slack.faults.append(slack.Fault(on, **self._chance.choice(kinds)))  # type: ignore[arg-type]
+        self._fleet.slack.faults.append(slack.Fault(on, **self._chance.choice(kinds)))
 
     def _slack_reordering(self) -> None:
         bot = self._chance.choice(self._fleet.slack_bots)
@@ -133,7 +138,7 @@ class Weather:
         return [waiting[chat].pop(0) for chat in turns]
 
 
-def _room_of(event: discord.Json) -> object:
+def _room_of(event: dict[str, Any]) -> object:
     return event["d"].get("channel_id", event["d"].get("id"))
 
 

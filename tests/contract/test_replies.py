@@ -12,7 +12,6 @@ from holdfast.core.posting import Kept, ReplySettlement, chat_of, untried
 OTHER = NodeId("node_b")
 LEASE_MS = 15_000
 FERN = AgentName("fern")
-ACCOUNTS = [(AgentName(agent), channel) for agent in ("fern", "moss") for channel in ("telegram", "discord", "http")]
 
 
 class Ledger:
@@ -118,9 +117,8 @@ async def test_an_account_gets_its_own_replies_only(ledger):
     await ledger.answer(channel="discord")
     await ledger.answer(agent="moss", chat="b")
     assert await ledger.claim() == ()
-    due = await ledger.store.next_reply_due(ACCOUNTS)
+    due = await ledger.store.next_reply_due()
     assert set(due) == {("fern", "discord"), ("moss", "telegram")}
-    assert await ledger.store.next_reply_due([]) == {}, "nobody asks for the replies of accounts that are gone"
 
 
 async def test_a_claim_asked_for_again_by_its_name_is_the_same_claim(ledger):
@@ -140,7 +138,7 @@ async def test_an_unknown_node_claims_nothing(ledger):
 
 async def test_what_is_pulled_is_never_claimed(ledger):
     await ledger.answer(channel="http")
-    assert await ledger.store.next_reply_due(ACCOUNTS) == {}
+    assert await ledger.store.next_reply_due() == {}
 
 
 async def test_a_reply_says_when_it_is_due(ledger):
@@ -148,7 +146,7 @@ async def test_a_reply_says_when_it_is_due(ledger):
     await ledger.settle(await ledger.one(), ReplyState.PENDING, delay_ms=700)
     behind = ledger.driver.clock.now() + 700
     await ledger.answer()
-    assert await ledger.store.next_reply_due(ACCOUNTS) == {("fern", "telegram"): behind}
+    assert await ledger.store.next_reply_due() == {("fern", "telegram"): behind}
 
 
 # --- settling --------------------------------------------------------------------------------------

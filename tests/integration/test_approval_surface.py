@@ -1,4 +1,4 @@
-"""Approvals for operators: what waits is seen and decided over HTTP and on the command line, within a token's agents."""
+"""Approvals for operators: what waits is seen and decided over HTTP and on the command line, within a token's reach."""
 
 import asyncio
 import json

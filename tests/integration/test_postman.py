@@ -67,19 +67,21 @@ class Street:
         self.folder = folder
         self.nodes = []
 
-    async def open(self, channel, *, model=None, on_doubt=OnDoubt.RESEND, name=None, **channels):
+    async def open(self, channel, *, model=None, on_doubt=OnDoubt.RESEND, name=None, offered=None, **channels):
         node = SimNode(self.loop, name or f"n{len(self.nodes)}")
         database = InlineDatabase(self.folder / DATABASE, self.clock, synchronous="off")
         node.on_death(database.crash)
         self.nodes.append(node)
-        known = {"telegram": channel, **channels}
+        known = Channels({(MAIN, name): channel for name, channel in {"telegram": channel, **channels}.items()})
+        if offered is not None:
+            known.offer("slack", lambda _agent: offered)
         runtime = assemble(
             await SqlStore.open(database, b"k" * 32),
             agents(model or ScriptedModel(), replace(policy(), on_doubt=on_doubt)),
             clock=self.clock,
             entropy=SeededEntropy(node.name),
             tasks=SimTasks(self.loop, node),
-            channels=Channels({(MAIN, name): channel for name, channel in known.items()}),
+            channels=known,
         )
         return await runtime.start()
 
@@ -282,6 +284,16 @@ async def test_replies_of_an_account_that_is_not_configured_wait(street):
     await street.say(runtime, "hello")
     await street.rest()
     assert await street.states(runtime) == ["pending", "delivered"]
+
+
+@lives
+async def test_a_channel_that_is_made_when_it_is_first_asked_for_is_asked_for(street):
+    """As the one between agents is: nobody knows beforehand which agents will talk over it."""
+    made = street.channel()
+    runtime = await street.open(street.channel(), offered=made)
+    await street.say(runtime, "hello", channel="slack")
+    await street.rest(2)
+    assert made.texts == [("7", "re: hello")]
 
 
 # --- processes come and go -------------------------------------------------------------------------

@@ -63,7 +63,7 @@ class Postman(Loop):
 
     async def step(self) -> bool:
         """Replies for every account that has room; True when any was taken."""
-        due = await self._store.next_reply_due([key for key, _ in self._channels.all()])
+        due = await self._store.next_reply_due()
         now, taken = self._clock.now(), False
         self._next_due = min((at for at in due.values() if at > now), default=None)
         ready = [ChannelKey(*key) for key, at in due.items() if at <= now]

@@ -57,9 +57,7 @@ class ReplyStore(Protocol):
         """
         ...
 
-    async def next_reply_due(
-        self, accounts: Collection[tuple[AgentName, str]]
-    ) -> Mapping[tuple[AgentName, str], Instant]:
+    async def next_reply_due(self) -> Mapping[tuple[AgentName, str], Instant]:
         """When the next reply of each (agent, channel) is due; those without one are left out."""
         ...
 

@@ -34,10 +34,8 @@ class ReplyVerbs:
     async def settle_reply(self, claim: ReplyClaim, settlement: ReplySettlement) -> Kept:
         return await self._db.write("settle_reply", lambda: replies.settle_reply(claim, settlement))
 
-    async def next_reply_due(
-        self, accounts: Collection[tuple[AgentName, str]]
-    ) -> Mapping[tuple[AgentName, str], Instant]:
-        return await self._db.read("next_reply_due", lambda: replies.next_reply_due(accounts))
+    async def next_reply_due(self) -> Mapping[tuple[AgentName, str], Instant]:
+        return await self._db.read("next_reply_due", replies.next_reply_due)
 
     async def resend_reply(self, reply: ReplyId) -> str:
         return await self._db.write("resend_reply", lambda: replies.resend_reply(reply))

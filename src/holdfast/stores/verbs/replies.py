@@ -50,7 +50,7 @@ update reply
        reason = cast(:reason as text)
  where n = :n and state = 'attempting' and owner = :node and attempt = :attempt and part = :sent returning n"""
 STANDING = "select state, part, attempt, owner from reply where n = :n"
-ANY_PENDING = "select 1 from reply where state = 'pending' limit 1"
+ACCOUNTS = "select distinct agent, channel from reply where state = 'pending' order by agent, channel"
 NEXT_DUE = f"""
 select due_at from reply
  where agent = :agent and channel = :channel and state = 'pending' and {FIRST_OF_ITS_ADDRESS}
@@ -169,15 +169,13 @@ def _attempts(claim: ReplyClaim, settlement: ReplySettlement) -> int:
     return 1 if settlement.state is ReplyState.ATTEMPTING else 0
 
 
-def next_reply_due(accounts: Collection[tuple[AgentName, str]]) -> Script[dict[tuple[AgentName, str], Instant]]:
-    """When the next reply of each bot account is due; the replies of others cost nothing."""
+def next_reply_due() -> Script[dict[tuple[AgentName, str], Instant]]:
+    """When the next reply of each bot account is due, configured or not. Mostly there is none."""
     due: dict[tuple[AgentName, str], Instant] = {}
-    if (yield from one(ANY_PENDING)) is None:
-        return due  # as nearly always
-    for agent, channel in accounts:
+    for agent, channel in (yield from rows(ACCOUNTS)):
         row = yield from one(NEXT_DUE, agent=agent, channel=channel)
         if row is not None:
-            due[agent, channel] = Instant(row[0])
+            due[AgentName(agent), channel] = Instant(row[0])
     return due
 
 
