@@ -19,12 +19,13 @@ from holdfast.ports.channel import ChannelCapabilities, Intake
 CHANNEL = "agent"
 TEXT_CHARS_MAX = 60_000
 FULL_RETRY_MS = 5_000
+KNOWN_FOR_MS = 100 * 365 * 24 * 60 * 60_000  # a mailbox knows an event for ever, so no message arrives twice
 
 
 class AgentChannel:
     """Implements `Channel` for one agent's messages to others."""
 
-    capabilities = ChannelCapabilities(text_chars_max=TEXT_CHARS_MAX)
+    capabilities = ChannelCapabilities(text_chars_max=TEXT_CHARS_MAX, nonce_lasts_ms=KNOWN_FOR_MS)
 
     def __init__(self, agent: AgentName, gateway: Gateway, agents: Agents) -> None:
         self._agent = agent
