@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from holdfast.core.finish import FinishPolicy
-from holdfast.core.ids import AgentName
 from holdfast.core.lane import CourierPolicy
 from holdfast.core.posting import PostmanPolicy
 from holdfast.loops.agents import Agents
@@ -83,13 +82,41 @@ def assemble(
     attached: Sequence[Attached] = (),
 ) -> Runtime:
     """With `channels`, replies are sent through them; with `receive`, they also take messages in."""
-    agents = metered(agents, Till(store, clock, entropy))
+    parts = _parts(store, metered(agents, Till(store, clock, entropy)), clock, entropy, tasks, providers, keeper)
+    gateway = Gateway(parts.store, parts.agents, parts.bell, parts.clock, parts.entropy)
+    if channels is not None:
+        channels.offer(AGENT_CHANNEL, lambda agent: AgentChannel(agent, gateway, parts.agents))
+    receivers = _receivers(parts, gateway, channels) if channels is not None and receive else ()
+    supervisor = None
+    if serve:
+        supervisor = _supervisor(
+            parts,
+            sole=sole,
+            lease_ms=lease_ms,
+            turns_max=turns_max,
+            courier_policy=courier_policy,
+            finish_policy=finish_policy,
+            posts=_posts(parts, channels, postman_policy) if channels is not None else (),
+            receivers=receivers,
+        )
+    return _runtime(parts, gateway, supervisor, Exchange(channels, receivers), attached)
+
+
+def _parts(  # noqa: PLR0917 - what every part is made of
+    store: SqlStore,
+    agents: Agents,
+    clock: Clock,
+    entropy: Entropy,
+    tasks: Tasks,
+    providers: Providers | None,
+    keeper: Keeper | None,
+) -> Parts:
     bell = Bell()
     providers = providers or Providers()
     keeper = keeper or Keeper(store, store, providers)
     keeper.changed = partial(bell.wake, Topic.DELIVERY)
     member = Member(store, clock, entropy, host=platform.node())
-    parts = Parts(
+    return Parts(
         store=store,
         agents=agents,
         clock=clock,
@@ -105,26 +132,6 @@ def assemble(
         briefing=Briefing(keeper),
         recaller=Recaller(providers, tasks, store.kin),
     )
-    gateway = Gateway(parts.store, parts.agents, parts.bell, parts.clock, parts.entropy)
-    if channels is not None:
-        channels.offer(AGENT_CHANNEL, lambda agent: AgentChannel(agent, gateway, agents))
-    receivers = _receivers(parts, gateway, channels) if channels is not None and receive else ()
-    if channels is not None:
-        for name in agents.listed or ("main",):  # the postman looks after channels that are there already
-            channels.get(AgentName(name), AGENT_CHANNEL)
-    supervisor = None
-    if serve:
-        supervisor = _supervisor(
-            parts,
-            sole=sole,
-            lease_ms=lease_ms,
-            turns_max=turns_max,
-            courier_policy=courier_policy,
-            finish_policy=finish_policy,
-            posts=_posts(parts, channels, postman_policy) if channels is not None else (),
-            receivers=receivers,
-        )
-    return _runtime(parts, gateway, supervisor, Exchange(channels, receivers), attached)
 
 
 def _runtime(
