@@ -83,7 +83,7 @@ async def test_a_message_can_be_followed_to_its_reply(live):
     assert trace["message"] == accepted["message"]
     assert (trace["agent"], trace["chat"], trace["id"], trace["sender"]) == ("main", "trace", "t1", "ann")
     assert trace["state"] == "answered"
-    assert trace["reply"] == {"text": "Noted: My dog is called Ada.", "state": "delivered"}
+    assert (trace["reply"]["text"], trace["reply"]["state"]) == ("Noted: My dog is called Ada.", "delivered")
     assert trace["turn"] == 1
     (delivery,) = trace["deliveries"]
     assert delivery["provider"] == "local"
@@ -210,7 +210,8 @@ async def test_entries_come_in_pages_with_the_senders_id(live):
     session = await live.talk("I like tea.", "/undo", "I like cake.", chat="pages", sender="pam")
     entries = (await live.get(f"/v1/sessions/{session}/entries")).json()["entries"]
     assert [one["seq"] for one in entries] == list(range(1, len(entries) + 1))
-    assert [(one["kind"], one["undone"]) for one in entries] == [
+    # Whether memory has something by then is up to its courier.
+    assert [(one["kind"], one["undone"]) for one in entries if one["kind"] != "recall"] == [
         ("user", False),
         ("assistant", False),
         ("user", True),
