@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from holdfast.loops.channels import Channels
 from holdfast.loops.toolbox import ToolBox
 from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.models.choose import make_models, make_models_or_none
+from holdfast.models.detect import detect_model
 from holdfast.models.settings import ModelSettings
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
@@ -59,6 +61,24 @@ def make_agents(
     if listed is None:
         return Agents(agent(policy or AgentPolicy(), "model"))
     return Agents(None, {AgentName(name): agent(one, f"agents.{name}.model") for name, one in listed.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """The agents, and who answers for them, in one sentence."""
+
+    agents: Agents
+    sentence: str
+
+
+async def find_crew(listed: Mapping[str, AgentPolicy] | None) -> Crew:
+    """The configured agents, with whatever model is at hand where none is named."""
+    found = await detect_model(os.environ)
+    agents = make_agents(listed=listed, found=found.settings)
+    if listed is None:
+        return Crew(agents, found.sentence)
+    speakers = [f"{name} speaks with {agent.model.name}" for name, agent in agents.listed.items()]
+    return Crew(agents, f"{', '.join(speakers)}.")
 
 
 class _Owned(SqlStore):

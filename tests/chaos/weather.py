@@ -13,6 +13,7 @@ from tests.platforms import discord, slack, telegram
 
 T = TypeVar("T")
 SENDS_FAIL, POLLS_FAIL = 0.10, 0.05
+ROOMS_HIT = 4
 
 
 class Weather:
@@ -75,20 +76,19 @@ class Weather:
         )()
 
     def _discord_request(self) -> None:
+        """In some rooms, whenever something is next posted or read there."""
         server = self._fleet.discord
-        posting = f"POST /channels/{self._chance.choice(list(server.rooms))}/messages"
-        reading = f"GET /channels/{self._chance.choice(list(server.rooms))}/messages"
-        if self._chance.random() < 0.3:
-            server.limit(posting, 0.5, everywhere=self._chance.random() < 0.3)
-            return
         kinds: Sequence[dict[str, Any]] = (
             {"cut": True},
             {"cut": True, "effect": True},
             {"status": 502},
             {"status": 502, "effect": True},
         )
-        on = self._chance.choice((posting, posting, reading))
-        server.faults.append(discord.Fault(on, **self._chance.choice(kinds)))
+        for room in self._chance.sample(list(server.rooms), ROOMS_HIT):
+            verb = self._chance.choice(("POST", "POST", "GET"))
+            server.faults.append(discord.Fault(f"{verb} /channels/{room}/messages", **self._chance.choice(kinds)))
+        limited = self._chance.choice(list(server.rooms))
+        server.limit(f"POST /channels/{limited}/messages", 0.5, everywhere=self._chance.random() < 0.3)
 
     def _discord_reordering(self) -> None:
         """Hold everything back; the next time, let it go, chat by chat in another order."""

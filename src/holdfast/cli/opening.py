@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
-from holdfast.app import has_store, make_agents, open_runtime
+from holdfast.app import Crew, find_crew, has_store, make_agents, open_runtime
 from holdfast.cli.logs import logging_to, to_file
 from holdfast.config import FILE, Config, load_config
 from holdfast.core.errors import StoreBroken, StoreOwned, StorePathInvalid
@@ -41,19 +41,18 @@ async def visiting(data: Path | None, config: Path | None = None, *, make: bool 
 
 @asynccontextmanager
 async def serving(
-    folder: Path, config: Config, on_broken: Callable[[StoreBroken], None] | None = None
+    folder: Path, config: Config, crew: Crew, on_broken: Callable[[StoreBroken], None] | None = None
 ) -> AsyncIterator[Runtime]:
-    """The store with its loops running here. Raises `StoreOwned` while another process serves it."""
-    agents = make_agents(listed=config.agents)
+    """The store with its loops and channels running here. Raises `StoreOwned` while another process serves it."""
     connect = config.file.parent if config.file is not None else folder
-    async with await open_runtime(folder, agents=agents, on_broken=on_broken, connect=connect) as runtime:
+    async with await open_runtime(folder, agents=crew.agents, on_broken=on_broken, connect=connect) as runtime:
         yield runtime
 
 
 @asynccontextmanager
 async def serving_or_visiting(folder: Path, config: Config) -> AsyncIterator[tuple[Runtime, bool]]:
     """The runtime, and whether it serves: another process may be doing that already, and then the log is its."""
-    agents = make_agents(listed=config.agents)
+    agents = (await find_crew(config.agents)).agents
     with ExitStack() as logging:
         logging.enter_context(logging_to(to_file(folder)))
         try:

@@ -12,10 +12,11 @@ from holdfast.cli.options import Config, Data, Json
 if TYPE_CHECKING:
     from holdfast.channels.http.server import HttpServer
     from holdfast.channels.http.token import Token
+    from holdfast.config import ServerTable
     from holdfast.core.errors import StoreBroken
     from holdfast.runtime import Runtime
 
-PORT = 7420
+HOST, PORT = "127.0.0.1", 7420
 ESCAPED_BYTES_PER_BYTE = 6  # JSON may write any byte as \u00xx
 ENVELOPE_BYTES = 64 * 1024
 TOKEN_CHARS_ADVISED = 16
@@ -26,8 +27,11 @@ def up(
     *,
     config: Config = None,
     data: Data = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")] = PORT,
-    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.", show_default=str(PORT)),
+    ] = None,
+    host: Annotated[str | None, typer.Option("--host", help="The address to listen on.", show_default=HOST)] = None,
     public_host: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,8 +63,27 @@ def up(
     """
     from holdfast.cli.running import run
 
-    place = Place(host, port, tuple(public_host or ()), tuple(trusted_proxy or ()))
-    run(lambda: _up(config, data, place, verbose=verbose, as_json=as_json), as_json=as_json)
+    asked = Asked(host, port, tuple(public_host or ()), tuple(trusted_proxy or ()))
+    run(lambda: _up(config, data, asked, verbose=verbose, as_json=as_json), as_json=as_json)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says of where to listen; what it does not say is the configuration's."""
+
+    host: str | None
+    port: int | None
+    public_hosts: tuple[str, ...]
+    trusted_proxies: tuple[str, ...]
+
+    def place(self, server: "ServerTable") -> "Place":
+        port = self.port if self.port is not None else server.port
+        return Place(
+            host=self.host or server.host or HOST,
+            port=PORT if port is None else port,
+            public_hosts=self.public_hosts or server.public_hosts,
+            trusted_proxies=self.trusted_proxies or server.trusted_proxies,
+        )
 
 
 @dataclass(frozen=True)
@@ -92,10 +115,11 @@ class Life:
         self.end()
 
 
-async def _up(config: Path | None, data: Path | None, place: Place, *, verbose: bool, as_json: bool) -> int:
+async def _up(config: Path | None, data: Path | None, asked: Asked, *, verbose: bool, as_json: bool) -> int:
     import asyncio
     import os
 
+    from holdfast.app import find_crew
     from holdfast.channels.http.token import load_token
     from holdfast.cli.logs import logging_to, to_file, to_stderr
     from holdfast.cli.opening import config_of, folder_of, serving
@@ -104,17 +128,18 @@ async def _up(config: Path | None, data: Path | None, place: Place, *, verbose: 
 
     folder = folder_of(data)
     settings = config_of(config, folder)
+    crew, place = await find_crew(settings.agents), asked.place(settings.server)
     life, loop = Life(), asyncio.get_running_loop()
 
     def on_broken(error: "StoreBroken") -> None:  # on the writer's thread
         loop.call_soon_threadsafe(life.break_off, error)
 
     with logging_to(to_stderr() if verbose else to_file(folder)):
-        async with serving(folder, settings, on_broken) as runtime:
+        async with serving(folder, settings, crew, on_broken) as runtime:
             token = load_token(folder, os.environ.get("HOLDFAST_TOKEN"), runtime.entropy)
             limit = settings.message_bytes_max * ESCAPED_BYTES_PER_BYTE + ENVELOPE_BYTES
             life.server, url, code = await _server(runtime, token, place, folder, limit)
-            _announce(folder, url, token, code, as_json=as_json)
+            _announce(folder, Start(url, token, code, crew.sentence), as_json=as_json)
             with on_signal(life.end):
                 if life.broken is None:
                     await life.server.run_until_stopped()
@@ -148,7 +173,8 @@ async def _server(
             entropy=runtime.entropy,
             tasks=runtime.tasks,
             names=names,
-            sources=Sources(wal_bytes=lambda: _size_of(folder / WAL)),
+            hooks=runtime.exchange,
+            sources=Sources(wal_bytes=lambda: _size_of(folder / WAL), channels=runtime.exchange.connected),
         ),
     )
     server = HttpServer(app, listening, runtime.clock, frame_bytes_max=limit)
@@ -173,12 +199,23 @@ def _size_of(file: Path) -> int | None:
         return None
 
 
-def _announce(folder: Path, url: str, token: "Token", code: str, *, as_json: bool) -> None:
+@dataclass(frozen=True)
+class Start:
+    """What there is to say when it is ready."""
+
+    url: str
+    token: "Token"
+    code: str  # to log in with once
+    model: str  # who answers, in a sentence
+
+
+def _announce(folder: Path, start: Start, *, as_json: bool) -> None:
     """The last line is `ready`: whoever started the process may wait for it. Secrets are for a terminal only."""
     import os
 
     from holdfast.cli.output import print_json
 
+    url, token = start.url, start.token
     kept = str(token.file) if token.file else None
     if as_json:
         print_json(
@@ -188,17 +225,17 @@ def _announce(folder: Path, url: str, token: "Token", code: str, *, as_json: boo
                 "data": str(folder),
                 "pid": os.getpid(),
                 "token_file": kept,
-                "model": "practice",
+                "model": start.model,
             }
         )
         return
     bearer = f"$(cat '{token.file}')" if token.file else "$HOLDFAST_TOKEN"
     shown = f"{token.value} (kept in {kept})" if sys.stdout.isatty() else f"in {kept}"
-    browser = f"{url}/#code={code}" if sys.stdout.isatty() else f"{url}/ (log in with the token)"
+    browser = f"{url}/#code={start.code}" if sys.stdout.isatty() else f"{url}/ (log in with the token)"
     lines = [
         f"Holdfast keeps its data in {folder}",
         f"token    {shown if kept else 'from HOLDFAST_TOKEN'}",
-        "model    practice: an offline stand-in that remembers and repeats what it is told",
+        f"model    {start.model}",
         f"log      {folder / 'holdfast.log'}",
         "",
         f"chat     {browser}",

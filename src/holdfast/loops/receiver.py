@@ -1,6 +1,6 @@
 """The receiver: runs one channel and starts it again, with growing delays, whenever it ends."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -84,6 +84,10 @@ class Exchange:
 
     def lines(self) -> Sequence[Line]:
         return [one.line for one in self._receivers.values()]
+
+    def connected(self) -> Mapping[tuple[str, str], bool]:
+        """Which channels have their platform now."""
+        return {(line.agent, line.channel): line.state is LineState.UP for line in self.lines()}
 
     async def hook(self, agent: str, channel: str, request: WebhookRequest) -> int | None:
         receiver = self._receivers.get((AgentName(agent), channel))

@@ -4,8 +4,10 @@ The order is: a key of OpenAI's, a key of Anthropic's, an Ollama on this machine
 asks anybody, once and briefly.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -61,6 +63,8 @@ def ollama_address(environment: Mapping[str, str]) -> str | None:
 
 async def ask_ollama(address: str) -> str | None:
     """The model it used last, if it is there and has one."""
+    if not await _is_listening(address):
+        return None
     import httpx  # noqa: PLC0415 - costs a quarter of a second
 
     try:
@@ -69,6 +73,18 @@ async def ask_ollama(address: str) -> str | None:
     except httpx.HTTPError:
         return None
     return first_model(answer.content) if answer.status_code == httpx.codes.OK else None
+
+
+async def _is_listening(address: str) -> bool:
+    """Asked first, because mostly nobody is there and that costs nothing to find out."""
+    parts = urlsplit(address)
+    try:
+        async with asyncio.timeout(PROBE_WAIT_S):
+            _, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True
 
 
 class _Model(msgspec.Struct):
