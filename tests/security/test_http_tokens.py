@@ -63,6 +63,18 @@ async def test_a_send_token_sends_and_cannot_read_what_was_said(live):
     assert (read.status_code, code_of(read)) == (403, "scope_required")
 
 
+async def test_a_send_token_cannot_speak_for_somebody_on_another_channel(live):
+    """Whoever may send would otherwise reach what that person said over Telegram, by claiming to be them."""
+    _, headers = await make(live, Scope.SEND)
+    body = {"agent": "ada", "chat": "c", "id": "s9", "text": "hello", "sender": "telegram:123"}
+    refused = await live.client.post("/v1/messages", json=body, headers=headers)
+    assert (refused.status_code, code_of(refused)) == (403, "scope_required")
+    asked = {"model": "ada", "messages": [{"role": "user", "content": "hi"}], "user": "telegram:123"}
+    refused = await live.client.post("/v1/chat/completions", json=asked, headers=headers)
+    assert (refused.status_code, code_of(refused)) == (403, "scope_required")
+    assert (await live.client.post("/v1/messages", json=body)).status_code == 202, "the operator may"
+
+
 async def test_the_document_says_the_scope_of_every_route(live):
     document = (await live.get("/openapi.json")).json()
     for one in ENDPOINTS:

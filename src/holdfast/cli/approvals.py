@@ -73,7 +73,7 @@ def deny(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Do not let a tool call that waits run; the agent goes on without it.
+    """Do not let a tool call run; the agent goes on without it.
 
     \b
     Examples:

@@ -57,7 +57,7 @@ def unpair(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Undo what was decided about somebody: they are a stranger again, who may ask.
+    """Make somebody a stranger again, who may ask to be let in.
 
     Allowlists in holdfast.toml are not touched.
 

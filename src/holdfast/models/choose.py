@@ -53,7 +53,10 @@ def make_models_or_none(
     found: ModelSettings | None = None,
     where: str = "model",
 ) -> tuple[Model, Model]:
-    """As `make_models`; what is wrong is said when a model is asked. For those who read, and rarely ask."""
+    """As `make_models`, for those who read and rarely ask: a key or a library that is missing here is said when the
+    model is asked. A table that is wrong is wrong everywhere."""
+    if policy.model:
+        parse_settings(policy.model, where)
     try:
         return make_models(policy, environment, tasks, found=found, where=where)
     except ConfigInvalid as error:

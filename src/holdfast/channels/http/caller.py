@@ -33,6 +33,16 @@ class Caller:
             held = ", ".join(sorted(one.value for one in self.token.scopes))
             raise ScopeRequired(f"this needs the scope {scope.value}; the token has: {held}", scope=scope.value)
 
+    def speak_as(self, sender: str) -> str:
+        """The sender, unless that is somebody on another channel: <channel>:<id> may be said by an operator only.
+
+        Raises `ScopeRequired`.
+        """
+        if ":" in sender and not self.token.may(Scope.ADMIN):
+            why = f"the sender {sender[:80]!r} is somebody on another channel; to speak for them needs the scope admin"
+            raise ScopeRequired(why, scope=Scope.ADMIN.value)
+        return sender
+
     @property
     def is_limited(self) -> bool:
         return bool(self.token.agents)

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.channels.http.endpoint import EVENTS, Endpoint, Settings, answer
+from holdfast.channels.http.endpoint import EVENTS, Endpoint, Settings, answer, caller_of
 from holdfast.channels.http.frames import follow_message
 from holdfast.channels.http.request import Query, decode, read_body
 from holdfast.channels.http.stream import EventStream, event, events_of
@@ -20,6 +20,7 @@ async def post_message(request: Request, settings: Settings) -> Response:
     """202 only once the message is durable. Whoever asks for events hears the reply in the same response."""
     Query(request, ())
     new = decode(await read_body(request, settings.body_bytes_max), surface.NewMessage)
+    caller_of(request).speak_as(new.sender)
     if EVENTS in request.headers.get("accept", ""):
         return await _send_and_stream(new, settings)
     with settings.metrics.accept_seconds.time():

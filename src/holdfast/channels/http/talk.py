@@ -149,10 +149,9 @@ class Talk:
     async def _send(self, frame: SendMessage) -> None:
         if len(self._chats) >= CHATS_MAX:
             raise InvalidInput(f"{CHATS_MAX} chats are followed over this connection already; use another one")
+        sender = self._caller.speak_as(frame.sender)
         with self._metrics.accept_seconds.time():
-            outcome = await self._service.accept(
-                frame.chat, frame.text, agent=frame.agent, sender=frame.sender, id=frame.id
-            )
+            outcome = await self._service.accept(frame.chat, frame.text, agent=frame.agent, sender=sender, id=frame.id)
         told = accepted_view(outcome)
         place = {"id": frame.id, "chat": frame.chat, "agent": frame.agent}
         if isinstance(outcome, Accepted) and isinstance(told, AcceptedMessage):

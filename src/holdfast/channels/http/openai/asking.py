@@ -81,7 +81,7 @@ def chat_of(request: Request, user: str | None) -> str:
 
 
 def sender_of(request: Request, user: str | None) -> str:
-    return request.headers.get(SENDER_HEADER) or user or "user"
+    return caller_of(request).speak_as(request.headers.get(SENDER_HEADER) or user or "user")
 
 
 def key_of(headers: Mapping[str, str]) -> str:
