@@ -59,6 +59,7 @@ class Parts:
     keeper: Keeper
     briefing: Briefing
     recaller: Recaller
+    gateway: Gateway
 
 
 def assemble(
@@ -83,10 +84,9 @@ def assemble(
 ) -> Runtime:
     """With `channels`, replies are sent through them; with `receive`, they also take messages in."""
     parts = _parts(store, metered(agents, Till(store, clock, entropy)), clock, entropy, tasks, providers, keeper)
-    gateway = Gateway(parts.store, parts.agents, parts.bell, parts.clock, parts.entropy)
     if channels is not None:
-        channels.offer(AGENT_CHANNEL, lambda agent: AgentChannel(agent, gateway, parts.agents))
-    receivers = _receivers(parts, gateway, channels) if channels is not None and receive else ()
+        channels.offer(AGENT_CHANNEL, lambda agent: AgentChannel(agent, parts.gateway, parts.agents))
+    receivers = _receivers(parts, channels) if channels is not None and receive else ()
     supervisor = None
     if serve:
         supervisor = _supervisor(
@@ -99,7 +99,7 @@ def assemble(
             posts=_posts(parts, channels, postman_policy) if channels is not None else (),
             receivers=receivers,
         )
-    return _runtime(parts, gateway, supervisor, Exchange(channels, receivers), attached)
+    return _runtime(parts, supervisor, Exchange(channels, receivers), attached)
 
 
 def _parts(  # noqa: PLR0917 - what every part is made of
@@ -131,12 +131,12 @@ def _parts(  # noqa: PLR0917 - what every part is made of
         keeper=keeper,
         briefing=Briefing(keeper),
         recaller=Recaller(providers, tasks, store.kin),
+        gateway=Gateway(store, agents, bell, clock, entropy),
     )
 
 
 def _runtime(
     parts: Parts,
-    gateway: Gateway,
     supervisor: Supervisor | None,
     exchange: Exchange,
     attached: Sequence[Attached],
@@ -146,7 +146,7 @@ def _runtime(
         reader=parts.store,
         agents=parts.agents,
         member=parts.member,
-        gateway=gateway,
+        gateway=parts.gateway,
         compressor=parts.compressor,
         supervisor=supervisor,
         exchange=exchange,
@@ -206,7 +206,7 @@ def _supervisor(
     )
 
 
-def _receivers(parts: Parts, gateway: Gateway, channels: Channels) -> tuple[Receiver, ...]:
+def _receivers(parts: Parts, channels: Channels) -> tuple[Receiver, ...]:
     """A loop for each channel, with the way in that is its own."""
     made = []
     for (agent, name), channel in channels.all():
@@ -215,7 +215,7 @@ def _receivers(parts: Parts, gateway: Gateway, channels: Channels) -> tuple[Rece
             agent=agent,
             channel=name,
             agents=parts.agents,
-            gateway=gateway,
+            gateway=parts.gateway,
             store=parts.store,
             reader=parts.store,
             notifier=parts.bell,
@@ -308,4 +308,5 @@ def _worker(parts: Parts, turns_max: int) -> Worker:
         entropy=parts.entropy,
         tasks=parts.tasks,
         turns_max=turns_max,
+        gives_way=lambda: parts.gateway.is_crowded,
     )

@@ -4,6 +4,8 @@ import pytest
 
 from holdfast.core.errors import EmptyMessage, InvalidName, InvalidUnicode, MailboxIsFull, MessageTooLarge, RateLimited
 from holdfast.core.inbound import Accepted, Conflict, Duplicate, Limits, MailboxFull, TooMany
+from holdfast.loops.gateway import CROWD
+from holdfast.loops.worker import ROOM_WAIT_MS, TURNS_IN_A_CROWD
 from holdfast.testing import ManualClock
 from tests.integration.fakes import (
     Gate,
@@ -171,3 +173,22 @@ async def test_the_loop_guard_holds_agents_that_only_talk_to_each_other_until_a_
         assert "[not addressed to you] bot: ping 4" in [message.content for message in model.requests[-1]]
         more = await post(runtime, "c", "ping 5", sender="bot", human=False)
         assert await states(runtime, more) == ["answered"], "a human released it"
+
+
+async def test_while_messages_crowd_in_few_turns_are_begun_and_afterwards_all_are(tmp_path):
+    gate, model = Gate(), ScriptedModel()
+    model.otherwise = stands_at(gate, says("done"))
+    async with await Process.start(tmp_path, agents(model)) as runtime:
+        runtime.gateway._arriving = CROWD
+        sent = [await runtime.send(f"chat {n}", "hello") for n in range(6)]
+        feed = runtime.events()
+        while len(model.requests) < TURNS_IN_A_CROWD:
+            await soon(feed.next_within(1_000))
+        assert await feed.next_within(3 * ROOM_WAIT_MS) is None, "nobody else is served"
+        assert len(model.requests) == TURNS_IN_A_CROWD
+        runtime.gateway._arriving = 0
+        while len(model.requests) < len(sent):
+            await soon(feed.next_within(1_000))
+        feed.close()
+        gate.open()
+        assert await states(runtime, *sent) == ["answered"] * len(sent)

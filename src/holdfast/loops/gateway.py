@@ -22,6 +22,8 @@ from holdfast.ports.entropy import Entropy
 from holdfast.ports.notifier import Event, Notifier, Topic
 from holdfast.ports.store import Store
 
+CROWD = 8  # messages on their way into the store at the same time
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
@@ -49,6 +51,12 @@ class Gateway:
         self._notifier = notifier
         self._clock = clock
         self._entropy = entropy
+        self._arriving = 0
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so many wait to be taken in that whatever can wait should."""
+        return self._arriving >= CROWD
 
     def new_message(self) -> MessageId:
         """An id for a message about to be accepted, so that its caller can listen before it exists."""
@@ -58,7 +66,11 @@ class Gateway:
         """Durable when it returns `Accepted`. Raises for input that can never be accepted; nothing is written then."""
         policy = self._agents.policy(received.address.agent)
         arrival = self._arrival(received, check_text(received.text, policy.limits), message or self.new_message())
-        outcome = await self._store.accept(arrival, policy.limits)
+        self._arriving += 1
+        try:
+            outcome = await self._store.accept(arrival, policy.limits)
+        finally:
+            self._arriving -= 1
         if isinstance(outcome, Accepted):
             log.info(
                 "accept.accepted",

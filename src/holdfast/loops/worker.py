@@ -1,6 +1,7 @@
 """The worker: claims mailboxes and serves each in its own task, a bounded number at a time."""
 
 import asyncio
+from collections.abc import Callable
 
 from holdfast import log
 from holdfast.core.errors import ClaimLost, HoldfastError
@@ -18,6 +19,8 @@ from holdfast.ports.store import Store
 from holdfast.ports.tasks import Task, Tasks
 
 TURNS_MAX = 64
+TURNS_IN_A_CROWD = 2
+ROOM_WAIT_MS = 250  # then it is looked again whether the crowd is gone
 CLAIMS_AT_ONCE_MAX = 16  # one commit for as many mailboxes as became ready together
 POLL_MS = 1_000
 POLL_MS_MIN = 20  # a mailbox that is ready and cannot be claimed must not make the loop spin
@@ -40,6 +43,7 @@ class Worker(Loop):
         entropy: Entropy,
         tasks: Tasks,
         turns_max: int = TURNS_MAX,
+        gives_way: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(tasks, entropy)
         self._store = store
@@ -49,6 +53,7 @@ class Worker(Loop):
         self._notifier = notifier
         self._clock = clock
         self._turns_max = turns_max
+        self._gives_way = gives_way
         self._serving: dict[Claim, Task] = {}
         self._room = asyncio.Event()
         self._backoff = RetryPolicy(delay_ms_base=250, delay_ms_max=RETRY_MS_MAX)
@@ -61,20 +66,36 @@ class Worker(Loop):
         return len(self._serving)
 
     async def step(self) -> bool:
-        if len(self._serving) >= self._turns_max:
-            self._room.clear()
-            await self._room.wait()
+        room = await self._room_for_more()
+        if not room:
+            return True
         for late, retry_in_ms in list(self._unreleased.items()):
             await self._store.release_claim(late, retry_in_ms=retry_in_ms)
             del self._unreleased[late]
         # The name is kept until an answer is heard: a claim whose answer was lost is given again, not left taken.
         self._claim_name = self._claim_name or make_id("claim", self._clock.now(), self._entropy.bits(80))
-        limit = min(CLAIMS_AT_ONCE_MAX, self._turns_max - len(self._serving))
+        limit = min(CLAIMS_AT_ONCE_MAX, room)
         taken = await self._store.claim_mailboxes(self._member.node, name=self._claim_name, limit=limit)
         self._claim_name = ""
         for claim in taken:
             self._serving[claim] = self._tasks.start(self._serve(claim), name=f"serve {claim.mailbox}")
         return bool(taken)
+
+    async def _room_for_more(self) -> int:
+        """How many more mailboxes may be served; waits a little while there is no room.
+
+        While messages crowd in few turns are begun: a message that is taken in late is a sender who waits, a turn that
+        begins late was going to wait for a model anyway.
+        """
+        most = min(self._turns_max, TURNS_IN_A_CROWD) if self._gives_way() else self._turns_max
+        if len(self._serving) >= most:
+            self._room.clear()
+            try:
+                async with asyncio.timeout(ROOM_WAIT_MS / 1000):
+                    await self._room.wait()
+            except TimeoutError:
+                return 0
+        return max(0, most - len(self._serving))
 
     async def rest(self) -> None:
         ready_at = await self._reader.next_ready()
