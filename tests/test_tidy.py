@@ -78,6 +78,7 @@ MAY_IMPORT = {
     "assembly": EVERYTHING,
     "connections": EVERYTHING,
     "inspection": EVERYTHING,
+    "plugins": INNER,
     "provision": EVERYTHING,
     "toolkit": EVERYTHING,
     "facade": EVERYTHING,

@@ -5,10 +5,8 @@ the entry point is the name of the table in holdfast.toml. Nothing is imported b
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from holdfast.config import FILE
@@ -19,16 +17,16 @@ from holdfast.core.key import agent_name
 from holdfast.loops.agents import Agents
 from holdfast.loops.channels import Channels
 from holdfast.loops.liaison import CHANNEL as AGENT_CHANNEL
+from holdfast.plugins import BuiltIn, find_factory
 from holdfast.ports.channel import GROUP, Channel, ChannelFactory, ChannelSetup
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.tasks import Tasks
 
-BUILT_IN: Mapping[str, tuple[str, str, str]] = {
-    # name: module, factory, the extra that brings what it needs
-    "discord": ("holdfast.channels.discord", "make_discord", "discord"),
-    "slack": ("holdfast.channels.slack", "make_slack", "slack"),
-    "telegram": ("holdfast.channels.telegram", "make_telegram", "telegram"),
+BUILT_IN = {
+    "discord": BuiltIn("holdfast.channels.discord", "make_discord", "discord"),
+    "slack": BuiltIn("holdfast.channels.slack", "make_slack", "slack"),
+    "telegram": BuiltIn("holdfast.channels.telegram", "make_telegram", "telegram"),
 }
 ALWAYS_THERE = frozenset({"http", "openai", "terminal", AGENT_CHANNEL})
 
@@ -88,22 +86,5 @@ def make_channel(agent: AgentName, name: str, settings: Mapping[str, object], bo
 def _factory(name: str, key: str) -> ChannelFactory:
     if name in ALWAYS_THERE:
         raise ConfigInvalid(f"{key}: {name} is always there and has no table of its own", key=key)
-    if name in BUILT_IN:
-        module, attribute, extra = BUILT_IN[name]
-        try:
-            factory: ChannelFactory = getattr(import_module(module), attribute)
-        except ModuleNotFoundError as error:
-            if (error.name or "").startswith("holdfast"):
-                raise
-            raise ConfigInvalid(f"{key} needs the extra: pip install 'holdfast[{extra}]'", key=key) from error
-        return factory
-    found = {point.name: point for point in entry_points(group=GROUP)}
-    if name not in found:
-        known = ", ".join(sorted({*BUILT_IN, *found}))
-        raise ConfigInvalid(f"{key}: there is no channel {name!r}; known are {known}", key=key)
-    try:
-        loaded: Callable[[ChannelSetup], Channel] = found[name].load()
-    except (ImportError, AttributeError) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise ConfigInvalid(f"{key}: {found[name].value} cannot be loaded ({why})", key=key) from error
-    return loaded
+    made: ChannelFactory = find_factory("channel", name, key, BUILT_IN, GROUP)
+    return made

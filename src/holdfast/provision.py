@@ -5,10 +5,8 @@ the entry point is the name of the table in holdfast.toml. Nothing is imported b
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from holdfast.core.errors import ConfigInvalid
@@ -21,6 +19,7 @@ from holdfast.loops.keeper import Keeper
 from holdfast.loops.providers import Providers
 from holdfast.loops.toolbox import ToolBox
 from holdfast.memory.tool import make_memory_tool
+from holdfast.plugins import BuiltIn, find_factory
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.provider import GROUP, Configured, Factory, ProviderSetup
@@ -29,12 +28,11 @@ from holdfast.providers.files.provider import FilesProvider
 from holdfast.stores.store import SqlStore
 from holdfast.toolkit import MEMORY, wanted_tools, with_tools
 
-BUILT_IN: Mapping[str, tuple[str, str, str]] = {
-    # name: module, factory, the extra that brings what it needs
-    "files": ("holdfast.providers.files", "make_files", ""),
-    "hindsight": ("holdfast.providers.hindsight", "make_hindsight", "hindsight"),
-    "honcho": ("holdfast.providers.honcho", "make_honcho", "honcho"),
-    "local": ("holdfast.providers.local", "make_local", ""),
+BUILT_IN = {
+    "files": BuiltIn("holdfast.providers.files", "make_files"),
+    "hindsight": BuiltIn("holdfast.providers.hindsight", "make_hindsight", "hindsight"),
+    "honcho": BuiltIn("holdfast.providers.honcho", "make_honcho", "honcho"),
+    "local": BuiltIn("holdfast.providers.local", "make_local"),
 }
 EMBEDDED: Mapping[str, Mapping[str, object]] = {"local": {}, "files": {}}  # without a configuration, on one machine
 FOLDER = "agents"
@@ -95,7 +93,7 @@ def with_memory(agents: Agents, providers: Providers, keeper: Keeper) -> Agents:
 def make_provider(agent: AgentName, name: str, settings: Mapping[str, object], ground: Ground) -> Configured:
     """One provider from its table. Raises `ConfigInvalid`; reaches nobody."""
     key = f"agents.{agent}.memory.{name}"
-    factory = _factory(name, key)
+    factory: Factory = find_factory("provider", name, key, BUILT_IN, GROUP)
     if ground.folder is None and name in EMBEDDED:
         raise ConfigInvalid(f"{key}: it lives in a data folder, and there is none with PostgreSQL", key=key)
     home = (ground.folder or Path()) / FOLDER / agent
@@ -119,25 +117,3 @@ def make_provider(agent: AgentName, name: str, settings: Mapping[str, object], g
     if not isinstance(made, Configured):
         raise ConfigInvalid(f"{key}: its factory made a {type(made).__name__}, not a Configured", key=key)
     return made
-
-
-def _factory(name: str, key: str) -> Factory:
-    if name in BUILT_IN:
-        module, attribute, extra = BUILT_IN[name]
-        try:
-            factory: Factory = getattr(import_module(module), attribute)
-        except ModuleNotFoundError as error:
-            if not extra or (error.name or "").startswith("holdfast"):
-                raise
-            raise ConfigInvalid(f"{key} needs the extra: pip install 'holdfast[{extra}]'", key=key) from error
-        return factory
-    found = {point.name: point for point in entry_points(group=GROUP)}
-    if name not in found:
-        known = ", ".join(sorted({*BUILT_IN, *found}))
-        raise ConfigInvalid(f"{key}: there is no provider {name!r}; known are {known}", key=key)
-    try:
-        loaded: Callable[[ProviderSetup], Configured] = found[name].load()
-    except (ImportError, AttributeError) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise ConfigInvalid(f"{key}: {found[name].value} cannot be loaded ({why})", key=key) from error
-    return loaded

@@ -7,7 +7,6 @@ Rule 2: a client that repeats a request repeats its key: `Idempotency-Key`, or t
 """
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -51,6 +50,16 @@ class Asked:
     body_hash: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What the body of a request asks."""
+
+    agent: str
+    chat: str
+    user: str | None
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Taken:
     """The durable message, and a feed from before it."""
@@ -80,20 +89,16 @@ def chat_of(request: Request, user: str | None) -> str:
     return (named or [user or f"token-{caller_of(request).token.id}"])[0]
 
 
-def sender_of(request: Request, user: str | None) -> str:
-    return caller_of(request).speak_as(request.headers.get(SENDER_HEADER) or user or "user")
-
-
-def key_of(headers: Mapping[str, str]) -> str:
-    return headers.get("idempotency-key", "")
-
-
-def hash_of(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()[:32]
-
-
-async def take(asked: Asked, settings: Settings) -> Taken:
+async def take(request: Request, settings: Settings, body: bytes, question: Question) -> Taken:
     """Make the question durable, or find it when it is being answered already."""
+    asked = Asked(
+        agent=question.agent,
+        chat=question.chat,
+        sender=caller_of(request).speak_as(request.headers.get(SENDER_HEADER) or question.user or "user"),
+        text=question.text,
+        key=request.headers.get("idempotency-key", ""),
+        body_hash=hashlib.sha256(body).hexdigest()[:32],
+    )
     service = settings.service
     wanted = service.new_message()
     feed = service.listen(message=wanted)

@@ -11,16 +11,13 @@ from starlette.responses import Response
 from holdfast.channels.http.endpoint import EVENTS, Endpoint, Settings, answer
 from holdfast.channels.http.frames import Delta, Replied, Restarted, follow_message
 from holdfast.channels.http.openai.asking import (
-    Asked,
     Item,
     Name,
+    Question,
     Taken,
     chat_of,
     decode_loosely,
-    hash_of,
-    key_of,
     last_words,
-    sender_of,
     take,
 )
 from holdfast.channels.http.openai.wire import (
@@ -61,17 +58,10 @@ async def post_completion(request: Request, settings: Settings) -> Response:
     Query(request, ())
     body = await read_body(request, settings.body_bytes_max)
     wanted: CompletionRequest = decode_loosely(body, CompletionRequest)
-    taken = await take(
-        Asked(
-            agent=wanted.model,
-            chat=chat_of(request, wanted.user),
-            sender=sender_of(request, wanted.user),
-            text=last_words(wanted.messages),
-            key=key_of(request.headers),
-            body_hash=hash_of(body),
-        ),
-        settings,
+    question = Question(
+        agent=wanted.model, chat=chat_of(request, wanted.user), user=wanted.user, text=last_words(wanted.messages)
     )
+    taken = await take(request, settings, body, question)
     if wanted.stream:
         has_usage = wanted.stream_options is not None and wanted.stream_options.include_usage
         return EventStream(_chunks(wanted.model, taken, settings, has_usage=has_usage), settings.tasks)

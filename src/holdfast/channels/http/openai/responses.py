@@ -16,16 +16,13 @@ from holdfast.channels.http.endpoint import EVENTS, Endpoint, Settings, answer
 from holdfast.channels.http.frames import Delta, Replied, Restarted, follow_message
 from holdfast.channels.http.openai.asking import (
     CHAT_HEADERS,
-    Asked,
     Item,
     Name,
+    Question,
     Taken,
     chat_of,
     decode_loosely,
-    hash_of,
-    key_of,
     last_words,
-    sender_of,
     take,
 )
 from holdfast.channels.http.openai.completions import over
@@ -65,17 +62,13 @@ async def post_response(request: Request, settings: Settings) -> Response:
     Query(request, ())
     body = await read_body(request, settings.body_bytes_max)
     wanted: ResponseRequest = decode_loosely(body, ResponseRequest)
-    taken = await take(
-        Asked(
-            agent=wanted.model,
-            chat=await _chat(request, wanted, settings),
-            sender=sender_of(request, wanted.user),
-            text=wanted.input if isinstance(wanted.input, str) else last_words(wanted.input),
-            key=key_of(request.headers),
-            body_hash=hash_of(body),
-        ),
-        settings,
+    question = Question(
+        agent=wanted.model,
+        chat=await _chat(request, wanted, settings),
+        user=wanted.user,
+        text=wanted.input if isinstance(wanted.input, str) else last_words(wanted.input),
     )
+    taken = await take(request, settings, body, question)
     if wanted.stream:
         return EventStream(_events(wanted, taken, settings), settings.tasks)
     return answer(_response(await over(taken, settings), wanted.previous_response_id))
