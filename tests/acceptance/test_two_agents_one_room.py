@@ -14,6 +14,7 @@ from holdfast.core.ids import AgentName
 from holdfast.core.policy import AccessPolicy, Door, GroupPolicy, TurnPolicy
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.toolbox import ToolBox
+from holdfast.ports.reader import MessageTrace
 from tests.integration.fakes import QUICK, Gate, ScriptedModel, gist, policy, says, stands_at
 from tests.platforms.discord import FakeDiscord
 
@@ -109,7 +110,7 @@ async def test_agents_that_answer_each_other_come_to_rest_and_a_human_wakes_them
 
 async def both_held(runtime):
     """What each agent left unanswered first."""
-    held = {}
+    held: dict[str, MessageTrace] = {}
     feed = runtime.events()
     async with asyncio.timeout(30):
         while len(held) < 2:

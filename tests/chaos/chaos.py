@@ -8,9 +8,10 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from operator import eq
 from pathlib import Path
 
 from holdfast.app import open_runtime
@@ -22,7 +23,8 @@ from tests.processes import Up, spawn
 WARM_S = 60.0
 QUIET_S = 120.0
 LOOK_S = 0.5
-LIFE_S = (0.5, 5.0)  # from ready to the kill
+LIFE_S = (0.3, 4.0)  # to the kill
+AWAKE_S = 20.0
 STILLBORN, YOUNG_S = 0.2, (0.3, 2.0)  # how many are killed while they start, and when
 STORMY = 0.9  # how much must be answered before the weather calms down
 GUSTS_PER_S = 4.0
@@ -106,9 +108,18 @@ class Chaos:
             if self._chance.random() < STILLBORN:
                 await self._die_young()
             else:
+                polls = self.fleet.polls()
                 async with self.started():
+                    await self._awake(polls)
                     await at(loop.time() + self._chance.uniform(*LIFE_S))
             self.kills += 1
+
+    async def _awake(self, polls: Sequence[int]) -> None:
+        """Every second life may begin to talk on a slow machine too: its end is counted from its first polls on."""
+        if self._chance.random() < 0.5:
+            ends = asyncio.get_running_loop().time() + AWAKE_S
+            while asyncio.get_running_loop().time() < ends and any(map(eq, polls, self.fleet.polls())):
+                await at(asyncio.get_running_loop().time() + LOOK_S)
 
     async def _die_young(self) -> None:
         """Killed while it starts, or soon after."""

@@ -22,11 +22,14 @@ CHATS = 8
 PRIVATE = 4  # of the chats of a bot; then two groups, and two topics or threads of a third
 TOPICS = (7, 8)
 SLACK_RETRY_S = 1.0
+# Attempts are not limited: here it is never the turn that ends its process.
 MARK = re.compile(r"(?P<canary>zx[a-z]+\d\d) number (?P<number>\d+)")
 TABLE = """\
 [agents.{name}]
 model = "practice"
 context_tokens = {tokens}
+[agents.{name}.turns]
+turn_attempts_max = 100
 [agents.{name}.access]
 door = "open"
 group_door = "open"
@@ -82,6 +85,10 @@ class Fleet:
         on_discord = all(self.discord.is_connected(bot) for bot in self.discord.bots.values())
         on_telegram = all(bot.waiting for bot in self.telegram.bots.values())
         return on_discord and on_telegram and all(bot.pipes for bot in self.slack_bots)
+
+    def polls(self) -> list[int]:
+        """How often each bot of Telegram, whose library is the slowest to load, has asked for updates."""
+        return [bot.polls for bot in self.telegram.bots.values()]
 
     @property
     def said(self) -> int:

@@ -13,7 +13,7 @@ from tests.platforms import discord, slack, telegram
 
 T = TypeVar("T")
 SENDS_FAIL, POLLS_FAIL = 0.10, 0.05
-ROOMS_HIT = 4
+ROOMS_HIT, FAULTS_MAX = 4, 8  # rooms of Discord, and what may wait for them
 
 
 class Weather:
@@ -84,6 +84,8 @@ class Weather:
             {"status": 502},
             {"status": 502, "effect": True},
         )
+        if len(server.faults) > FAULTS_MAX:
+            return
         for room in self._chance.sample(list(server.rooms), ROOMS_HIT):
             verb = self._chance.choice(("POST", "POST", "GET"))
             server.faults.append(discord.Fault(f"{verb} /channels/{room}/messages", **self._chance.choice(kinds)))

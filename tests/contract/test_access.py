@@ -34,8 +34,8 @@ def ask(driver, code=CODE, *, who=BOB, agent="fern", name="Bob"):
 
 
 def verdict(driver, code=CODE, *, admit=True):
-    ids = {"operation": OperationId(driver.id("op")), "reply": ReplyId(driver.id("rep"))}
-    return PairingDecision(code=code, admit=admit, by="the command line", **ids)
+    operation, reply = OperationId(driver.id("op")), ReplyId(driver.id("rep"))
+    return PairingDecision(code=code, admit=admit, by="the command line", operation=operation, reply=reply)
 
 
 async def notices(driver):

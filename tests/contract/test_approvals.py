@@ -55,14 +55,14 @@ async def resumed(driver):
     return claim, await driver.store.resume_turn(claim, mail.turn)
 
 
-async def told(driver, text: str, **how) -> str:
+async def told(driver, text, **how):
     """What a signal is answered."""
     trace = await driver.store.message(await driver.say(text, **how))
     assert trace.state.value == "command"
     return trace.reply.text
 
 
-async def ready_at(driver) -> int | None:
+async def ready_at(driver):
     return (await driver.store.mailbox(address_of("home"))).ready_at
 
 

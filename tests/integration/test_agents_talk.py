@@ -9,7 +9,7 @@ from holdfast import connections
 from holdfast.app import open_runtime
 from holdfast.core.ids import AgentName, MessageId, ReplyId
 from holdfast.core.key import Address
-from holdfast.core.outgoing import Declined, Post
+from holdfast.core.outgoing import Declined, Post, Sent
 from holdfast.core.policy import TurnPolicy
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.liaison import AgentChannel
@@ -21,11 +21,11 @@ from tests.integration.test_intake import OPEN, Chat, wrote
 @pytest.fixture
 def team(monkeypatch, tmp_path):
     """Opens agents by name, each with a model; those with a chat are reached over it."""
-    chats = {}
+    chats: dict[str, Chat] = {}
     monkeypatch.setattr(connections, "_factory", lambda _name, _key: lambda setup: chats[setup.agent])
 
     def agent(name, model, **more):
-        given = {"chat": {}} if name in chats else {}
+        given: dict[str, dict[str, object]] = {"chat": {}} if name in chats else {}
         chosen = replace(policy(), **{"access": OPEN, "hops_max": 4, "channels": given, "memory": {}, **more})
         return Agent(policy=chosen, model=model, summariser=model, tools=ToolBox())
 
@@ -66,7 +66,8 @@ async def test_what_is_handed_over_twice_is_one_message(team):
         post = Post(reply=ReplyId("rep_1"), part=0, parts=1, address=address, text="weather?", message=MessageId("m"))
         first, again = await channel.send(post), await channel.send(replace(post, attempt=2, doubtful=True))
         assert first == again
-        await soon(runtime.reply_to(first.receipt))
+        assert isinstance(first, Sent)
+        await soon(runtime.reply_to(MessageId(first.receipt)))
         assert len(ben.requests) == 1
         assert await channel.send(replace(post, text="another")) == Declined(
             f"another text was handed over under this id, as {first.receipt}"

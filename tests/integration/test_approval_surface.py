@@ -11,7 +11,7 @@ from holdfast.cli.commands import app
 from holdfast.core.access_token import AccessToken, Scope
 from holdfast.core.approval import Decision
 from holdfast.core.errors import ApprovalNotFound
-from holdfast.core.ids import TokenId
+from holdfast.core.ids import ApprovalId, MessageId, TokenId
 from holdfast.core.policy import AgentPolicy, ApprovalPolicy
 from tests.integration.fakes import ScriptedModel, calls, happened, says, soon
 from tests.live import code_of, serve
@@ -23,16 +23,16 @@ def wishing() -> ScriptedModel:
     return ScriptedModel(calls('memory {"action": "read"}'), says("done"))
 
 
-async def waiting(live) -> tuple[str, str]:
+async def waiting(live) -> tuple[MessageId, ApprovalId]:
     """The message that waits, and the approval that it waits for."""
     feed = live.runtime.events()
     message = (await live.say("look")).json()["message"]
     await happened(feed, "turn.asked")
     (found,) = (await live.get("/v1/approvals")).json()["approvals"]
-    return message, found["id"]
+    return MessageId(message), ApprovalId(found["id"])
 
 
-async def command(*arguments) -> tuple[int, dict]:
+async def command(*arguments):
     """A command beside the process that serves."""
     done = await asyncio.to_thread(CliRunner().invoke, app, [*map(str, arguments), "--json"])
     return done.exit_code, json.loads(done.stdout)

@@ -87,10 +87,13 @@ async def test_a_waiting_turn_holds_no_claim_and_does_not_spin(tmp_path):
         later = await runtime.send("c", "and then?")
         assert await told(runtime, "hello", agent="other") == "done", "other mailboxes go on"
         box = await runtime.reader.mailbox("agent:main:http:dm:c")
+        assert box is not None
         assert (box.owner, box.depth) == (None, 2)
         assert "is awaiting" in await told(runtime, "/status")
         await told(runtime, "still there?", agent="other")
-        assert (await runtime.reader.mailbox("agent:main:http:dm:c")).fence == box.fence, "nobody claimed it in vain"
+        later_box = await runtime.reader.mailbox("agent:main:http:dm:c")
+        assert later_box is not None
+        assert later_box.fence == box.fence, "nobody claimed it in vain"
         await told(runtime, f"/deny {approval} not today")
         assert await soon(runtime.reply_to(later)) == "re: and then?"
 

@@ -33,7 +33,7 @@ def shown(model) -> str:
     return "\n".join(one.content for one in model.requests[-1] if one.role == "system")
 
 
-async def outgoing(runtime) -> list[tuple]:
+async def outgoing(runtime):
     from holdfast.stores.script import rows
 
     sql = "select agent, channel, address, hop, state, body from reply where channel = 'agent' order by n"

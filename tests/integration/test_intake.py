@@ -3,6 +3,7 @@ not taken is either told to its sender or deliberately not kept. A channel is ac
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ class Chat:
     def __init__(self, *failures):
         self.failures = list(failures)
         self.runs = 0
-        self.intake = None
+        self.intake: Any = None
         self.sent = []
         self.running = asyncio.Event()
         self.posted = asyncio.Condition()

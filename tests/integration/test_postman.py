@@ -2,7 +2,6 @@
 happens to the process: posted once, or sent once more at most and shown as uncertain (D26). Clocks jump here."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -43,7 +42,7 @@ class ScriptedChannel:
     async def send(self, post):
         self.posts.append((round(self._loop.time(), 3), post))
         move = self.moves.pop(0) if self.moves else Sent(f"r{len(self.posts)}")
-        if isinstance(move, Callable):
+        if callable(move):
             return await move(post)
         return move
 

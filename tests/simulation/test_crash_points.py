@@ -62,7 +62,13 @@ UNUSED = {
     "decide_approval",  # people decide in their chats
     *("ask_pairing", "decide_pairing", "unpair", "link", "unlink"),  # strangers and operators are not in it;
     *("move_address", "move_chat"),  # tests/contract repeats each of these after a commit
-    *("note_read", "add_token", "revoke_token", "record_spend"),  # channels, operators and paid models likewise
+    *(
+        "note_read",
+        "add_token",
+        "revoke_token",
+        "record_spend",
+        "spent",
+    ),  # nor are channels and payment
     *("claim_replies", "settle_reply", "next_reply_due", "resend_reply"),  # told in test_reply_points
 }
 USED = [point for point in points(Store, Tools, Provider) if point.verb not in UNUSED | {"healthy", "landed"}]

@@ -36,6 +36,7 @@ from holdfast.core.session import CommandDone, CommandRun
 from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, TurnRecord
 from holdfast.ports.access_store import AccessStore
 from holdfast.ports.reply_store import ReplyStore
+from holdfast.ports.spend import SpendLedger
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Reaped:
     operations: int
 
 
-class Store(ReplyStore, AccessStore, Protocol):
+class Store(ReplyStore, AccessStore, SpendLedger, Protocol):
     # --- nodes
     async def register_node(self, node: NodeId, host: str, *, sole: bool) -> None:
         """Announce a process that will claim. `sole` voids every earlier claim: the owner lock is held."""

@@ -31,12 +31,12 @@ async def test_a_person_sees_their_own_words_private_and_in_groups_and_nobody_el
 
 
 async def test_a_linked_account_sees_what_the_person_said_and_a_group_sees_no_more_of_it():
-    linked = {"kin": (Principal("ada"),)}
+    kin = (Principal("ada"),)
     async with FakeHindsight() as fake, provider(fake.url) as hindsight:
         await fill(hindsight)
         assert await texts(hindsight, question("what?", "cy")) == []
-        assert await texts(hindsight, replace(question("what?", "cy"), **linked)) == ["unit-ada"]
-        assert await texts(hindsight, replace(question("what?", "cy", group=True), **linked)) == ["unit-group"]
+        assert await texts(hindsight, replace(question("what?", "cy"), kin=kin)) == ["unit-ada"]
+        assert await texts(hindsight, replace(question("what?", "cy", group=True), kin=kin)) == ["unit-group"]
 
 
 async def test_private_words_are_not_recalled_into_a_group_unless_that_is_allowed():

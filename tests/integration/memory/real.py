@@ -38,7 +38,7 @@ async def finished(runtime: Runtime) -> None:
     """Until every epoch that ended has given its notes: they travel too."""
 
     async def finish() -> None:
-        while any(one.ended_at is None for one in await runtime.store.finalisations()):
+        while any(one.ended_at is None for one in await runtime.reader.finalisations()):
             await next_delivery(runtime)
 
     await soon(finish())

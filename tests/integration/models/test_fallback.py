@@ -25,7 +25,9 @@ class NotedTasks(AsyncTasks):
 
 async def persist(model, policy=None, patience=None):
     """What is asked as a turn asks it: the answer or the failure, what was heard last, and the waits."""
-    tasks, heard = NotedTasks(), []
+    tasks = NotedTasks()
+    heard: list[str] = []
+    found: Answer | ModelFailed
     asker = Asker(SystemEntropy(), tasks)
     try:
         found = await asker.ask(model, request(), policy or TurnPolicy(), heard.append, heard.clear, patience=patience)
@@ -98,6 +100,7 @@ async def two(first, second):
         model_at(other, "anthropic") as haiku,
     ):
         heard: list[str] = []
+        found: Answer | ModelFailed
         try:
             found = await ask(Fallback([gpt, haiku]), heard=heard)
         except ModelFailed as error:

@@ -3,6 +3,8 @@
 import json
 import logging
 import socket
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -120,11 +122,7 @@ async def test_nobody_there_is_a_sentence():
 
 
 def model_at_url(url):
-    class At:
-        pass
-
-    at = At()
-    at.url = url.removesuffix("/v1")
+    at: Any = SimpleNamespace(url=url.removesuffix("/v1"))
     return model_at(at)
 
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from holdfast.core.errors import ConfigInvalid
+from holdfast.core.errors import ConfigInvalid, ModelFailed
 from holdfast.core.policy import AgentPolicy
 from holdfast.machine import AsyncTasks
 from holdfast.models import vendors
@@ -177,7 +177,7 @@ def test_without_a_table_there_is_what_was_found_or_practice():
 
 async def test_those_who_only_read_are_told_when_they_ask():
     model, _ = make_models_or_none(policy(name=GPT), {}, AsyncTasks())
-    with pytest.raises(Exception, match="the environment has no OPENAI_API_KEY") as caught:
+    with pytest.raises(ModelFailed, match="the environment has no OPENAI_API_KEY") as caught:
         await ask(model)
     assert caught.value.is_final
 

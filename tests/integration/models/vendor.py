@@ -267,7 +267,7 @@ def responses(*words: str) -> tuple[bytes, ...]:
 def claude(
     *words: str, reason: str = "end_turn", call: tuple[str, str, Sequence[str]] | None = None
 ) -> tuple[bytes, ...]:
-    message = {
+    message: dict[str, Any] = {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",

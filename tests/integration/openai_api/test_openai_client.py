@@ -3,7 +3,6 @@ over a real socket. What it sends is durable like everything else, and a request
 
 import asyncio
 
-import httpx
 import openai
 import pytest
 
@@ -12,7 +11,7 @@ from tests.live import TOKEN, GatedModel, serve
 
 
 def client_of(server, **options):
-    http = httpx.AsyncClient(trust_env=False)
+    http = openai.DefaultAsyncHttpxClient(trust_env=False)
     return openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=TOKEN, http_client=http, max_retries=0, **options)
 
 
@@ -28,7 +27,9 @@ async def texts(server, chat, **more):
 
 async def test_a_completion_is_the_reply_of_the_agent(tmp_path):
     async with serve(tmp_path) as server, client_of(server) as client:
-        made = await client.chat.completions.create(model="main", messages=[user("My cat is called Byron.")], user="ada")
+        made = await client.chat.completions.create(
+            model="main", messages=[user("My cat is called Byron.")], user="ada"
+        )
         assert made.choices[0].finish_reason == "stop"
         assert "Byron" in made.choices[0].message.content
         assert made.object == "chat.completion"
@@ -39,7 +40,12 @@ async def test_a_completion_is_the_reply_of_the_agent(tmp_path):
 async def test_history_is_kept_here_so_only_the_last_message_is_taken(tmp_path):
     async with serve(tmp_path) as server, client_of(server) as client:
         await client.chat.completions.create(model="main", messages=[user("one")], user="ada")
-        said = [{"role": "system", "content": "be brief"}, user("one"), {"role": "assistant", "content": "?"}, user("two")]
+        said = [
+            {"role": "system", "content": "be brief"},
+            user("one"),
+            {"role": "assistant", "content": "?"},
+            user("two"),
+        ]
         await client.chat.completions.create(model="main", messages=said, user="ada")
         assert await texts(server, "ada") == ["one", "two"]
 
@@ -47,12 +53,18 @@ async def test_history_is_kept_here_so_only_the_last_message_is_taken(tmp_path):
 async def test_pieces_add_up_to_the_reply(tmp_path):
     async with serve(tmp_path) as server, client_of(server) as client:
         stream = await client.chat.completions.create(
-            model="main", messages=[user("hello there")], user="ada", stream=True, stream_options={"include_usage": True}
+            model="main",
+            messages=[user("hello there")],
+            user="ada",
+            stream=True,
+            stream_options={"include_usage": True},
         )
         chunks = [chunk async for chunk in stream]
         text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
         message = chunks[0].id.removeprefix("chatcmpl-")
-        assert text == (await server.runtime.trace(message)).reply.text
+        trace = await server.runtime.trace(message)
+        assert trace.reply is not None
+        assert text == trace.reply.text
         assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] == "stop"
         assert chunks[-1].usage.total_tokens > 0
 

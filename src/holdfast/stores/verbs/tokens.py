@@ -7,14 +7,14 @@ from holdfast.core.errors import TokenNotFound
 from holdfast.core.ids import Instant, TokenId
 from holdfast.stores.script import Row, Script, one, plain, rows, run
 
-TOKEN_FIELDS = "id, label, scopes, agents, made_at, revoked_at"
+FIELDS = "id, label, scopes, agents, made_at, revoked_at"
 ADD = """
 insert into token (id, hash, label, scopes, agents, made_at)
 values (:id, :hash, :label, :scopes, :agents, :now) on conflict (id) do nothing"""
 REVOKE = "update token set revoked_at = :now where id = :id and revoked_at is null"
-TOKEN = f"select {TOKEN_FIELDS} from token where id = :id"
-BY_HASH = f"select {TOKEN_FIELDS} from token where hash = :hash"
-TOKENS = f"select {TOKEN_FIELDS} from token where id > :after order by id limit :limit"
+TOKEN = f"select {FIELDS} from token where id = :id"
+BY_HASH = f"select {FIELDS} from token where hash = :hash"
+TOKENS = f"select {FIELDS} from token where id > :after order by id limit :limit"
 
 
 def add_token(token: AccessToken, hash_: bytes) -> Script[AccessToken]:
