@@ -23,6 +23,8 @@ else
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MAKE_VENV = "$(PYTHON)" -m venv $(VENV)
 endif
+# Tests start the program a hundred times. Where byte code may not be kept, each start would compile all of it.
+export PYTHONDONTWRITEBYTECODE :=
 LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-config pyproject.toml --group build
 

@@ -20,6 +20,7 @@ from holdfast.ports.channel import Hooks
 from holdfast.ports.clock import Clock
 from holdfast.ports.model import Model, ModelEvent, ModelRequest
 from holdfast.runtime import Runtime
+from tests.processes import PLAIN
 
 TOKEN = "a-token-that-only-tests-know"
 BODY_BYTES_MAX = 300_000
@@ -98,7 +99,8 @@ async def serve(
         serving = asyncio.create_task(server.run_until_stopped())
         headers = {"Authorization": f"Bearer {TOKEN}"}
         try:
-            async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=60) as client:
+            client = httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=60, verify=PLAIN)
+            async with client:
                 yield Live(runtime, app, url, client, server)
         finally:
             server.stop()

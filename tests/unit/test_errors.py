@@ -21,6 +21,7 @@ CODES = {
     "channel_failed": Remedy.RETRY,
     "reply_not_found": Remedy.CORRECT,
     "scope_required": Remedy.CORRECT,
+    "token_not_found": Remedy.CORRECT,
     "delivery_not_found": Remedy.CORRECT,
     "forget_not_found": Remedy.CORRECT,
     "lane_lost": Remedy.RETRY,

@@ -272,6 +272,25 @@ def test_every_pragma_is_in_force(path):
     db.close()
 
 
+def test_a_statement_is_compiled_once_whatever_is_bound_to_it(path):
+    """SQLite else compiles it anew each time, in case another value deserves another plan; that costs five runs."""
+    db = open_connection(path)
+    db.execute("create table thing (n integer primary key)")
+    compiled: list[int] = []  # what each run of the statement asked the authorizer, who is asked by the compiler only
+
+    def authorize(*_: object) -> int:
+        compiled[-1] += 1
+        return apsw.SQLITE_OK
+
+    db.authorizer = authorize
+    for n in range(3):
+        compiled.append(0)
+        db.execute("select n from thing where n > :n limit :n", {"n": n}).fetchall()
+    assert compiled[0] > 0
+    assert compiled[1:] == [0, 0]
+    db.close()
+
+
 def test_the_order_of_the_pragmas_is_the_one_that_loses_nothing(path, monkeypatch):
     """tests/disk shows what another order loses; this says which pragma to look for."""
     statements: list[str] = []

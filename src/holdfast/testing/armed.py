@@ -57,8 +57,8 @@ class Armed:
 
     def at_verb(self, verb: str, side: Side) -> CrashAtVerb | VerbFails | PauseAtVerb | None:
         point = _point(verb, side)
-        self.seen[point] += 1
-        fault = self._verbs.get((point, self.seen[point]))
+        passed = self.seen[point] = self.seen[point] + 1
+        fault = self._verbs.get((point, passed))
         if fault is None or self.healed:
             return None
         self.fired.append(fault)
@@ -82,8 +82,8 @@ class Armed:
         return self._fire(self._platform.get(n))
 
     def _at(self, point: str, faults: dict[int, F]) -> F | None:
-        self.seen[point] += 1
-        return self._fire(faults.get(self.seen[point]))
+        passed = self.seen[point] = self.seen[point] + 1
+        return self._fire(faults.get(passed))
 
     def _fire(self, fault: F | None) -> F | None:
         if fault is None or self.healed:

@@ -12,9 +12,8 @@ nothing to kill, so the `Crash` travels to the test.
 import inspect
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Generic, Literal, NoReturn, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar, cast
 
 from holdfast.testing.node import NEVER, NODE, Crash, die, is_dead
 
@@ -28,8 +27,7 @@ SIDES: tuple[Side, Side] = ("before", "after")
 ASYNC_RESULTS = ("AsyncIterator", "AsyncIterable", "AsyncGenerator", "Awaitable", "Coroutine")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class CrashPoint:
+class CrashPoint(NamedTuple):  # hashed at every verb, so a tuple
     verb: str
     side: Side
 
@@ -77,6 +75,8 @@ class _Crashing:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         member = getattr(self._port, name)
+        if not callable(member):
+            return member
         if inspect.isasyncgenfunction(member):
             guarded: Callable[..., Any] = _guard_items(name, member, self._reach)
         elif inspect.iscoroutinefunction(member):

@@ -27,7 +27,7 @@ from holdfast.testing.checks_delivery import lanes_are_fenced
 from holdfast.testing.checks_forget import Traces, secretly
 from holdfast.testing.crash import CrashPoint
 from holdfast.testing.faults import DOWN_MS_MAX, CrashAtVerb, Fault, FaultPlan, PauseAtVerb, VerbFails
-from holdfast.testing.history import Verdict, clear, evidence_of, nodes_of, plan_of, verdict_of
+from holdfast.testing.history import Verdict, evidence_of, nodes_of, plan_of, start_afresh, verdict_of
 from holdfast.testing.invariants import judge
 from holdfast.testing.node import NodeDown
 from holdfast.testing.platform import AGAIN_S_MAX, ATTEMPTS_MAX, WAIT_S
@@ -84,7 +84,7 @@ def plan_to_forget(seed: int) -> FaultPlan:
 def run_forgetting(
     seed: int, *, folder: Path, plan: FaultPlan | None = None, told: Callable[[str], None] | None = None
 ) -> Verdict:
-    clear(folder)
+    start_afresh(folder)
     world = ForgettingWorld(seed, plan_to_forget(seed) if plan is None else plan, folder, told)
     return verdict_of(world, world.judged, told)
 

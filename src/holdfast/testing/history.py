@@ -11,8 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
+from holdfast.stores.sqlite.opening import open_ready
 from holdfast.testing.chats import has_chats
 from holdfast.testing.crash import CrashPoint
 from holdfast.testing.evidence import Evidence
@@ -23,7 +25,7 @@ from holdfast.testing.report import Violation
 from holdfast.testing.rows import Rows, read_rows
 from holdfast.testing.simloop import Deadlock, StepLimitReached
 from holdfast.testing.workload import Say
-from holdfast.testing.world import NODES, World, scope
+from holdfast.testing.world import DATABASE, NODES, VFS, World, scope
 
 RECOVERY_S = 4.5  # longer than a lease and a poll
 
@@ -76,7 +78,7 @@ def run_history(
     `says` is a story of one's own instead of the workload of the seed; in it the first statements of polling loops
     count as places to crash too. `told` hears what happens, line by line.
     """
-    clear(folder)
+    start_afresh(folder)
     chosen = plan_of(seed) if plan is None else plan
     world = World(seed, chosen, folder, nodes=nodes_of(seed), says=says, told=told)
     return verdict_of(world, lambda rows: judge(evidence_of(world, rows)), told)
@@ -189,6 +191,16 @@ def _noticing(world: World, told: Callable[[str], None] | None) -> Iterator[None
         logger.propagate = propagates
 
 
-def clear(folder: Path) -> None:
+def start_afresh(folder: Path) -> None:
+    """Leave nothing in the folder but a database in which nothing happened yet."""
     for file in folder.iterdir():
         file.unlink()
+    (folder / DATABASE).write_bytes(_nothing_yet())
+
+
+@cache
+def _nothing_yet() -> bytes:
+    """Made once: to take every step of the schema costs as much as a hundred steps of a history."""
+    with scratch() as folder:
+        open_ready(folder / DATABASE, vfs=VFS, synchronous="off").close()
+        return (folder / DATABASE).read_bytes()

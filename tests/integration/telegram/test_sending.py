@@ -3,6 +3,7 @@ again in vain."""
 
 import asyncio
 import json
+import threading
 
 import aiohttp
 import pytest
@@ -197,6 +198,19 @@ async def test_typing_is_shown_in_the_topic_and_raises_nothing(ada, chat):
     await ada.channel.typing(post("the harbour").address)
     form = ada.bot.called("sendChatAction")[-1]
     assert form == {"chat_id": str(chat.id), "message_thread_id": "9", "action": "typing"}
+
+
+async def test_what_comes_before_the_library_is_loaded_is_unsent_and_not_in_doubt(ada, chat, monkeypatch):
+    """It takes seconds on a slow machine; a piece that waited for it would be in doubt after every crash there."""
+    loaded, load = threading.Event(), ada.channel._load
+    monkeypatch.setattr(ada.channel, "_load", lambda: loaded.wait() and load())
+    async with ada.running():
+        await asyncio.sleep(0)  # it begins to load
+        outcome = await ada.channel.send(post(chat))
+        assert (type(outcome), outcome.whole_account) == (NotSent, True)
+        loaded.set()
+        await ada.server.until(lambda: ada.bot.waiting)
+        assert isinstance(await ada.channel.send(post(chat)), Sent)
 
 
 async def test_a_closed_channel_sends_and_receives_nothing(ada, chat):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CLOSE_S = 5.0
 SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - a header's name
-NOT_YET_MS = 500
+NOT_READY_MS = 500
 CAPABILITIES = ChannelCapabilities(
     text_chars_max=4096,
     text_length=utf16_units,
@@ -93,11 +93,16 @@ class TelegramChannel:
     async def send(self, post: Post) -> SendOutcome:
         """Plain text, as an answer to `in_reply_to`. Raises nothing.
 
-        What cannot leave yet is said to be unsent at once: whatever waits here would be in doubt after a crash.
+        While aiogram is being loaded nothing can leave, and that is said at once: what waited here would be in doubt
+        after a crash, although it was never sent.
         """
-        if self._calls is None or self._closed:
-            return NotSent("the channel is not connected", NOT_YET_MS, whole_account=True)
-        return await self._sender.send(self._calls, post, self._intake)
+        if self._loading.locked():
+            return NotSent("the channel is not ready yet", NOT_READY_MS, whole_account=True)
+        try:
+            calls = await self._connection()
+        except ChannelFailed:
+            return NotSent("the channel is closed")
+        return await self._sender.send(calls, post, self._intake)
 
     async def typing(self, address: Address) -> None:
         if self._calls is not None and not self._closed:

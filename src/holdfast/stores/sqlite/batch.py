@@ -90,11 +90,14 @@ def _run_all(db: apsw.Connection, calls: Sequence[Call], clock: Clock, probe: Pr
 
 
 def run_read(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None = None) -> Outcome:
-    """Run one script over one snapshot; the connection refuses writes."""
+    """Run one script over one snapshot. A write is refused, by a connection that only reads or else afterwards."""
     try:
         db.execute("begin")
         try:
-            return Outcome(drive(db.cursor(), call, clock, probe))
+            value = drive(db.cursor(), call, clock, probe)
+            if db.txn_state("main") == apsw.SQLITE_TXN_WRITE:
+                raise apsw.ReadOnlyError("it is undone")
+            return Outcome(value)
         finally:
             if db.in_transaction:
                 db.execute("rollback")

@@ -97,6 +97,8 @@ def connect(name: str, vfs: str | None) -> apsw.Connection:
 
 def _prepare(db: apsw.Connection, path: str, synchronous: str, exclusive: bool, application_id: int) -> None:
     db.execute(f"pragma busy_timeout={BUSY_TIMEOUT_MS}")
+    # Plans may not depend on what is bound. Else SQLite compiles a statement anew each time it is run.
+    db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     if db.readonly("main"):  # SQLite falls back to reading when writing is not permitted
         raise StoreReadOnly(f"{path} cannot be written", path=path)
     if exclusive:

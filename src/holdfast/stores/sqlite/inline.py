@@ -144,12 +144,8 @@ class InlineDatabase:
         return outcomes
 
     def _read(self, calls: list[Pending]) -> None:
-        if not calls:
-            return
-        self._db.execute("pragma query_only=on")
-        settled = [(call.future, run_read(self._db, call, self._clock, self._probe)) for call in calls]
-        self._db.execute("pragma query_only=off")
-        settle(settled)
+        # Not between two `pragma query_only`: each would make SQLite compile every statement of the connection anew.
+        settle([(call.future, run_read(self._db, call, self._clock, self._probe)) for call in calls])
 
     def _close(self) -> None:
         try:
