@@ -1,16 +1,20 @@
 """The engines that the contract runs over, each opened for one test with a clock that the test owns.
 
-PostgreSQL gets one schema per process, emptied before every test: making the tables takes longer than most tests.
+Making the tables takes longer than most tests. So PostgreSQL gets one schema per process, emptied before every test,
+and SQLite a copy of one empty database.
 """
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from holdfast.stores.database import Database
 from holdfast.stores.postgres import PostgresDatabase
 from holdfast.stores.script import R, Script, rows, run
 from holdfast.stores.sqlite import InlineDatabase, ThreadedDatabase
+from holdfast.stores.sqlite.opening import open_ready
 from holdfast.testing import ManualClock
 from tests.servers import Clocked, Dice, PostgresServer, set_now, use_test_clock
 
@@ -40,6 +44,13 @@ class Timed(Clocked):
             await set_now(self._database, self._told)
 
 
+@cache
+def _nothing_yet() -> bytes:
+    with TemporaryDirectory() as folder:
+        open_ready(Path(folder) / "store.db").close()
+        return (Path(folder) / "store.db").read_bytes()
+
+
 @asynccontextmanager
 async def open_engine(
     name: str, folder: Path, clock: ManualClock, server: PostgresServer | None = None
@@ -51,6 +62,7 @@ async def open_engine(
             yield timed
         return
     path = folder / "store.db"
+    path.write_bytes(_nothing_yet())
     database = InlineDatabase(path, clock) if name == "inline" else ThreadedDatabase.open(path, clock)
     try:
         yield database
