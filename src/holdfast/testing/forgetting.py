@@ -49,9 +49,14 @@ UNABLE_EVERY = 3  # in every so-manieth history one provider cannot erase
 VERBS = ("forget", "scrub_forgotten", "sweep_forgotten")
 PARKED = """
 select id, agent, provider, place, principal from delivery where op = 'erase' and state = 'parked' order by n"""
-# Whom to forget, and when: whose turn is open, whose words are being summarised or sent, or anybody when it is quiet.
+# Memory was asked, so the model has the words now.
+WITH_THE_MODEL = """
+select turn.principal from session join turn on turn.session = session.id and turn.n = session.open_turn
+ where turn.phase = 'thinking' and turn.last_seq > turn.first_seq"""
+# Whom to forget, and when: whose turn is with the model, whose words are being summarised or sent, or anybody when it
+# is quiet.
 MOMENTS = (
-    "select turn.principal from session join turn on turn.session = session.id and turn.n = session.open_turn",
+    WITH_THE_MODEL,
     "select turn.principal from operation join turn using (session) where operation.ended_at is null",
     "select principal from delivery where state in ('sending', 'uncertain')",
     "select principal from turn where not exists (select 1 from inbound where state in ('waiting', 'in_turn'))",
