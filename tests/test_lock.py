@@ -1,7 +1,12 @@
 """The lock files promise the same install everywhere, and say nothing of where they were made."""
 
+import hashlib
 import re
+import subprocess
+import sys
 import tomllib
+import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -47,3 +52,24 @@ def test_what_is_tested_is_what_is_run():
 
 def test_the_locked_build_backend_is_the_one_that_builds(project):
     assert project["dependency-groups"]["build"] == project["build-system"]["requires"]
+
+
+@pytest.mark.parametrize("altered", [False, True])
+def test_a_package_that_was_altered_is_not_installed(tmp_path, altered):
+    """As `make install` does it: with the hash of what was locked."""
+    wheel = tmp_path / "pearl-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as made:
+        made.writestr("pearl.py", "price = 1")
+        made.writestr("pearl-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: pearl\nVersion: 1.0\n")
+        tags = "Wheel-Version: 1.0\nGenerator: us\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        made.writestr("pearl-1.0.dist-info/WHEEL", tags)
+        made.writestr("pearl-1.0.dist-info/RECORD", "")
+    locked = hashlib.sha256(b"what was locked" if altered else wheel.read_bytes()).hexdigest()
+    (tmp_path / "lock.txt").write_text(f"pearl==1.0 --hash=sha256:{locked}\n", encoding="utf-8")
+    pip = [sys.executable, "-m", "pip", "install"] if find_spec("pip") else ["uv", "pip", "install"]
+    where = ["--no-index", "--find-links", str(tmp_path), "--target", str(tmp_path / "here")]
+    command = [*pip, *where, "--require-hashes", "-r", str(tmp_path / "lock.txt")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) is not altered
+    assert (tmp_path / "here" / "pearl.py").exists() is not altered
+    assert ("hash" in done.stderr.lower()) is altered

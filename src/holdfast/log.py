@@ -14,6 +14,8 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import TypeVar
 
+from holdfast.core.redaction import redacted
+
 EVENTS: Mapping[str, str] = {
     "accept.accepted": "a message became durable",
     "accept.refused": "a message was refused before it was acknowledged",
@@ -126,7 +128,7 @@ def _write(level: int, event: str, fields: Mapping[str, object], failure: BaseEx
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line: time, level, event, fields."""
+    """One JSON object per line: time, level, event, fields. What looks like a secret is hidden."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -137,5 +139,5 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
-        text = json.dumps(line, default=str, ensure_ascii=False)
+        text = redacted(json.dumps(line, default=str, ensure_ascii=False))
         return text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate is escaped, as JSON writes it
