@@ -7,6 +7,7 @@ import pytest
 import pytest_asyncio
 
 from holdfast.core.errors import BadSignature, StoreUnavailable
+from holdfast.ports.channel import WebhookAnswer
 from tests.live import BODY_BYTES_MAX, code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -28,7 +29,7 @@ class Platform:
         if self.fault is not None:
             raise self.fault
         self.taken.append(request.body)
-        return 200
+        return WebhookAnswer(status=200, body=b"seen", media_type="text/plain")
 
 
 def signed(body):
@@ -52,6 +53,21 @@ async def post(live, body=BODY, *, path="main/telegram", signature=None):
 async def test_the_channel_gets_the_raw_bytes_without_a_token(live):
     response = await post(live)
     assert (response.status_code, live.side.taken[-1]) == (200, BODY)
+
+
+async def test_the_channel_says_what_is_answered(live):
+    response = await post(live)
+    assert (response.content, response.headers["content-type"]) == (b"seen", "text/plain; charset=utf-8")
+    assert response.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_a_second_signature_does_not_stand_beside_the_one_that_is_checked(live):
+    before = list(live.side.taken)
+    for pair in ((signed(BODY), "x"), ("x", signed(BODY)), (signed(BODY), signed(BODY))):
+        headers = [("X-Signature", signature) for signature in pair]
+        response = await live.client.post("/v1/hooks/main/telegram", content=BODY, headers=headers)
+        assert (response.status_code, code_of(response)) == (401, "bad_signature")
+    assert live.side.taken == before
 
 
 async def test_what_was_tampered_with_is_not_read(live):

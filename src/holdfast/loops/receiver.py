@@ -10,7 +10,7 @@ from holdfast.core.ids import AgentName, Instant
 from holdfast.core.policy import RetryPolicy
 from holdfast.loops.channels import Channels
 from holdfast.loops.loop import Loop
-from holdfast.ports.channel import Channel, Hooked, Intake, WebhookRequest
+from holdfast.ports.channel import Channel, Hooked, Intake, WebhookAnswer, WebhookRequest
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.tasks import Tasks
@@ -89,7 +89,7 @@ class Exchange:
         """Which channels have their platform now."""
         return {(line.agent, line.channel): line.state is LineState.UP for line in self.lines()}
 
-    async def hook(self, agent: str, channel: str, request: WebhookRequest) -> int | None:
+    async def hook(self, agent: str, channel: str, request: WebhookRequest) -> WebhookAnswer | None:
         receiver = self._receivers.get((AgentName(agent), channel))
         if receiver is None or not isinstance(receiver.channel, Hooked):
             return None

@@ -154,16 +154,25 @@ class ChannelSetup:
 class WebhookRequest:
     """A request of a platform to our own HTTP server, with its raw bytes."""
 
-    headers: Mapping[str, str] = field(default_factory=dict)  # names in lower case
+    headers: Mapping[str, str] = field(default_factory=dict)  # names in lower case; repeated ones joined by ", "
     body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookAnswer:
+    """What the platform is told. Anything but 2xx asks it to call again."""
+
+    status: int
+    body: bytes = b""
+    media_type: str = "text/plain"
 
 
 @runtime_checkable
 class Hooked(Protocol):
     """A channel that the platform calls over HTTP, at /v1/hooks/<agent>/<channel>."""
 
-    async def hook(self, request: WebhookRequest, intake: Intake) -> int:
-        """The status to answer; the signature is checked on the raw bytes first. Raises `BadSignature`."""
+    async def hook(self, request: WebhookRequest, intake: Intake) -> WebhookAnswer:
+        """What to answer; the signature is checked on the raw bytes first. Raises `BadSignature`."""
         ...
 
 
@@ -174,6 +183,6 @@ ChannelFactory: TypeAlias = Callable[[ChannelSetup], Channel]
 class Hooks(Protocol):
     """The hooked channels of this process, for the HTTP server."""
 
-    async def hook(self, agent: str, channel: str, request: WebhookRequest) -> int | None:
-        """The status to answer; None when the agent has no such channel. Raises `BadSignature`."""
+    async def hook(self, agent: str, channel: str, request: WebhookRequest) -> WebhookAnswer | None:
+        """What to answer; None when the agent has no such channel. Raises `BadSignature`."""
         ...

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from holdfast.channels.slack import SlackChannel
+from holdfast.channels.slack.settings import SlackSettings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import AgentName, MessageId, ReplyId, make_id
 from holdfast.core.key import Address
@@ -119,7 +120,8 @@ def setup_of(
 
 
 def channel_of(slack: FakeSlack, bot: Bot) -> SlackChannel:
-    return SlackChannel(setup_of({}), token=bot.token, app_token=bot.app_token, api_url=slack.api_url)
+    settings = SlackSettings(token=bot.token, app_token=bot.app_token, api_url=slack.api_url)
+    return SlackChannel(setup_of({}), settings)
 
 
 def slept(channel: SlackChannel) -> list[float]:

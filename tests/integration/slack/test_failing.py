@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from holdfast.channels.slack import SlackChannel, line
+from holdfast.channels.slack.settings import SlackSettings
 from holdfast.core.errors import ChannelFailed
 from tests.integration.slack.kit import Mailbox, channel_of, running, setup_of, slept
 from tests.platforms.slack import Fault
@@ -21,16 +22,15 @@ async def failure_of(channel):
 
 
 async def test_a_bot_token_that_is_not_taken_ends_the_run(world):
-    setup = setup_of({})
-    channel = SlackChannel(setup, token="xoxb-no", app_token=world.bot.app_token, api_url=world.slack.api_url)
-    sentence = await failure_of(channel)
+    settings = SlackSettings(token="xoxb-no", app_token=world.bot.app_token, api_url=world.slack.api_url)
+    sentence = await failure_of(SlackChannel(setup_of({}), settings))
     assert "bot token (invalid_auth)" in sentence
     assert "xoxb-no" not in sentence
 
 
 async def test_an_app_token_that_is_not_taken_ends_the_run(world):
-    channel = SlackChannel(setup_of({}), token=world.bot.token, app_token="xapp-no", api_url=world.slack.api_url)
-    sentence = await failure_of(channel)
+    settings = SlackSettings(token=world.bot.token, app_token="xapp-no", api_url=world.slack.api_url)
+    sentence = await failure_of(SlackChannel(setup_of({}), settings))
     assert "app-level token (invalid_auth)" in sentence
     assert "xapp-no" not in sentence
 

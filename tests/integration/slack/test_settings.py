@@ -4,10 +4,12 @@ import pytest
 
 from holdfast.channels.slack import SlackChannel, make_slack
 from holdfast.core.errors import ConfigInvalid
+from holdfast.ports.channel import Hooked
 from tests.integration.slack.kit import setup_of
 
 GOOD = {"token_env": "BOT", "app_token_env": "APP"}
-SECRETS = {"BOT": "xoxb-secret", "APP": "xapp-secret"}
+HTTP = {"token_env": "BOT", "mode": "http", "signing_secret_env": "SIGN"}
+SECRETS = {"BOT": "xoxb-secret", "APP": "xapp-secret", "SIGN": "5ign-secret", "BLANK": " \t"}
 
 
 def test_tokens_come_from_the_environment_or_from_files(tmp_path):
@@ -17,10 +19,17 @@ def test_tokens_come_from_the_environment_or_from_files(tmp_path):
     assert isinstance(make_slack(setup_of(mixed, tmp_path, SECRETS)), SlackChannel)
 
 
+def test_over_http_the_signing_secret_takes_the_place_of_the_app_token(tmp_path):
+    (tmp_path / "sign").write_text("5ign-secret\n")
+    assert isinstance(make_slack(setup_of(HTTP, None, SECRETS)), Hooked)
+    filed = {"token_env": "BOT", "mode": "http", "signing_secret_file": "sign"}
+    assert isinstance(make_slack(setup_of(filed, tmp_path, SECRETS)), SlackChannel)
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({**GOOD, "tokn_env": "X"}, "token_env, token_file, app_token_env, app_token_file, api_url"),
+        ({**GOOD, "tokn_env": "X"}, "token_env, token_file, mode, app_token_env, app_token_file, signing_"),
         ({**GOOD, "token": "xoxb-secret"}, "token_env or token_file"),
         ({**GOOD, "app_token": "xapp-secret"}, "app_token_env or app_token_file"),
         ({"token_env": "BOT"}, "app_token"),
@@ -33,13 +42,29 @@ def test_tokens_come_from_the_environment_or_from_files(tmp_path):
         ({**GOOD, "api_url": "ftp://slack.com"}, "api_url"),
         ({**GOOD, "api_url": "http://slack.com/api"}, "https"),
         ({**GOOD, "api_url": "https://u:xoxb-secret@slack.com"}, "api_url"),
+        ({**GOOD, "mode": "events"}, 'it must be "socket" or "http"'),
+        ({**GOOD, "mode": 5}, "mode"),
+        ({**GOOD, "signing_secret_env": "SIGN"}, 'mode = "http" only'),
+        ({**GOOD, "signing_secret_file": "sign"}, 'mode = "http" only'),
+        ({**GOOD, "mode": "http"}, "app_token_env: it is used in socket mode only"),
+        ({**HTTP, "app_token_file": "app"}, "app_token_file: it is used in socket mode only"),
+        ({**HTTP, "mode": "socket"}, 'mode = "http" only'),
+        ({"token_env": "BOT", "mode": "http"}, "neither signing_secret_env nor signing_secret_file"),
+        ({**HTTP, "signing_secret_file": "sign"}, "signing_secret_env and signing_secret_file are both there"),
+        ({**HTTP, "signing_secret": "5ign-secret"}, "signing_secret_env or signing_secret_file"),
+        ({**HTTP, "signing_secret_env": "BLANK"}, "the environment has no BLANK"),
+        ({"token_env": "BOT", "mode": "http", "signing_secret_file": "blank"}, "the file is empty"),
+        ({**HTTP, "signing_secret_env": "BOT"}, "signing_secret: it leads to a token"),
+        ({**HTTP, "signing_secret_env": "APP"}, "signing_secret: it leads to a token"),
+        ({**HTTP, "token_env": "APP"}, "token: it leads to an app-level token"),
     ],
 )
 def test_wrong_settings_are_refused_with_a_sentence(settings, sentence, tmp_path):
+    (tmp_path / "blank").write_text(" \n")
     with pytest.raises(ConfigInvalid) as refused:
         make_slack(setup_of(settings, tmp_path, SECRETS))
     assert sentence in str(refused.value)
-    assert "secret" not in str(refused.value).replace("the secret", "").replace("a secret", "").replace("to the", "")
+    assert not any(secret in str(refused.value) for secret in SECRETS.values() if secret.strip())
 
 
 def test_swapped_tokens_are_noticed_before_anything_is_sent():

@@ -1,5 +1,7 @@
 """Where platforms call: the raw bytes go to the channel, which checks its platform's signature. No token is needed."""
 
+from collections.abc import Mapping
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -7,7 +9,7 @@ from holdfast.channels.http.endpoint import OPEN, PRIVATE, Endpoint, Settings
 from holdfast.channels.http.errors import NotFound
 from holdfast.channels.http.request import read_body
 from holdfast.core.key import agent_name
-from holdfast.ports.channel import WebhookRequest
+from holdfast.ports.channel import WebhookAnswer, WebhookRequest
 
 
 async def post_hook(request: Request, settings: Settings) -> Response:
@@ -15,16 +17,26 @@ async def post_hook(request: Request, settings: Settings) -> Response:
     agent = agent_name(request.path_params["agent"])
     channel = agent_name(request.path_params["channel"], what="channel")
     body = await read_body(request, settings.body_bytes_max)
-    status = await settings.hooks.hook(agent, channel, WebhookRequest(headers=dict(request.headers), body=body))
-    if status is None:
+    answer = await settings.hooks.hook(agent, channel, WebhookRequest(headers=_headers(request), body=body))
+    if answer is None:
         raise NotFound(f"the agent {agent} has no channel {channel} that a platform may call")
-    return Response(b"", status_code=status, headers=PRIVATE)
+    return Response(
+        answer.body, status_code=answer.status, headers=PRIVATE, media_type=answer.media_type if answer.body else None
+    )
+
+
+def _headers(request: Request) -> Mapping[str, str]:
+    """A header that came twice is joined, so that no second signature stands beside the one that is checked."""
+    joined: dict[str, str] = {}
+    for name, value in request.headers.items():
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
 
 
 class NoHooks:
     """For a server without channels."""
 
-    async def hook(self, agent: str, channel: str, request: WebhookRequest) -> int | None:  # noqa: ARG002
+    async def hook(self, agent: str, channel: str, request: WebhookRequest) -> WebhookAnswer | None:  # noqa: ARG002
         return None
 
 

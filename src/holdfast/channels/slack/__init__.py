@@ -1,9 +1,11 @@
-"""Slack, over socket mode: no public address is needed, and an event is acknowledged when it is durable.
+"""Slack, over socket mode or over HTTP. Either way an event is acknowledged when it is durable.
 
-The app has socket mode switched on, and an app-level token with the scope connections:write. Its bot has the scopes
-app_mentions:read, chat:write, users:read and files:read, and of channels, groups, im and mpim each :history; and
-metadata.message:read, with which a post in doubt is found again. It subscribes to the events app_mention,
-message.channels, message.groups, message.im and message.mpim.
+Socket mode needs no public address: the app has it switched on, and an app-level token with the scope
+connections:write. Over HTTP the app's request URL leads to /v1/hooks/<agent>/<channel>, and its signing secret is set.
+
+The app's bot has the scopes app_mentions:read, chat:write, users:read and files:read, and of channels, groups, im and
+mpim each :history; and metadata.message:read, with which a post in doubt is found again. It subscribes to the events
+app_mention, message.channels, message.groups, message.im and message.mpim.
 """
 
 from holdfast.channels.slack.channel import SlackChannel, make_slack

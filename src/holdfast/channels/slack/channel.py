@@ -1,68 +1,84 @@
-"""One Slack app as a channel: it receives over socket mode and posts over the Web API.
+"""One Slack app as a channel: it receives over socket mode or over HTTP, and posts over the Web API.
 
 Rule 1: a bad token ends the run with a sentence; a lost connection is made again, with growing delays.
 Rule 2: Slack gives bots no typing indicator, so none is shown.
 Rule 3: Slack spreads an app's events over all its connections: one app belongs to one agent in one process.
+Rule 4: without a signing secret nothing that comes over HTTP is read.
 """
 
-import msgspec
-
-from holdfast.channels.settings import check_url, read_secret, read_settings
+from holdfast.channels.slack.hook import Hook
 from holdfast.channels.slack.line import Line
 from holdfast.channels.slack.message import Me, word
 from holdfast.channels.slack.people import People
 from holdfast.channels.slack.posting import send_post
 from holdfast.channels.slack.reading import Reading
+from holdfast.channels.slack.settings import SlackSettings, read_slack
 from holdfast.channels.slack.text import escaped_length
 from holdfast.channels.slack.web import Failure, Kind, Web
-from holdfast.core.errors import ChannelFailed, ConfigInvalid, HoldfastError
+from holdfast.core.errors import BadSignature, ChannelFailed, HoldfastError
 from holdfast.core.key import Address
 from holdfast.core.outgoing import Post, SendOutcome
 from holdfast.core.policy import RetryPolicy
-from holdfast.ports.channel import Channel, ChannelCapabilities, ChannelSetup, Intake
+from holdfast.ports.channel import (
+    Channel,
+    ChannelCapabilities,
+    ChannelSetup,
+    Intake,
+    WebhookAnswer,
+    WebhookRequest,
+)
 
-API_URL = "https://slack.com/api"
 TEXT_CHARS_MAX = 3_900  # Slack recommends at most 4,000 and cuts at 40,000
 CHAT_INTERVAL_MS = 1_000  # one message per second and channel, says Slack
 RETRY = RetryPolicy(delay_ms_base=200, delay_ms_max=60_000)
 SETTLED_MS = 30_000  # a line that lasted this long is made again with the shortest delay
 
 
-class SlackSettings(msgspec.Struct, frozen=True, kw_only=True):
-    token_env: str | None = None
-    token_file: str | None = None
-    app_token_env: str | None = None
-    app_token_file: str | None = None
-    api_url: str = API_URL
-
-
 class SlackChannel:
-    """Implements `Channel`."""
+    """Implements `Channel` and `Hooked`."""
 
     capabilities = ChannelCapabilities(
         text_chars_max=TEXT_CHARS_MAX, text_length=escaped_length, chat_interval_ms=CHAT_INTERVAL_MS
     )
 
-    def __init__(self, setup: ChannelSetup, *, token: str, app_token: str, api_url: str) -> None:
+    def __init__(self, setup: ChannelSetup, settings: SlackSettings) -> None:
         self._setup = setup
-        self._app_token = app_token
-        self._web = Web(token, api_url)
+        self._app_token = settings.app_token or ""
+        self._hook = Hook(setup, settings.signing_secret) if settings.signing_secret else None
+        self._web = Web(settings.token, settings.api_url)
         self._people = People(self._web, setup.clock)
 
     async def run(self, intake: Intake) -> None:
         me = await self._identify()
         reading = Reading(self._setup, self._web, self._people, me, intake)
-        failures = 0
         try:
-            while True:
-                began = self._setup.clock.now()
-                reason = await self._attend(reading, intake)
-                intake.disconnected(reason)
-                lasted = self._setup.clock.now() - began
-                failures = 1 if lasted >= SETTLED_MS else failures + 1
-                await self._setup.tasks.sleep(RETRY.delay_ms(failures, self._setup.entropy.fraction()))
+            if self._hook is not None:
+                await self._hook.stay(reading, intake, self._check)
+            else:
+                await self._hold_lines(reading, intake)
         finally:
             await reading.close()
+
+    async def hook(self, request: WebhookRequest, intake: Intake) -> WebhookAnswer:  # noqa: ARG002 - `run` has it, too
+        """200 when the event is durable, 503 when it should come again. Raises `BadSignature`."""
+        if self._hook is None:
+            raise BadSignature("this channel is in socket mode; nothing that is posted here is read")
+        return await self._hook.answer(request)
+
+    async def _hold_lines(self, reading: Reading, intake: Intake) -> None:
+        failures = 0
+        while True:
+            began = self._setup.clock.now()
+            reason = await self._attend(reading, intake)
+            intake.disconnected(reason)
+            lasted = self._setup.clock.now() - began
+            failures = 1 if lasted >= SETTLED_MS else failures + 1
+            await self._setup.tasks.sleep(RETRY.delay_ms(failures, self._setup.entropy.fraction()))
+
+    async def _check(self) -> str:
+        """Why Slack is not there; empty when it is. Raises `ChannelFailed` when it does not take the token."""
+        answer = await self._web.post("auth.test", {})
+        return _passing("bot", answer) if isinstance(answer, Failure) else ""
 
     async def _identify(self) -> Me:
         answer = await self._web.post("auth.test", {})
@@ -125,10 +141,4 @@ def _failed(which: str, failure: Failure) -> ChannelFailed:
 
 def make_slack(setup: ChannelSetup) -> Channel:
     """The channel that the settings describe. Raises `ConfigInvalid`; does no I/O but reading secret files."""
-    settings = read_settings(setup, SlackSettings)
-    token = read_secret(setup, settings.token_env, settings.token_file)
-    app_token = read_secret(setup, settings.app_token_env, settings.app_token_file, name="app_token")
-    if token.startswith("xapp-") or app_token.startswith("xox"):
-        what = "the tokens are swapped: token is the bot's (xoxb-...), app_token the app-level one (xapp-...)"
-        raise ConfigInvalid(f"{setup.name}: {what}", key="app_token")
-    return SlackChannel(setup, token=token, app_token=app_token, api_url=check_url(setup, settings.api_url))
+    return SlackChannel(setup, read_slack(setup))

@@ -1,13 +1,16 @@
 """From Slack's events to durable mail.
 
-Rule 1: an envelope is acknowledged after `Intake.receive` has returned, never before.
+Rule 1: an event is acknowledged after `Intake.receive` has returned, never before.
 Rule 2: a message that cannot be made durable stays at the head of its conversation and is tried again, however long
         that takes. Taking a later one first would move the mark past it, and it would be lost with the process.
 Rule 3: after every connecting, each conversation that was read before is read again from shortly before its mark, and
         what comes in meanwhile waits behind that. A conversation never read before starts with what comes in.
 """
 
+import asyncio
 from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from slack_sdk.socket_mode.request import SocketModeRequest
 
@@ -27,6 +30,10 @@ from holdfast.ports.channel import ChannelSetup, ChatMessage, Intake
 RETRY = RetryPolicy(delay_ms_base=250, delay_ms_max=30_000)
 WAITING_MAX = 1_000
 TAKEN_MAX = 10_000
+DELIVER_S = 2.5  # Slack waits for three seconds, and calls again
+FAULT = "a message could not be handled; this is a fault of ours"
+
+Known: TypeAlias = Mapping[str, Marks]  # by chat
 
 
 class Reading:
@@ -50,19 +57,47 @@ class Reading:
 
     def _broke(self) -> None:
         if self._line is not None:
-            self._line.end("a message could not be handled; this is a fault of ours")
+            self._line.end(FAULT)
 
     async def attend(self, line: Line) -> None:
         """Read back what was missed, then take what comes, until the line is over. Raises what `read_up_to` does."""
         self._line = line
+        await self.catch_up()
+        while (request := await line.next()) is not None:
+            await self._envelope(line, request)
+
+    async def catch_up(self, earlier: Known | None = None) -> Known:
+        """Read back from the marks, or from `earlier` ones; the marks as they are. Raises what `read_up_to` does."""
         marks: dict[str, dict[str | None, int]] = {}
         for conversation, (position, _) in (await self._intake.read_up_to(self._me.account)).items():
             chat, _, thread = conversation.partition("/")
             marks.setdefault(chat, {})[thread or None] = position
         for chat, of_chat in marks.items():
-            await self._read_back(chat, of_chat)
-        while (request := await line.next()) is not None:
-            await self._envelope(line, request)
+            before = (earlier or {}).get(chat, {})
+            await self._read_back(chat, {where: min(mark, before.get(where, mark)) for where, mark in of_chat.items()})
+        return marks
+
+    async def deliver(self, event: Json) -> bool:
+        """Whether it is durable, or nothing to keep. What is not in time stays in its lane, where it is tried again."""
+        news = heard(event, self._me)
+        if news is None:
+            return True
+        settled = asyncio.Event()
+        durable = False
+
+        async def take() -> None:
+            nonlocal durable
+            await self._take(news, settled.set)
+            durable = True
+            settled.set()
+
+        try:
+            async with asyncio.timeout(DELIVER_S):
+                await self._lanes.put(news.chat, take)
+                await settled.wait()
+        except TimeoutError:
+            log.warning("update.postponed", reason="not durable in time")
+        return durable
 
     async def _envelope(self, line: Line, request: SocketModeRequest) -> None:
         event = part(request.payload, "event") if request.type == "events_api" else {}
@@ -103,14 +138,15 @@ class Reading:
             attempt += 1
             await self._pause(chat, found.code, attempt, found.retry_after_ms)
 
-    async def _take(self, news: Heard) -> None:
-        """Until it is durable, or known not to be kept."""
+    async def _take(self, news: Heard, postponed: Callable[[], None] = lambda: None) -> None:
+        """Until it is durable, or known not to be kept. `postponed` is told when that takes more than one attempt."""
         key = (news.chat, news.event_id)
         if key in self._taken:
             return
         message = await self._completed(news)
         attempt = 0
         while (wrong := await self._received(message)) is not None:
+            postponed()
             attempt += 1
             await self._pause(news.chat, wrong, attempt)
         self._taken[key] = None

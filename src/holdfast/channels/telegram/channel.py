@@ -21,7 +21,7 @@ from holdfast.channels.telegram.wording import utf16_units
 from holdfast.core.errors import BadSignature, ChannelFailed, HoldfastError
 from holdfast.core.key import Address
 from holdfast.core.outgoing import NotSent, Post, SendOutcome
-from holdfast.ports.channel import ChannelCapabilities, ChannelSetup, Intake, WebhookRequest
+from holdfast.ports.channel import ChannelCapabilities, ChannelSetup, Intake, WebhookAnswer, WebhookRequest
 
 if TYPE_CHECKING:
     from holdfast.channels.telegram.calls import Calls
@@ -66,7 +66,7 @@ class TelegramChannel:
             now = self._setup.clock.now
             await poll(calls, line, lambda: Taker(calls, me, intake, now), poll_s=self._settings.poll_s)
 
-    async def hook(self, request: WebhookRequest, intake: Intake) -> int:
+    async def hook(self, request: WebhookRequest, intake: Intake) -> WebhookAnswer:
         """200 when the update is durable, 503 when it should come again. Raises `BadSignature`."""
         webhook = self._settings.webhook
         given = request.headers.get(SECRET_HEADER, "").encode("utf-8", "surrogateescape")
@@ -75,10 +75,10 @@ class TelegramChannel:
         try:
             update = json.loads(request.body.decode("utf-8"))
         except (ValueError, RecursionError):
-            return 400
+            return WebhookAnswer(status=400)
         if not isinstance(update, dict):
-            return 400
-        return await self._hooked(update, intake)
+            return WebhookAnswer(status=400)
+        return WebhookAnswer(status=await self._hooked(update, intake))
 
     async def _hooked(self, update: object, intake: Intake) -> int:
         if self._me is None or self._calls is None:

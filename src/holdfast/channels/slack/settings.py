@@ -1,0 +1,84 @@
+"""The settings of a Slack channel, with its secrets read.
+
+token_env or token_file                    the bot's token, xoxb-...
+mode = "socket" | "http"                   socket mode needs no public address; over HTTP Slack calls us
+app_token_env or app_token_file            socket mode: the app-level token, xapp-...
+signing_secret_env or signing_secret_file  HTTP: what Slack signs its requests with
+api_url                                    another API server than Slack's own
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal, NoReturn
+
+import msgspec
+
+from holdfast.channels.settings import check_url, read_secret, read_settings
+from holdfast.core.errors import ConfigInvalid
+from holdfast.ports.channel import ChannelSetup
+
+API_URL = "https://slack.com/api"
+HINTS = {"mode": 'it must be "socket" or "http"'}
+SOCKET_ONLY = ("app_token_env", "app_token_file")
+HTTP_ONLY = ("signing_secret_env", "signing_secret_file")
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    token_env: str | None = None
+    token_file: str | None = None
+    mode: Literal["socket", "http"] = "socket"
+    app_token_env: str | None = None
+    app_token_file: str | None = None
+    signing_secret_env: str | None = None
+    signing_secret_file: str | None = None
+    api_url: str = API_URL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlackSettings:
+    """Exactly one of `app_token` and `signing_secret` is there: it says how Slack reaches us."""
+
+    token: str = field(repr=False)
+    app_token: str | None = field(default=None, repr=False)  # socket mode
+    signing_secret: str | None = field(default=None, repr=False)  # over HTTP
+    api_url: str = API_URL
+
+
+def read_slack(setup: ChannelSetup) -> SlackSettings:
+    """Raises `ConfigInvalid`, in which no secret is."""
+    table = read_settings(setup, Table, HINTS)
+    token = read_secret(setup, table.token_env, table.token_file)
+    api_url = check_url(setup, table.api_url)
+    if table.mode == "http":
+        _check_unused(setup, table, SOCKET_ONLY, 'it is used in socket mode only; remove it, or mode = "http"')
+        return SlackSettings(token=_bot(setup, token), signing_secret=_signing_secret(setup, table), api_url=api_url)
+    _check_unused(setup, table, HTTP_ONLY, 'it is used with mode = "http" only; add that, or remove the key')
+    app_token = read_secret(setup, table.app_token_env, table.app_token_file, name="app_token")
+    if token.startswith("xapp-") or app_token.startswith("xox"):
+        what = "the tokens are swapped: token is the bot's (xoxb-...), app_token the app-level one (xapp-...)"
+        raise ConfigInvalid(f"{setup.name}: {what}", key="app_token")
+    return SlackSettings(token=token, app_token=app_token, api_url=api_url)
+
+
+def _bot(setup: ChannelSetup, token: str) -> str:
+    if token.startswith("xapp-"):
+        _wrong(setup, "token", "it leads to an app-level token (xapp-...); over HTTP only the bot's (xoxb-...) is used")
+    return token
+
+
+def _signing_secret(setup: ChannelSetup, table: Table) -> str:
+    """Fails closed: nothing is taken over HTTP without a secret."""
+    secret = read_secret(setup, table.signing_secret_env, table.signing_secret_file, name="signing_secret")
+    if secret.startswith(("xox", "xapp-")):
+        what = "it leads to a token; the signing secret stands on the app's page Basic Information"
+        _wrong(setup, "signing_secret", what)
+    return secret
+
+
+def _check_unused(setup: ChannelSetup, table: Table, keys: tuple[str, ...], what: str) -> None:
+    for key in keys:
+        if getattr(table, key) is not None:
+            _wrong(setup, key, what)
+
+
+def _wrong(setup: ChannelSetup, key: str, what: str) -> NoReturn:
+    raise ConfigInvalid(f"{setup.name}.{key}: {what}", key=key)
