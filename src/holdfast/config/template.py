@@ -97,7 +97,9 @@ instructions = "You are helpful and brief."
 
 #[agents.main.channels.slack]
 #token_env = "SLACK_BOT_TOKEN"
+#mode = "socket"
 #app_token_env = "SLACK_APP_TOKEN"
+# With mode = "http" Slack calls /v1/hooks/main/slack, and signing_secret_env takes the place of app_token_env.
 
 # --- what it remembers with; without any of these tables: local and files -------------------------------------
 #[agents.main.memory.local]

@@ -7,6 +7,7 @@ import json
 import logging
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from holdfast.channels.slack.signature import AGE_MS_MAX, SIGNATURE, TIMESTAMP, 
 from holdfast.core.errors import BadSignature, ChannelFailed, InvalidName, StoreUnavailable
 from holdfast.core.ids import Instant
 from holdfast.ports.channel import WebhookRequest
-from tests.integration.slack.kit import channel_of, setup_of
+from tests.integration.slack.kit import WAIT_S, channel_of, setup_of
 from tests.platforms.slack import Fault
 
 SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
@@ -36,6 +37,18 @@ class Hands:
         return Instant(self.ms)
 
 
+class Gate(asyncio.Event):
+    """Tells when somebody stands there."""
+
+    def __init__(self):
+        super().__init__()
+        self.reached = asyncio.Event()
+
+    async def wait(self):
+        self.reached.set()
+        return await super().wait()
+
+
 def headers_of(body, at=NOW_S, secret=SECRET):
     """As Slack signs; the example of its documentation, below, says so."""
     signature = hmac.new(secret.encode(), f"v0:{at}:".encode() + body, hashlib.sha256).hexdigest()
@@ -46,7 +59,7 @@ def headers_of(body, at=NOW_S, secret=SECRET):
 class Desk:
     """A channel over HTTP, and Slack's side of it."""
 
-    world: object
+    world: Any  # that of conftest.py
     channel: SlackChannel
     clock: Hands
 
@@ -310,12 +323,12 @@ async def test_what_was_missed_comes_before_what_is_told_now(world):
     async with desk_of(world) as desk, desk.running():
         assert await desk.say("before") == 200
     desk.said("missed")
-    world.mailbox.marks_gate = asyncio.Event()
+    gate = world.mailbox.marks_gate = Gate()
     async with desk_of(world) as desk:
         run = asyncio.ensure_future(desk.channel.run(world.mailbox))
-        await world.slack.until(lambda: len([1 for method, _ in world.slack.requests if method == "auth.test"]) == 2)
+        await gate.reached.wait()
         assert await desk.say("now, too early") == 503  # it would move the mark past what was missed
-        world.mailbox.marks_gate.set()
+        gate.set()
         await world.mailbox.until_texts("before", "missed", "now, too early")
         assert await desk.say("now") == 200
         run.cancel()
@@ -330,7 +343,7 @@ async def test_what_slack_gave_up_on_is_read_back_at_the_next_look(desk, monkeyp
     mailbox = desk.world.mailbox
     assert await desk.say("before") == 200
     desk.clock.ms += LOOK_MS
-    await mailbox.until(lambda: len(mailbox.story) == 2)
+    await desk.world.slack.until(lambda: "conversations.history" in dict(desk.world.slack.requests))
     desk.said("given up")
     assert await desk.say("after") == 200  # moves the mark past it
     desk.clock.ms += LOOK_MS
@@ -364,7 +377,7 @@ async def test_a_token_that_is_revoked_later_ends_the_run(idle):
         idle.world.slack.faults = [Fault("auth.test", error="token_revoked")]
         idle.clock.ms += LOOK_MS
         with pytest.raises(ChannelFailed, match="bot token \\(token_revoked\\)"):
-            await run
+            await asyncio.wait_for(run, WAIT_S)
 
 
 async def test_a_fault_of_ours_ends_the_run_and_is_answered_503(idle, monkeypatch):
@@ -377,7 +390,7 @@ async def test_a_fault_of_ours_ends_the_run_and_is_answered_503(idle, monkeypatc
     async with idle.running() as run:
         assert await idle.say("hello") == 503
         with pytest.raises(ChannelFailed, match="fault of ours"):
-            await run
+            await asyncio.wait_for(run, WAIT_S)
 
 
 async def test_neither_words_nor_secrets_are_in_the_log(desk, caplog):
