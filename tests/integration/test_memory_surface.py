@@ -54,7 +54,7 @@ class Picky:
 def picky(monkeypatch):
     provider = Picky()
     monkeypatch.setattr(
-        "holdfast.provision._factory", lambda _name, _key: lambda _setup: Configured(provider, PerSession())
+        "holdfast.provision.find_factory", lambda *_: lambda _setup: Configured(provider, PerSession())
     )
     return provider
 

@@ -286,3 +286,24 @@ async def test_between_compressions_each_request_begins_with_the_one_before_byte
     for earlier, later in pairwise(requests):
         assert later[: len(earlier)] == earlier
     assert all(request.tools == model.asked[0].tools for request in model.asked)
+
+
+async def test_a_death_is_counted_against_one_turn_once_several_have_been_through_a_few(tmp_path):
+    """Nobody can tell which of the turns under way it was; taken up one at a time, the innocent ones keep their tries."""
+    model = ScriptedModel(otherwise=stands_at(Gate(), says("never")))
+    chats, sent = [f"chat {n}" for n in range(4)], []
+    for life in range(6):
+        gate = Gate()
+        model.otherwise = stands_at(gate, says("done"))
+        process = await Process.start(tmp_path, agents(model))
+        if not sent:
+            sent = [await process.runtime.send(chat, "hello") for chat in chats]
+        asked, wanted = len(model.requests), len(chats) if life < 2 else 1
+        feed = process.runtime.events()
+        while len(model.requests) < asked + wanted:
+            await soon(feed.next_within(1_000))
+        await process.kill()
+    async with await Process.start(tmp_path, agents(ScriptedModel(otherwise=says("done")))) as runtime:
+        found = await settled(runtime, *sent)
+        assert [one.state.value for one in found].count("answered") >= 3
+        assert sum(one.attempt for one in found) == 4 * 2 + 4 + 3

@@ -5,6 +5,9 @@ Rule 2: where a turn stands is read from the journal each time round, so startin
 Rule 3: `/stop` and interrupting arrivals are seen while the model or a tool is still running.
 """
 
+import asyncio
+from contextlib import nullcontext
+
 from holdfast import log
 from holdfast.core import say
 from holdfast.core.compress import Pressure, pressure
@@ -33,7 +36,7 @@ from holdfast.core.turn import (
     open_calls,
 )
 from holdfast.loops.acting import Actor
-from holdfast.loops.agents import Agents
+from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.asking import Asker, Patience
 from holdfast.loops.compressor import Compressor
 from holdfast.loops.keeper import Briefing
@@ -77,6 +80,7 @@ class TurnRunner:
         self._actor = Actor(self._steps)
         self._asker = Asker(entropy, tasks)
         self._room = RoomMaker(store, compressor, notifier)
+        self._suspects = asyncio.Lock()
 
     # --- starting and resuming
 
@@ -93,10 +97,17 @@ class TurnRunner:
                 run = Run(claim, turn, agent)
                 await self._fail(run, f"It was tried {turn.attempt} times and stopped its worker each time.")
                 return
-            turn = await self._store.resume_turn(claim, turn)
-            log.info("turn.resumed", attempt=turn.attempt, phase=turn.phase.value)
-            self._steps.publish(claim, turn, "turn.restarted")
-            await self._run(Run(claim, turn, agent))
+            is_suspect = turn.attempt >= max(1, agent.policy.turn.turn_attempts_max // 2)
+            async with self._suspects if is_suspect else nullcontext():
+                await self._take_up(claim, turn, agent)
+
+    async def _take_up(self, claim: Claim, turn: Turn, agent: Agent) -> None:
+        """An attempt is counted here, so those that were under way in several deaths are taken up one at a time: the
+        next death is then counted against one of them, and not against all who happened to be there."""
+        turn = await self._store.resume_turn(claim, turn)
+        log.info("turn.resumed", attempt=turn.attempt, phase=turn.phase.value)
+        self._steps.publish(claim, turn, "turn.restarted")
+        await self._run(Run(claim, turn, agent))
 
     def left(self, session: SessionId) -> None:
         """The conversation went to another session: nothing that was looked up for this one is shown any more."""

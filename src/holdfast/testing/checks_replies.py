@@ -56,11 +56,15 @@ def posts_are_what_was_said(evidence: Evidence) -> Found:
 
 
 def replies_keep_their_order(evidence: Evidence) -> Found:
-    """I10: a chat is sent one reply after the other, in the order in which they were committed, piece by piece."""
-    numbers = {row["id"]: row["n"] for row in evidence.rows["reply"]}
+    """I10: a chat is sent one reply after the other, in the order in which they were committed, piece by piece.
+
+    An uncertain reply holds up nobody: what its sender still does may be seen beside the next one.
+    """
+    numbers = {row["id"]: row["n"] for row in evidence.rows["reply"] if row["state"] != "uncertain"}
     calls: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for call in _server(evidence).calls:
-        calls[str(call.post.address)].append((numbers.get(call.post.reply, 0), call.post.part))
+        if call.post.reply in numbers:
+            calls[str(call.post.address)].append((numbers[call.post.reply], call.post.part))
     for address, made in calls.items():
         yield from (f"{address} was sent {b} after {a}" for a, b in pairwise(made) if b < a)
 
