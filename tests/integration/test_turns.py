@@ -289,13 +289,13 @@ async def test_between_compressions_each_request_begins_with_the_one_before_byte
 
 
 async def test_a_death_is_counted_against_one_turn_once_several_have_been_through_a_few(tmp_path):
-    """Nobody can tell which of the turns under way it was; taken up one at a time, the innocent ones keep their tries."""
+    """Nobody can tell which turn it was that died; taken up one at a time, the innocent ones keep their tries."""
     model = ScriptedModel(otherwise=stands_at(Gate(), says("never")))
     chats, sent = [f"chat {n}" for n in range(4)], []
     for life in range(6):
         gate = Gate()
         model.otherwise = stands_at(gate, says("done"))
-        process = await Process.start(tmp_path, agents(model))
+        process = await Process.start(tmp_path, agents(model, policy(turn_attempts_max=5)))
         if not sent:
             sent = [await process.runtime.send(chat, "hello") for chat in chats]
         asked, wanted = len(model.requests), len(chats) if life < 2 else 1
@@ -303,7 +303,9 @@ async def test_a_death_is_counted_against_one_turn_once_several_have_been_throug
         while len(model.requests) < asked + wanted:
             await soon(feed.next_within(1_000))
         await process.kill()
-    async with await Process.start(tmp_path, agents(ScriptedModel(otherwise=says("done")))) as runtime:
+    async with await Process.start(
+        tmp_path, agents(ScriptedModel(otherwise=says("done")), policy(turn_attempts_max=5))
+    ) as runtime:
         found = await settled(runtime, *sent)
         assert [one.state.value for one in found].count("answered") >= 3
         assert sum(one.attempt for one in found) == 4 * 2 + 4 + 3

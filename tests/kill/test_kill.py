@@ -29,6 +29,7 @@ class Harness:
         self.data = data
         self.chance = random.Random(seed)
         self.acknowledged: dict[str, list[MessageId]] = {chat: [] for chat in CHATS}
+        self.answered = dict.fromkeys(CHATS, 0)  # as far as somebody looked
         self.acknowledgements = 0
         self.kills = 0
         self._moved = asyncio.Condition()
@@ -41,6 +42,8 @@ class Harness:
             up = await Up.start(self.data)
             await self._set_up(up)
             await self._until(self.acknowledgements + self.chance.randrange(1, 25))
+            if self.chance.random() < 0.8:
+                await self._answered(up)
             await self._set_up(None)
             await up.kill()
             self.kills += 1
@@ -58,6 +61,16 @@ class Harness:
     async def _until(self, acknowledgements: int) -> None:
         async with self._moved:
             await self._moved.wait_for(lambda: self.acknowledgements >= acknowledgements)
+
+    async def _answered(self, up: Up) -> None:
+        """Until the next message of some chat is answered. A process that never lives so long fails its turns."""
+        chat = self.chance.choice(CHATS)
+        known = self.acknowledged[chat][self.answered[chat] :]
+        if known:
+            async with up.client() as client:
+                heard = await client.get(f"/v1/messages/{known[0]}/stream")
+            assert heard.status_code == 200, heard.text
+            self.answered[chat] += 1
 
     async def _current(self) -> Up:
         async with self._moved:

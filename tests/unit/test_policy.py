@@ -37,7 +37,7 @@ def test_chance_spreads_retries_over_half_the_delay():
 
 def test_by_default_a_message_waits_for_its_own_turn_and_a_turn_is_tried_five_times():
     assert TurnPolicy().arrivals is Arrivals.QUEUE
-    assert TurnPolicy().turn_attempts_max == 5
+    assert TurnPolicy().turn_attempts_max == 10
     assert AgentPolicy().limits.message_bytes_max == 256 * 1024
     assert AgentPolicy().deliveries == ()
 

@@ -44,7 +44,7 @@ instructions = "You are helpful and brief."
 # What happens to a message that arrives during a turn: "queue", "steer", "interrupt" or "collect".
 #[agents.main.turns]
 #arrivals = "queue"
-#turn_attempts_max = 5
+#turn_attempts_max = 10
 #model_wait_s = 120.0
 
 #[agents.main.limits]

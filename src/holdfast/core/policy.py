@@ -37,7 +37,7 @@ class RetryPolicy:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnPolicy:
     arrivals: Arrivals = Arrivals.QUEUE
-    turn_attempts_max: int = 5  # after this many claims a turn ends as failed, visibly (D11)
+    turn_attempts_max: int = 10  # after this many claims a turn ends as failed, visibly (D11)
     model_attempts_max: int = 3  # of one question
     model_retries_max: int = 8  # of all questions of a turn together
     model_wait_ms: int = 120_000
