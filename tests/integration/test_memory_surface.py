@@ -53,9 +53,7 @@ class Picky:
 @pytest.fixture
 def picky(monkeypatch):
     provider = Picky()
-    monkeypatch.setattr(
-        "holdfast.provision.find_factory", lambda *_: lambda _setup: Configured(provider, PerSession())
-    )
+    monkeypatch.setattr("holdfast.provision.find_factory", lambda *_: lambda _setup: Configured(provider, PerSession()))
     return provider
 
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from holdfast.core.ids import MessageId
 from holdfast.core.inbound import MessageState
 from holdfast.core.journal import ToolCall
 from holdfast.core.turn import Usage
@@ -291,7 +292,8 @@ async def test_between_compressions_each_request_begins_with_the_one_before_byte
 async def test_a_death_is_counted_against_one_turn_once_several_have_been_through_a_few(tmp_path):
     """Nobody can tell which turn it was that died; taken up one at a time, the innocent ones keep their tries."""
     model = ScriptedModel(otherwise=stands_at(Gate(), says("never")))
-    chats, sent = [f"chat {n}" for n in range(4)], []
+    chats = [f"chat {n}" for n in range(4)]
+    sent: list[MessageId] = []
     for life in range(6):
         gate = Gate()
         model.otherwise = stands_at(gate, says("done"))
