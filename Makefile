@@ -20,7 +20,7 @@ ifneq ($(UV),)
 PIP_INSTALL = $(UV) pip install --quiet --python $(BIN)/python
 MAKE_VENV = $(UV) venv --quiet --python "$(PYTHON)" $(VENV)
 else
-PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 MAKE_VENV = "$(PYTHON)" -m venv $(VENV)
 endif
 # Tests start the program a hundred times. Where byte code may not be kept, each start would compile all of it.
@@ -41,11 +41,12 @@ up: $(BASE) ## run Holdfast here (ARGS="--port 7421" and the like)
 test: $(DEV) ## lint, types and every test except the soak (ARGS="-k fence")
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	@echo "Separate, because it takes long: make soak"
 	@echo "Separate, because it starts the real Hindsight server: make test-hindsight"
 	@echo "Separate, because it needs Chromium on PATH: make test-browser"
-	$(BIN)/pytest -n 2 --dist worksteal --durations=10 $(ARGS)
+	@echo "$(BIN)/mypy, beside the tests"; $(BIN)/mypy & types=$$!; \
+	$(BIN)/pytest -n 2 --dist worksteal --durations=10 $(ARGS); tests=$$?; \
+	wait $$types || { echo "mypy has complaints, above"; exit 1; }; exit $$tests
 
 test-hindsight: $(DEV) $(HINDSIGHT) ## the Hindsight provider against the real server (three minutes)
 	$(BIN)/pytest -m hindsight $(ARGS) tests/hindsight_server
