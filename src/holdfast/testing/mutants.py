@@ -81,9 +81,9 @@ def no_fence() -> Sequence[Patch]:
     return [(fence, "stands", broken), (mail, "stands", broken)]
 
 
-@mutant("I14", budget=10)
+@mutant("I14", "I15", budget=10)
 def lease_ignored() -> Sequence[Patch]:
-    """A mailbox that somebody holds is given away as if it were free."""
+    """A mailbox that somebody holds is given away as if it were free. Workers take it from each other for ever."""
     return [(nodes, "CLAIM", nodes.CLAIM.replace("where owner is null and ready_at", "where ready_at"))]
 
 
