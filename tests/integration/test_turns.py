@@ -289,6 +289,14 @@ async def test_between_compressions_each_request_begins_with_the_one_before_byte
     assert all(request.tools == model.asked[0].tools for request in model.asked)
 
 
+async def asked_of(runtime, model, count):
+    """Until the model was asked so often."""
+    feed = runtime.events()
+    while len(model.requests) < count:
+        await feed.next_within(1_000)
+    feed.close()
+
+
 async def test_a_death_is_counted_against_one_turn_once_several_have_been_through_a_few(tmp_path):
     """Nobody can tell which turn it was that died; taken up one at a time, the innocent ones keep their tries."""
     model = ScriptedModel(otherwise=stands_at(Gate(), says("never")))
@@ -300,10 +308,7 @@ async def test_a_death_is_counted_against_one_turn_once_several_have_been_throug
         process = await Process.start(tmp_path, agents(model, policy(turn_attempts_max=5)))
         if not sent:
             sent = [await process.runtime.send(chat, "hello") for chat in chats]
-        asked, wanted = len(model.requests), len(chats) if life < 2 else 1
-        feed = process.runtime.events()
-        while len(model.requests) < asked + wanted:
-            await soon(feed.next_within(1_000))
+        await soon(asked_of(process.runtime, model, len(model.requests) + (len(chats) if life < 2 else 1)))
         await process.kill()
     async with await Process.start(
         tmp_path, agents(ScriptedModel(otherwise=says("done")), policy(turn_attempts_max=5))
