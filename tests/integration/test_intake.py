@@ -13,7 +13,8 @@ from holdfast.core.inbound import Limits
 from holdfast.core.outgoing import Sent
 from holdfast.core.policy import AccessPolicy, Door, GroupPolicy, Sharing
 from holdfast.loops.channels import Channels
-from holdfast.loops.receiver import LineState
+from holdfast.loops.receiver import Line, LineState, Receiver
+from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.ports.channel import Attachment, Change, ChannelCapabilities, ChatMessage, Verdict
 from tests.integration.fakes import Process, ScriptedModel, agents, policy, soon
 
@@ -245,3 +246,12 @@ async def test_a_channel_that_fails_is_started_again_and_says_why_meanwhile(tmp_
         assert (chat.runs, line.state, line.reason) == (3, LineState.UP, "as a test")
         chat.intake.disconnected("the socket closed")
         assert (line.state, line.reason) == (LineState.DOWN, "the socket closed")
+
+
+async def test_a_channel_that_cannot_go_on_is_down_for_the_reason_it_gives():
+    clock, tasks, entropy = SystemClock(), AsyncTasks(), SystemEntropy()
+    line = Line(agent=AgentName("main"), channel="telegram", clock=clock)
+    intake: Any = None
+    receiver = Receiver(Chat(ChannelFailed("the token was refused")), intake, line, tasks, entropy)
+    assert await receiver.step() is False
+    assert (line.state, line.reason) == (LineState.DOWN, "the token was refused")
