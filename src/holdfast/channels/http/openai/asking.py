@@ -7,6 +7,8 @@ Rule 2: a client that repeats a request repeats its key: `Idempotency-Key`, or t
 """
 
 import hashlib
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -14,6 +16,8 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 
 from holdfast.channels.http.endpoint import Settings, caller_of
+from holdfast.channels.http.frames import Delta, Replied, Restarted, follow_message
+from holdfast.channels.http.openai.wire import STARTED_AGAIN
 from holdfast.channels.http.request import decode
 from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import MessageId
@@ -134,3 +138,21 @@ async def _accept(asked: Asked, settings: Settings, wanted: MessageId) -> Messag
 def decode_loosely(body: bytes, shape: type[Any]) -> Any:  # noqa: ANN401
     """Clients send fields that we have no use for; what is used is checked."""
     return decode(body, shape)
+
+
+async def words(taken: Taken, settings: Settings) -> AsyncGenerator[str]:
+    """The reply in pieces. What was shown cannot be taken back in this protocol, so one that starts again says so."""
+    heard = ""
+    async with aclosing(follow_message(settings.service, taken.message, taken.feed)) as frames:
+        async for frame in frames:
+            match frame:
+                case Delta(text=text):
+                    heard += text
+                    yield text
+                case Restarted() if heard:
+                    heard = ""
+                    yield STARTED_AGAIN
+                case Replied(text=text):
+                    rest = text[len(heard) :] if text.startswith(heard) else f"{STARTED_AGAIN}{text}"
+                    if rest:
+                        yield rest

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.channels.http.endpoint import EVENTS, Endpoint, Settings, answer
-from holdfast.channels.http.frames import Delta, Replied, Restarted, follow_message
+from holdfast.channels.http.frames import follow_message
 from holdfast.channels.http.openai.asking import (
     Item,
     Name,
@@ -19,10 +19,10 @@ from holdfast.channels.http.openai.asking import (
     decode_loosely,
     last_words,
     take,
+    words,
 )
 from holdfast.channels.http.openai.wire import (
     DONE,
-    STARTED_AGAIN,
     Chunk,
     ChunkChoice,
     Completion,
@@ -89,28 +89,17 @@ def _completion(model: str, trace: MessageTrace) -> Completion:
 
 
 async def _chunks(model: str, taken: Taken, settings: Settings, *, has_usage: bool) -> AsyncGenerator[bytes]:
-    """What was shown cannot be taken back in this protocol, so an answer that starts again says so."""
     trace = await settings.service.trace(taken.message)
-    made, heard = trace.accepted_at // 1000, ""
+    made = trace.accepted_at // 1000
 
     def chunk(*choices: ChunkChoice, **rest: object) -> bytes:
         found = Chunk(id=f"{PREFIX}{taken.message}", created=made, model=model, choices=list(choices), **rest)  # type: ignore[arg-type]
         return piece_of(found)
 
     yield chunk(ChunkChoice(delta=Piece(role="assistant", content="")))
-    async with aclosing(follow_message(settings.service, taken.message, taken.feed)) as frames:
-        async for frame in frames:
-            match frame:
-                case Delta(text=text):
-                    heard += text
-                    yield chunk(ChunkChoice(delta=Piece(content=text)))
-                case Restarted() if heard:
-                    heard = ""
-                    yield chunk(ChunkChoice(delta=Piece(content=STARTED_AGAIN)))
-                case Replied(text=text):
-                    rest = text[len(heard) :] if text.startswith(heard) else f"{STARTED_AGAIN}{text}"
-                    if rest:
-                        yield chunk(ChunkChoice(delta=Piece(content=rest)))
+    async with aclosing(words(taken, settings)) as pieces:
+        async for text in pieces:
+            yield chunk(ChunkChoice(delta=Piece(content=text)))
     yield chunk(ChunkChoice(delta=Piece(), finish_reason="stop"))
     if has_usage:
         yield chunk(usage=usage_of(await settings.service.trace(taken.message)))

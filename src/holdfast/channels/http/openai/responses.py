@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.channels.http.endpoint import EVENTS, Endpoint, Settings, answer
-from holdfast.channels.http.frames import Delta, Replied, Restarted, follow_message
 from holdfast.channels.http.openai.asking import (
     CHAT_HEADERS,
     Item,
@@ -24,10 +23,10 @@ from holdfast.channels.http.openai.asking import (
     decode_loosely,
     last_words,
     take,
+    words,
 )
 from holdfast.channels.http.openai.completions import over
 from holdfast.channels.http.openai.wire import (
-    STARTED_AGAIN,
     OutputMessage,
     OutputText,
     ResponseError,
@@ -148,20 +147,11 @@ async def _events(wanted: ResponseRequest, taken: Taken, settings: Settings) -> 
     empty = {"id": script.item, "type": "message", "role": "assistant", "status": "in_progress", "content": []}
     yield script.event("response.output_item.added", output_index=0, item=empty)
     yield script.part("response.content_part.added", part=OutputText(text=""))
-    shown = heard = ""
-    async with aclosing(follow_message(settings.service, taken.message, taken.feed)) as frames:
-        async for frame in frames:
-            more = ""
-            match frame:
-                case Delta(text=text):
-                    more, heard = text, heard + text
-                case Restarted() if heard:
-                    more, heard = STARTED_AGAIN, ""
-                case Replied(text=text):
-                    more = text[len(heard) :] if text.startswith(heard) else f"{STARTED_AGAIN}{text}"
-            if more:
-                shown += more
-                yield script.part("response.output_text.delta", delta=more, logprobs=[])
+    shown = ""
+    async with aclosing(words(taken, settings)) as pieces:
+        async for text in pieces:
+            shown += text
+            yield script.part("response.output_text.delta", delta=text, logprobs=[])
     yield script.part("response.output_text.done", text=shown, logprobs=[])
     yield script.part("response.content_part.done", part=OutputText(text=shown))
     yield script.event("response.output_item.done", output_index=0, item=_output(taken.message, shown))
