@@ -80,6 +80,7 @@ _logger = logging.getLogger("holdfast")
 _logger.addHandler(logging.NullHandler())  # a library is silent until its user says where the lines go
 _pinned: ContextVar[Mapping[str, object]] = ContextVar("holdfast_pinned", default=MappingProxyType({}))
 _troubles: Counter[str] = Counter()  # bounded by EVENTS
+_as_json = json.JSONEncoder(default=str, ensure_ascii=False).encode
 T = TypeVar("T")
 
 
@@ -124,7 +125,10 @@ def _write(level: int, event: str, fields: Mapping[str, object], failure: BaseEx
     if level >= logging.WARNING:
         _troubles[event] += 1
     if _logger.isEnabledFor(level):
-        _logger.log(level, event, extra={"fields": {**_pinned.get(), **fields}}, exc_info=failure)
+        raised = (type(failure), failure, failure.__traceback__) if failure else None
+        record = logging.LogRecord(_logger.name, level, "", 0, event, (), raised)  # without a search for the caller
+        record.fields = {**_pinned.get(), **fields}
+        _logger.handle(record)
 
 
 class JsonLines(logging.Formatter):
@@ -139,5 +143,5 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
-        text = redacted(json.dumps(line, default=str, ensure_ascii=False))
+        text = redacted(_as_json(line))
         return text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate is escaped, as JSON writes it

@@ -7,6 +7,7 @@ There is one spelling per address: `parse` refuses every other one, and `parse(s
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 from holdfast.core.errors import InvalidAddress, InvalidName
@@ -69,11 +70,15 @@ def parse(text: str) -> Address:
 
 def agent_name(text: str, *, what: str = "agent") -> AgentName:
     """`text` as a name, or `InvalidName`. A name may become a folder, so it is one on every system."""
-    if not _NAME.match(text):
-        raise InvalidName(f"{text[:80]!r} is not a valid {what} name", value=text[:80])
-    if text.endswith(".") or _DEVICES.match(text):
-        raise InvalidName(f"{text[:80]!r} is not a valid {what} name: Windows reads it as another", value=text[:80])
+    if not is_name(text):
+        why = ": Windows reads it as another" if _NAME.match(text) else ""
+        raise InvalidName(f"{text[:80]!r} is not a valid {what} name{why}", value=text[:80])
     return AgentName(text)
+
+
+@lru_cache(maxsize=4_096)  # the same few names are asked about several times per message
+def is_name(text: str) -> bool:
+    return bool(_NAME.match(text)) and not text.endswith(".") and not _DEVICES.match(text)
 
 
 def check_part(what: str, text: str) -> str:

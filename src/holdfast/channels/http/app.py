@@ -81,16 +81,29 @@ def make_app(service: Service, setup: Setup, endpoints: Iterable[Endpoint] = END
 
 
 def _route(endpoint: Endpoint, settings: Settings, guard: Guard) -> Route:
-    async def handle(request: Request) -> Response:
+    return Route(endpoint.path, _Handling(endpoint, settings, guard), methods=[endpoint.method])
+
+
+class _Handling:
+    """A route's own application: what is raised goes straight to `HttpApp`, which answers every error."""
+
+    def __init__(self, endpoint: Endpoint, settings: Settings, guard: Guard) -> None:
+        self._endpoint = endpoint
+        self._settings = settings
+        self._guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._respond(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+    async def _respond(self, request: Request) -> Response:
         caller = request.scope.get("caller")
         if caller is None:
-            return await endpoint.handler(request, settings)
-        if isinstance(endpoint.scope, TokenScope):
-            caller.require(endpoint.scope)
-        guard.check_cookie_use(caller, request.method, request.scope["headers"])
-        return await endpoint.handler(request, fenced(settings, caller))
-
-    return Route(endpoint.path, handle, methods=[endpoint.method])
+            return await self._endpoint.handler(request, self._settings)
+        if isinstance(self._endpoint.scope, TokenScope):
+            caller.require(self._endpoint.scope)
+        self._guard.check_cookie_use(caller, request.method, request.scope["headers"])
+        return await self._endpoint.handler(request, fenced(self._settings, caller))
 
 
 def fenced(settings: Settings, caller: Caller) -> Settings:

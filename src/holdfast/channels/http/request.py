@@ -74,6 +74,9 @@ class Query:
 
     def __init__(self, request: Request, known: Collection[str] | Mapping[str, str | Param]) -> None:
         self._known = known if isinstance(known, Mapping) else {}
+        self._values: dict[str, str] = {}
+        if not request.scope["query_string"]:
+            return
         raw = request.scope["query_string"].decode("latin-1")
         try:
             pairs = parse_qsl(raw, keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
@@ -81,7 +84,7 @@ class Query:
             raise InvalidUnicode("the query is not UTF-8") from error
         except ValueError as error:
             raise InvalidInput(f"the query has more than {FIELDS_MAX} parameters") from error
-        self._values: dict[str, str] = dict(pairs)
+        self._values = dict(pairs)
         unknown = sorted(set(self._values) - set(known))
         if unknown:
             wanted = ", ".join(sorted(known)) or "none"
