@@ -1,11 +1,12 @@
 """What a mailbox does not take is refused before it is acknowledged; what must not be answered is kept and shown."""
 
+from asyncio import gather
+
 import pytest
 
 from holdfast.core.errors import EmptyMessage, InvalidName, InvalidUnicode, MailboxIsFull, MessageTooLarge, RateLimited
 from holdfast.core.inbound import Accepted, Conflict, Duplicate, Limits, MailboxFull, TooMany
-from holdfast.loops.gateway import CROWD
-from holdfast.loops.worker import ROOM_WAIT_MS, TURNS_IN_A_CROWD
+from holdfast.loops.gateway import CROWD, CROWD_LASTS_MS, Gateway
 from holdfast.testing import ManualClock
 from tests.integration.fakes import (
     Gate,
@@ -175,20 +176,42 @@ async def test_the_loop_guard_holds_agents_that_only_talk_to_each_other_until_a_
         assert await states(runtime, more) == ["answered"], "a human released it"
 
 
-async def test_while_messages_crowd_in_few_turns_are_begun_and_afterwards_all_are(tmp_path):
-    gate, model = Gate(), ScriptedModel()
+async def test_while_messages_crowd_in_turns_are_begun_one_at_a_time_and_none_is_kept_from_beginning(
+    tmp_path, monkeypatch
+):
+    gate, model, limits = Gate(), ScriptedModel(), []
     model.otherwise = stands_at(gate, says("done"))
     async with await Process.start(tmp_path, agents(model)) as runtime:
-        runtime.gateway._arriving = CROWD
-        sent = [await runtime.send(f"chat {n}", "hello") for n in range(6)]
+        claim = runtime.store.claim_mailboxes
+
+        async def claiming(node, *, name, limit):
+            limits.append(limit)
+            return await claim(node, name=name, limit=limit)
+
+        monkeypatch.setattr(runtime.store, "claim_mailboxes", claiming)
+        await gather(*(runtime.send(f"chat {n}", "hello") for n in range(CROWD)))
+        assert runtime.gateway.is_crowded
+        monkeypatch.setattr(Gateway, "is_crowded", True)  # and it stays so
+        limits.clear()
         feed = runtime.events()
-        while len(model.requests) < TURNS_IN_A_CROWD:
+        while len(model.requests) < CROWD:
             await soon(feed.next_within(1_000))
-        assert await feed.next_within(3 * ROOM_WAIT_MS) is None, "nobody else is served"
-        assert len(model.requests) == TURNS_IN_A_CROWD
-        runtime.gateway._arriving = 0
-        while len(model.requests) < len(sent):
+        assert set(limits) == {1}
+        monkeypatch.setattr(Gateway, "is_crowded", False)
+        while limits[-1] == 1:
+            await runtime.send("another chat", "hello")
             await soon(feed.next_within(1_000))
         feed.close()
         gate.open()
-        assert await states(runtime, *sent) == ["answered"] * len(sent)
+
+
+async def test_a_crowd_is_over_when_nobody_came_for_a_moment(tmp_path):
+    async with await Process.start(tmp_path, agents(ScriptedModel())) as runtime:
+        gateway, clock = runtime.gateway, ManualClock(runtime.clock.now())
+        gateway._clock = clock
+        await gather(*(runtime.send(f"chat {n}", "hello") for n in range(CROWD - 1)))
+        assert not gateway.is_crowded
+        await gather(*(runtime.send(f"chat {n}", "hello again") for n in range(CROWD)))
+        assert gateway.is_crowded
+        clock.advance(CROWD_LASTS_MS)
+        assert not gateway.is_crowded

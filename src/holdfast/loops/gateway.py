@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from holdfast import log
-from holdfast.core.ids import MailboxId, MessageId, Principal, ReplyId, make_id
+from holdfast.core.ids import Instant, MailboxId, MessageId, Principal, ReplyId, make_id
 from holdfast.core.inbound import (
     Accepted,
     AcceptOutcome,
@@ -22,7 +22,8 @@ from holdfast.ports.entropy import Entropy
 from holdfast.ports.notifier import Event, Notifier, Topic
 from holdfast.ports.store import Store
 
-CROWD = 8  # messages on their way into the store at the same time
+CROWD = 16  # messages on their way into the store at the same time
+CROWD_LASTS_MS = 500  # a commit takes all of them in at once; the next ones are already coming
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +53,12 @@ class Gateway:
         self._clock = clock
         self._entropy = entropy
         self._arriving = 0
+        self._crowded_at: Instant | None = None
 
     @property
     def is_crowded(self) -> bool:
-        """Whether so many wait to be taken in that whatever can wait should."""
-        return self._arriving >= CROWD
+        """Whether so many waited lately to be taken in that whatever can wait should."""
+        return self._crowded_at is not None and 0 <= self._clock.now() - self._crowded_at < CROWD_LASTS_MS
 
     def new_message(self) -> MessageId:
         """An id for a message about to be accepted, so that its caller can listen before it exists."""
@@ -67,6 +69,8 @@ class Gateway:
         policy = self._agents.policy(received.address.agent)
         arrival = self._arrival(received, check_text(received.text, policy.limits), message or self.new_message())
         self._arriving += 1
+        if self._arriving >= CROWD:
+            self._crowded_at = self._clock.now()
         try:
             outcome = await self._store.accept(arrival, policy.limits)
         finally:

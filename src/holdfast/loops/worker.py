@@ -19,8 +19,7 @@ from holdfast.ports.store import Store
 from holdfast.ports.tasks import Task, Tasks
 
 TURNS_MAX = 64
-TURNS_IN_A_CROWD = 2
-ROOM_WAIT_MS = 250  # then it is looked again whether the crowd is gone
+CROWD_PAUSE_MS = 100  # before every turn that begins while messages crowd in
 CLAIMS_AT_ONCE_MAX = 16  # one commit for as many mailboxes as became ready together
 POLL_MS = 1_000
 POLL_MS_MIN = 20  # a mailbox that is ready and cannot be claimed must not make the loop spin
@@ -66,15 +65,14 @@ class Worker(Loop):
         return len(self._serving)
 
     async def step(self) -> bool:
-        room = await self._room_for_more()
-        if not room:
-            return True
+        limit = min(CLAIMS_AT_ONCE_MAX, await self._room_for_more())
+        if self.stopping:  # it was told so while it waited
+            return False
         for late, retry_in_ms in list(self._unreleased.items()):
             await self._store.release_claim(late, retry_in_ms=retry_in_ms)
             del self._unreleased[late]
         # The name is kept until an answer is heard: a claim whose answer was lost is given again, not left taken.
         self._claim_name = self._claim_name or make_id("claim", self._clock.now(), self._entropy.bits(80))
-        limit = min(CLAIMS_AT_ONCE_MAX, room)
         taken = await self._store.claim_mailboxes(self._member.node, name=self._claim_name, limit=limit)
         self._claim_name = ""
         for claim in taken:
@@ -82,20 +80,18 @@ class Worker(Loop):
         return bool(taken)
 
     async def _room_for_more(self) -> int:
-        """How many more mailboxes may be served; waits a little while there is no room.
+        """How many more mailboxes may be claimed now; waits while there is no room.
 
-        While messages crowd in few turns are begun: a message that is taken in late is a sender who waits, a turn that
-        begins late was going to wait for a model anyway.
+        While messages crowd in turns are begun one at a time, with a pause before each: a message that is taken in late
+        is a sender who waits, a turn that begins late was going to wait for a model anyway. Turns under way go on.
         """
-        most = min(self._turns_max, TURNS_IN_A_CROWD) if self._gives_way() else self._turns_max
-        if len(self._serving) >= most:
+        if len(self._serving) >= self._turns_max:
             self._room.clear()
-            try:
-                async with asyncio.timeout(ROOM_WAIT_MS / 1000):
-                    await self._room.wait()
-            except TimeoutError:
-                return 0
-        return max(0, most - len(self._serving))
+            await self._room.wait()
+        if self._gives_way():
+            await self._tasks.sleep(CROWD_PAUSE_MS)
+            return 1
+        return self._turns_max - len(self._serving)
 
     async def rest(self) -> None:
         ready_at = await self._reader.next_ready()
