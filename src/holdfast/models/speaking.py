@@ -82,11 +82,16 @@ class Speaker:
         async with AsyncExitStack() as stack:
             stream = await self._begin(stack, request)
             events, wait_s, began = aiter(stream), self._settings.first_token_wait_s, False
-            while (event := await self._next(events, wait_s, began=began)) is not None:
-                wait_s, began = PAUSE_WAIT_S, True
-                text = text_of(event)
-                if text:
-                    yield TextDelta(text)
+            try:
+                while (event := await self._next(events, wait_s, began=began)) is not None:
+                    wait_s, began = PAUSE_WAIT_S, True
+                    text = text_of(event)
+                    if text:
+                        yield TextDelta(text)
+            except ModelFailed as error:
+                if began:
+                    self._bill(error, request, stream.get())
+                raise
         yield self._answer(request, stream.get())
 
     async def _begin(self, stack: AsyncExitStack, request: ModelRequest) -> StreamedResponse:
@@ -130,17 +135,25 @@ class Speaker:
         return cast("VendorSettings", given)
 
     def _answer(self, request: ModelRequest, response: ModelResponse) -> Answer:
-        """The whole answer. A refusal was paid for as well, so its failure says what it cost."""
-        usage = _usage_of(response.usage)
-        text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
+        """The whole answer."""
+        text = _words_of(response)
         cost = price_micros(self._settings, _counted(request, text, response.usage)) or 0
         try:
             calls = tuple(_call_of(part) for part in response.parts if isinstance(part, ToolCallPart))
             self._check_end(response)
         except ModelFailed as error:
-            error.context.update(model=self._settings.name, usage=usage, cost_micros=cost)
+            self._bill(error, request, response)
             raise
+        usage = _usage_of(response.usage)
         return Answer(text=text, calls=calls, usage=usage, model=self._settings.name, cost_micros=cost)
+
+    def _bill(self, error: ModelFailed, request: ModelRequest, response: ModelResponse) -> None:
+        """Refusals and answers that broke off are paid for as well, so their failure says what they cost."""
+        counted = dict(_counted(request, _words_of(response), response.usage))
+        # What was counted before a stream broke is less than what was written.
+        counted["output_tokens"] = max(counted["output_tokens"], estimate_tokens(_words_of(response)))
+        cost = price_micros(self._settings, counted) or 0
+        error.context.update(model=self._settings.name, usage=_usage_of(response.usage), cost_micros=cost)
 
     def _check_end(self, response: ModelResponse) -> None:
         name, reason = self._settings.name, response.finish_reason
@@ -184,6 +197,10 @@ def _call_of(part: ToolCallPart) -> ToolCall:
     if not is_object:
         raise failed("the model called a tool with arguments that are no JSON object")
     return ToolCall(id=part.tool_call_id, name=part.tool_name, arguments=arguments)
+
+
+def _words_of(response: ModelResponse) -> str:
+    return "".join(part.content for part in response.parts if isinstance(part, TextPart))
 
 
 def _usage_of(usage: RequestUsage) -> Usage:

@@ -11,7 +11,7 @@ import pytest
 from holdfast.core.errors import ModelFailed
 from holdfast.log import JsonLines
 from holdfast.models import speaking
-from tests.integration.models.asking import LOOK, answer_to, ask, model_at, request
+from tests.integration.models.asking import LOOK, answer_to, ask, model_at, request, said
 from tests.integration.models.vendor import (
     CANARY,
     KEY,
@@ -191,6 +191,27 @@ async def test_a_refusal_is_final_is_not_taken_elsewhere_and_was_paid_for(kind, 
     assert (error.is_final, error.context["elsewhere"]) == (True, False)
     assert isinstance(error.context["cost_micros"], int)
     assert error.context["cost_micros"] > 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "told", "end"),
+    [
+        ("openai", chat("word " * 100)[:2], "cut"),
+        ("openai", chat("word " * 100, reason=None)[:2], "clean"),
+        ("anthropic", claude("word " * 100)[:4], "cut"),
+    ],
+)
+async def test_an_answer_that_broke_off_was_paid_for_as_far_as_it_was_heard(kind, told, end):
+    asked = request(said("user", "word " * 1_000))
+    error = await failure(
+        streams(told, end=end), kind=kind, asked=asked, input_usd_per_million=1.0, output_usd_per_million=100.0
+    )
+    assert isinstance(error.context["cost_micros"], int)
+    assert error.context["cost_micros"] >= 100 * 100
+
+
+async def test_an_answer_that_never_began_cost_nothing():
+    assert "cost_micros" not in (await failure(status(500))).context
 
 
 async def test_a_spoken_refusal_of_openai_is_a_refusal():
