@@ -175,7 +175,8 @@ class Runtime:
                 trace = await self.reader.message(message)
                 if trace.state not in UNFINISHED:
                     return trace.reply.text if trace.reply else ""
-                await feed.next_within(LOOK_EVERY_MS)
+                while (event := await feed.next_within(LOOK_EVERY_MS)) is not None and event.name == "turn.delta":
+                    pass  # words that are still being made change no state
         finally:
             feed.close()
 
