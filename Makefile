@@ -14,6 +14,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 sum = $(shell cat $(1) pyproject.toml | cksum | tr ' ' -)
 BASE := $(VENV)/.base-$(call sum,requirements/base.txt)
 HINDSIGHT := .venv-hindsight/.server-$(call sum,requirements/hindsight-server.txt)
+AUDIT := .venv-audit/.ready-$(call sum,requirements/audit.txt)
 DEV := $(VENV)/.dev-$(call sum,requirements/dev.txt)
 
 ifneq ($(UV),)
@@ -25,10 +26,11 @@ MAKE_VENV = "$(PYTHON)" -m venv $(VENV)
 endif
 # Tests start the program a hundred times. Where byte code may not be kept, each start would compile all of it.
 export PYTHONDONTWRITEBYTECODE :=
-LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-header --no-annotate --no-emit-index-url --no-config pyproject.toml --group build
+COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url --no-config
+LOCK = $(COMPILE) pyproject.toml --group build
 
-.PHONY: help install up test test-browser test-hindsight check sim bench soak lock clean
+.PHONY: help install up test test-browser test-hindsight check audit sim bench soak lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
@@ -60,6 +62,10 @@ check: $(DEV) ## lint, types and the tidy tests: seconds, before every commit
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/test_tidy.py
 
+audit: $(AUDIT) ## ask the public advisory database about every locked version (needs the network)
+	.venv-audit/bin/pip-audit --strict --progress-spinner off --require-hashes --disable-pip \
+		-r requirements/base.txt -r requirements/dev.txt
+
 sim: $(DEV) ## simulate 2000 random histories (ARGS="--seed 7")
 	$(BIN)/holdfast sim --histories 2000 $(ARGS)
 
@@ -75,9 +81,10 @@ lock: ## choose the newest versions and write requirements/*.txt (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv on PATH: pip install uv"; exit 1; }
 	$(LOCK) --upgrade --group dev --all-extras --output-file requirements/dev.txt
 	$(LOCK) --upgrade --extra models --constraint requirements/dev.txt --output-file requirements/base.txt
+	$(COMPILE) --upgrade --group pyproject.toml:audit --output-file requirements/audit.txt
 
 clean: ## remove .venv, caches and built files
-	rm -rf $(VENV) .venv-hindsight build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-audit .venv-hindsight build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -105,4 +112,10 @@ $(HINDSIGHT): $(DEV)
 	rm -rf .venv-hindsight && $(BIN)/python -m venv .venv-hindsight
 	.venv-hindsight/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
 		-r requirements/hindsight-server.txt
+	@touch $@
+
+# The auditor is not audited together with what it looks at.
+$(AUDIT): | $(BIN)/python
+	rm -rf .venv-audit && $(BIN)/python -m venv .venv-audit
+	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/audit.txt
 	@touch $@

@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BASE = ROOT / "requirements" / "base.txt"
 DEV = ROOT / "requirements" / "dev.txt"
+AUDIT = ROOT / "requirements" / "audit.txt"
 LINE = re.compile(r"[a-z0-9.-]+==[\w.]+( ; [\w\s.'<>=!()]+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?")
 
 
@@ -31,7 +32,7 @@ def project():
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("lock", [BASE, DEV], ids=lambda lock: lock.stem)
+@pytest.mark.parametrize("lock", [BASE, DEV, AUDIT], ids=lambda lock: lock.stem)
 def test_a_lock_holds_names_versions_and_hashes_and_nothing_else(lock):
     odd = [line for line in lock.read_text(encoding="utf-8").splitlines() if not LINE.fullmatch(line)]
     assert odd == []
@@ -44,6 +45,10 @@ def test_the_base_lock_runs_and_builds_the_package(project):
 def test_the_dev_lock_holds_the_tools_and_every_extra(project):
     extras = [name for extra in project["project"]["optional-dependencies"].values() for name in extra]
     assert names(project["dependency-groups"]["dev"] + extras) <= set(pins(DEV))
+
+
+def test_the_audit_lock_holds_the_auditor(project):
+    assert names(project["dependency-groups"]["audit"]) <= set(pins(AUDIT))
 
 
 def test_what_is_tested_is_what_is_run():

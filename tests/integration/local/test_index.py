@@ -11,7 +11,8 @@ import pytest
 from holdfast.core.delivery import Delivered, Landing, Refused, Uncertain, Unreachable
 from holdfast.core.errors import ConfigInvalid, ProviderFailed
 from holdfast.core.ids import DeliveryId, Principal
-from holdfast.providers.local import file, make_local
+from holdfast.providers.local import file, make_local, upgrade
+from holdfast.providers.local.scopes import line_scopes
 from holdfast.testing.provider_guest import Guest
 from tests.integration.local.world import make_setup, open_local
 
@@ -159,7 +160,58 @@ async def test_an_index_that_was_deleted_says_so_until_it_is_filled_again(guest,
     await later.provider.close()
 
 
-async def test_an_index_of_an_older_release_is_made_again(guest, folder, monkeypatch):
+def as_release_1_made_it(folder):
+    """Before lines were indexed by who may see them."""
+    db = apsw.Connection(str(folder / NAME))
+    db.execute("""
+        create virtual table old using fts5 (stems, tokenize = "ascii");
+        insert into old (rowid, stems) select rowid, stems from words;
+        drop table words;
+        alter table old rename to words;
+        insert into words (words, rank) values ('secure-delete', 1);
+        drop index voice_by_speaker;
+        pragma user_version = 1;
+    """)
+    db.close()
+
+
+@pytest.mark.parametrize("first", ["a question", "a delivery"])
+async def test_an_index_of_the_first_release_is_brought_up_to_date_by_whoever_opens_it(guest, folder, first):
+    parcels = [guest.said(f"my boat is called marzipan{n}", turn=n + 1) for n in range(20)]
+    for parcel in parcels:
+        await guest.keep(parcel)
+    before = await guest.recall("what is my boat called?")
+    await guest.provider.close()
+    as_release_1_made_it(folder)
+    later = await again(folder)
+    if first == "a delivery":
+        await later.keep(later.said("my cat is called quince", turn=30))
+    assert [one.ref for one in await later.recall("what is my boat called?")][:3] == [one.ref for one in before][:3]
+    assert await later.provider.healthy() is None
+    assert not later.provider.needs_rebuild
+    assert await later.has_landed(parcels[0])
+    await later.provider.close()
+    db = apsw.Connection(str(folder / NAME))
+    assert db.pragma("integrity_check") == "ok"
+    db.execute("insert into words (words, rank) values ('integrity-check', 1)")
+    db.close()
+
+
+async def test_an_upgrade_that_is_broken_off_leaves_the_old_index(guest, folder, monkeypatch):
+    await guest.keep(guest.said("marzipan"))
+    await guest.provider.close()
+    as_release_1_made_it(folder)
+    monkeypatch.setattr(upgrade, "_TO_2", upgrade._TO_2.replace("drop table words_1", "drop table nothing"))
+    broken = await again(folder)
+    assert await broken.provider.healthy() is not None
+    await broken.provider.close()
+    monkeypatch.undo()
+    later = await again(folder)
+    await later.found_once("marzipan")
+    await later.provider.close()
+
+
+async def test_an_index_of_an_unknown_older_release_is_made_again(guest, folder, monkeypatch):
     await guest.keep(guest.said("marzipan"))
     await guest.provider.close()
     monkeypatch.setattr(file, "VERSION", file.VERSION + 1)
@@ -223,6 +275,25 @@ async def test_an_erased_person_leaves_no_name_either(guest, folder):
     await guest.keep(unit, guest.said("quince", place=guest.at("ses_2")))
     await guest.keep(guest.forgotten(unit, principal=ada))
     assert files_with(folder, b"ada_lovelace", b"marzipan") == []
+
+
+async def test_nothing_erased_leaves_a_token_of_the_sieve(guest, folder):
+    others = [guest.said("quince", place=guest.at(f"ses_{n}", Principal(f"p{n}"), f"check:dm:{n}")) for n in range(50)]
+    place = guest.at("ses_gone", Principal("cy"), "check:dm:cy")
+    gone, said = guest.said("marzipan", place=place), place.inputs
+    await guest.keep(*others[:25], gone, *others[25:])
+    tokens = line_scopes(
+        kind="said",
+        agent=said.agent,
+        session=said.session,
+        address=said.address,
+        in_group=False,
+        principal=said.principal,
+    )
+    ends = [token[3:].encode() for token in tokens]  # neighbours in the index share how they begin
+    assert [bool(files_with(folder, end)) for end in ends] == [True, True, True]
+    await guest.keep(guest.forgotten(gone, session="ses_gone"))
+    assert files_with(folder, *ends) == []
 
 
 async def test_an_erased_person_is_gone_from_the_turns_of_others(guest):

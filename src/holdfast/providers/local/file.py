@@ -3,8 +3,9 @@
 Rule 1: what is acknowledged survives a power loss: `synchronous=EXTRA` comes before `journal_mode=WAL`. The courier's
         mark has moved past it, so a line that vanished here would never be sent again.
 Rule 2: what is deleted is overwritten (`secure_delete`, and FTS5's own).
-Rule 3: a file of another program, or of a newer release, keeps its bytes. A damaged one, or one of an older release,
-        is kept under another name and an empty one takes its place, which says that it has to be filled again.
+Rule 3: a file of another program, or of a newer release, keeps its bytes; one of an older release is brought up to
+        date. A damaged one is kept under another name and an empty one takes its place, which says that it has to be
+        filled again.
 Rule 4: a file that is moved or deleted while it is open is noticed before the next delivery.
 """
 
@@ -16,9 +17,11 @@ from typing import Any
 
 import apsw
 
+from holdfast.providers.local.upgrade import upgrade
+
 NAME = "recall.db"
 APPLICATION_ID = 0x484F4C49  # "HOLI"
-VERSION = 1  # of the schema and of how texts are cut into stems
+VERSION = 2  # of the schema, of how texts are cut into stems, and of what scopes.py makes of a line
 SQLITE_SAFE_FROM = (3, 51, 3)  # earlier ones can lose a reset log
 BUSY_TIMEOUT_MS = 5_000
 CACHE_KIB = 16_384
@@ -47,7 +50,9 @@ def open_writer(folder: Path) -> apsw.Connection:
         if is_new or not _version(db):
             _make(db, needs_rebuild=is_new and was_there)
         if _version(db) < VERSION:
-            raise Damaged("an older release cut texts otherwise")  # noqa: TRY301 - closed below
+            upgrade(db)
+        if _version(db) < VERSION:
+            raise Damaged("it was made by a release that is not known any more")  # noqa: TRY301 - closed below
     except BaseException:
         db.close(True)
         raise
@@ -66,10 +71,18 @@ def open_reader(folder: Path) -> apsw.Connection | None:
     except BaseException:
         db.close(True)
         raise
-    if version < VERSION:  # an index that is just being made, or has to be made again
+    if version < VERSION:
         db.close(True)
-        return None
+        return _brought_up_to_date(folder) if version else None  # without a version it is just being made
     return db
+
+
+def _brought_up_to_date(folder: Path) -> apsw.Connection | None:
+    try:
+        open_writer(folder).close(True)
+    except Damaged:
+        return None  # whoever writes next sets it aside
+    return open_reader(folder)
 
 
 def rows(db: apsw.Connection, sql: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:

@@ -1,4 +1,5 @@
-"""Questions to the index. The boundaries of core/recall.py stand inside every query, so nothing outside them is read.
+"""Questions to the index. The boundaries of core/recall.py stand inside every query (`_VISIBLE`); the tokens of
+scopes.py lead the index past nearly everything outside them, so a question's work does not grow with what others said.
 
 What may be shown: lines of the same agent that were said in the same session or chat; what the asker said in private,
 anywhere but in a group (or there too, where the operator allows it); in private also what was said in groups where the
@@ -11,7 +12,9 @@ the question in meaning, weighted like a term, found under the same `_VISIBLE`.
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import nlargest
+from itertools import islice
 
 import apsw
 
@@ -29,7 +32,8 @@ from holdfast.core.ranking import (
     spread,
     value,
 )
-from holdfast.core.recall import RecallQuery, Recollection
+from holdfast.core.recall import RecallQuery, Recollection, is_group
+from holdfast.providers.local import scopes
 from holdfast.providers.local.file import rows
 from holdfast.providers.local.writing import decode
 
@@ -59,15 +63,20 @@ _AT = f"""
 select {_TRACE} from line where line.scene = :scene and line.position between :first and :last and {_VISIBLE}
 """  # noqa: S608
 _VOICES = """
-select distinct voice.speaker from voice where voice.agent = :agent and (voice.address = :address or exists (
-  select 1 from voice as own
-  where own.agent = :agent and own.address = voice.address
-    and own.speaker in (select value from json_each(:askers))))
+select speaker from voice where agent = :agent and address = :address
+union
+select voice.speaker from voice as own indexed by voice_by_speaker
+cross join voice on voice.agent = own.agent and voice.address = own.address
+where own.agent = :agent and own.speaker in (select value from json_each(:askers))
+"""
+_OWN = """
+select distinct address from voice indexed by voice_by_speaker
+where agent = :agent and speaker in (select value from json_each(:askers))
 """
 _BODY = "select session, turn, speaker, at, delivery, seq, body from line where id = ?"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Asking:
     """One question, on one connection, inside one read transaction."""
 
@@ -83,12 +92,16 @@ class Asking:
     def question(self) -> Question:
         return read_question(
             self.query.text,
-            voices=[row[0] for row in self.db.execute(_VOICES, self._scope())],
+            voices=self.voices(),
             asker=self.query.key.principal,
             agent=self.query.agent,
             address=self.query.naming.address,
             now=self.now,
         )
+
+    def voices(self) -> list[str]:
+        """Who spoke here, and wherever the asker did."""
+        return [row[0] for row in self.db.execute(_VOICES, self._scope)]
 
     def total(self) -> int:
         """How many lines there are, roughly: their newest number."""
@@ -96,14 +109,28 @@ class Asking:
 
     def seen(self, *sought: str, most: int = SEEN_MAX) -> list[Trace]:
         """The visible lines that have these stems side by side."""
-        return list(self._traces(_SEEN, sought='"' + " ".join(sought) + '"', most=most))
+        side_by_side = f'stems : "{" ".join(sought)}"'
+        return list(self._traces(_SEEN, sought=f"{side_by_side} AND {self._sieve}", most=most))
 
     def around(self, scene: int, first: int, last: int) -> Iterator[Trace]:
         return self._traces(_AT, scene=scene, first=first, last=last)
 
     def _traces(self, sql: str, **values: str | int) -> Iterator[Trace]:
-        return map(Trace._make, self.db.execute(sql, {**self._scope(), **values}))
+        return map(Trace._make, self.db.execute(sql, {**self._scope, **values}))
 
+    @cached_property
+    def _sieve(self) -> str:
+        """What a line must have in the index to be worth a look."""
+        return f"scope : ({' OR '.join(scopes.question_scopes(self.query, self._groups()))})"
+
+    def _groups(self) -> list[str]:
+        """The groups that whoever asks may look into, as far as it matters which."""
+        if self.query.group:
+            return []
+        own = (row[0] for row in self.db.execute(_OWN, self._scope))
+        return list(islice(filter(is_group, own), scopes.GROUPS_MAX + 1))
+
+    @cached_property
     def _scope(self) -> dict[str, str | int]:
         query = self.query
         return {

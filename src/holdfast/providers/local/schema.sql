@@ -36,6 +36,8 @@ create table voice (
   primary key (agent, address, speaker)
 ) strict, without rowid;
 
+create index voice_by_speaker on voice (agent, speaker);
+
 -- Every delivery that took effect. One that was erased is remembered by its id alone, so that it never comes back.
 create table unit (
   delivery text primary key,
@@ -47,6 +49,7 @@ create table unit (
 
 create table state (name text primary key, value integer not null) strict, without rowid;
 
--- Our own stems, cut at spaces; every other character is part of a word. A table of vectors would stand beside this one.
-create virtual table words using fts5 (stems, tokenize = "ascii");
+-- Our own stems, cut at spaces; every other character is part of a word. Beside them who may see the line, as tokens of
+-- scopes.py, so that a word is looked up among few lines. A table of vectors would stand beside this one.
+create virtual table words using fts5 (stems, scope, tokenize = "ascii");
 insert into words (words, rank) values ('secure-delete', 1);

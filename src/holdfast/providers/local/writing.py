@@ -14,6 +14,7 @@ from holdfast.core.delivery import Delivered, Erasure, Line, MemoryNote, Op, Out
 from holdfast.core.recall import is_group
 from holdfast.core.words import stems, words
 from holdfast.providers.local.file import rows
+from holdfast.providers.local.scopes import line_scopes
 
 SCENE_GAP_MS = 6 * 3_600_000  # a silence this long ends a scene
 SCENE_LINES_MAX = 64
@@ -142,7 +143,15 @@ def _insert(db: apsw.Connection, parcel: Parcel, row: dict[str, str | int], text
         },
     )
     made = db.last_insert_rowid()
-    db.execute("insert into words (rowid, stems) values (?, ?)", (made, " ".join(cut)))
+    scope = line_scopes(
+        kind=str(row["kind"]),
+        agent=parcel.naming.agent,
+        session=parcel.session,
+        address=str(row["address"]),
+        in_group=bool(row["in_group"]),
+        principal=str(row["principal"]),
+    )
+    db.execute("insert into words (rowid, stems, scope) values (?, ?, ?)", (made, " ".join(cut), " ".join(scope)))
     if not row["scene"]:
         db.execute("update line set scene = id where id = ?", (made,))
     return int(row["scene"]) or made
