@@ -1,11 +1,13 @@
 """The courier: takes lanes whose heads are due and hands them to carriers, a bounded number per provider.
 
 Each provider goes at its own pace: one that is slow fills its own calls, one that is dead opens its own circuit, and
-neither keeps another provider, a session or a turn waiting (R8).
+neither keeps another provider, a session or a turn waiting (R8). A provider whose own index was lost gets everything
+once more, beside its deliveries.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 from holdfast import log
 from holdfast.core.ids import Instant, make_id
@@ -16,15 +18,17 @@ from holdfast.loops.member import Member
 from holdfast.loops.providers import Providers
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
-from holdfast.ports.notifier import Notifier, Topic
+from holdfast.ports.notifier import Event, Notifier, Topic
+from holdfast.ports.provider import Indexed
 from holdfast.ports.store import Store
-from holdfast.ports.tasks import Tasks
+from holdfast.ports.tasks import Task, Tasks
 
 POLL_MS = 1_000
 POLL_MS_MIN = 20
 LOOK_ROUND_MS = 15_000  # how often agents are looked for that nobody in this process has spoken with
 OVERDUE_EVERY_MS = 5_000
 OVERDUE_BATCH = 100
+Refill: TypeAlias = Callable[[LaneKey], Awaitable[int | None]]  # how many parcels; None when nothing was missing
 
 
 class Courier(Loop):
@@ -41,6 +45,7 @@ class Courier(Loop):
         entropy: Entropy,
         tasks: Tasks,
         policy: CourierPolicy | None = None,
+        refill: Refill | None = None,
     ) -> None:
         super().__init__(tasks, entropy)
         self._store = store
@@ -50,6 +55,9 @@ class Courier(Loop):
         self._clock = clock
         self._policy = policy or CourierPolicy()
         self._carriers: dict[LaneKey, Carrier] = {}
+        self._refill = refill
+        self._refilling: dict[LaneKey, Task] = {}
+        self._looked_into: set[LaneKey] = set()
         self._calls = 0
         self._next_due: Instant | None = None
         self._ended = asyncio.Event()
@@ -63,6 +71,8 @@ class Courier(Loop):
             self._looked_at = now
             for key in await self._store.lane_keys():
                 self._carrier(key)
+            for key in self._carriers:
+                self._look_into(key)
         if now - self._overdue_at >= OVERDUE_EVERY_MS:
             self._overdue_at = now
             due_at = await self._store.next_overdue()
@@ -116,6 +126,29 @@ class Courier(Loop):
                 self._ended.set()
                 self._notifier.wake(Topic.DELIVERY)
 
+    def _look_into(self, key: LaneKey) -> None:
+        """Once, and whenever it says so itself: whether the provider's own index was lost."""
+        provider = self._carriers[key].provider
+        if self._refill is None or not isinstance(provider, Indexed) or key in self._refilling:
+            return
+        if provider.needs_rebuild or key not in self._looked_into:
+            self._looked_into.add(key)
+            self._refilling[key] = self._tasks.start(self._fill_again(key, self._refill), name=f"refill {key}")
+
+    async def _fill_again(self, key: LaneKey, refill: Refill) -> None:
+        """A top of its own. What is broken off is begun again at the next look round."""
+        with log.pinned(provider=key.provider, agent=key.agent):
+            try:
+                parcels = await refill(key)
+                if parcels is not None:
+                    log.info("memory.refilled", parcels=parcels)
+                    fields = {"provider": key.provider, "agent": key.agent, "parcels": parcels}
+                    self._notifier.publish(Event(name="memory.refilled", fields=fields))
+            except Exception as error:  # noqa: BLE001
+                log.error("loop.failed", failure=error, loop=self.name, code=type(error).__name__, why=str(error))
+            finally:
+                self._refilling.pop(key, None)
+
     def _carrier(self, key: LaneKey) -> Carrier | None:
         if key not in self._carriers and (provider := self._providers.get(key)) is not None:
             self._carriers[key] = Carrier(
@@ -147,6 +180,8 @@ class Courier(Loop):
             self.cut_off()
 
     def cut_off(self) -> None:
+        for task in list(self._refilling.values()):
+            task.cancel()
         for carrier in self._carriers.values():
             for task in list(carrier.calls.values()):
                 task.cancel()

@@ -6,6 +6,7 @@ from holdfast.core.delivery import DeliveryPolicy, Parcel
 from holdfast.core.errors import InvalidInput
 from holdfast.core.lane import LaneKey
 from holdfast.loops.providers import Providers
+from holdfast.ports.provider import Indexed
 from holdfast.ports.reader import Reader
 from holdfast.ports.store import Store
 
@@ -24,12 +25,20 @@ async def backfill(store: Store, providers: Providers, key: LaneKey) -> int:
 
 async def rebuild(reader: Reader, providers: Providers, key: LaneKey) -> int:
     """Fill a provider's own index again from the journal; how many parcels."""
-    again = getattr(providers.get(key), "rebuild", None)
-    if again is None:
+    provider = providers.get(key)
+    if not isinstance(provider, Indexed):
         _policy(providers, key)
         raise InvalidInput(f"{key.provider} keeps no index of its own to rebuild", provider=key.provider)
-    taken: int = await again(_delivered(reader, key))
-    return taken
+    return await provider.rebuild(_delivered(reader, key))
+
+
+async def refill(reader: Reader, providers: Providers, key: LaneKey) -> int | None:
+    """Rebuild a provider's index if it is damaged or gone; None when nothing is missing."""
+    provider = providers.get(key)
+    if not isinstance(provider, Indexed) or not await reader.delivered_parcels(key, after=0, limit=1):
+        return None
+    await provider.healthy()  # opens the index, so that it knows
+    return await rebuild(reader, providers, key) if provider.needs_rebuild else None
 
 
 async def _delivered(reader: Reader, key: LaneKey) -> AsyncIterator[Parcel]:

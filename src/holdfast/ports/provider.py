@@ -11,10 +11,10 @@ What a provider promises:
 4. It keeps nothing in RAM that may not vanish at any instant.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from holdfast.core.delivery import DeliveryPolicy, Landing, Outcome, Parcel
 from holdfast.core.ids import AgentName
@@ -68,6 +68,20 @@ class Provider(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Indexed(Protocol):
+    """A provider with an index of its own, which can be lost and filled again from the journal."""
+
+    @property
+    def needs_rebuild(self) -> bool:
+        """Whether the index was found damaged or gone; until it is filled again recall knows only what came since."""
+        ...
+
+    async def rebuild(self, parcels: AsyncIterator[Parcel]) -> int:
+        """Fill the index from these, in order, while deliveries may go on; how many were taken."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

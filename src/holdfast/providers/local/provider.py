@@ -10,6 +10,7 @@ Rule 4: an index that is found damaged is set aside by the next delivery, never 
 It does not know the runtime: anybody with a folder and three ports can ask it.
 """
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeVar
@@ -48,6 +49,7 @@ class LocalProvider:
         self._anchors: dict[str, tuple[int, int] | None] = {}
         self._is_damaged = False
         self._needs_rebuild = False
+        self._rebuilding = asyncio.Lock()  # one after another: each begins by emptying the index
 
     @property
     def capabilities(self) -> Capabilities:
@@ -92,17 +94,18 @@ class LocalProvider:
         Broken off, it still says `needs_rebuild`. What was erased stays erased. Raises `ProviderFailed`. Deliveries
         may go on meanwhile: each parcel counts once, whichever way it comes.
         """
-        await self._setup.tasks.in_thread(lambda: self._must(_empty))
-        count, batch = 0, list[Parcel]()
-        async for parcel in parcels:
-            batch.append(parcel)
-            if len(batch) == REBUILD_BATCH:
-                count += await self._refill(batch)
-                batch = []
-        count += await self._refill(batch)
-        await self._setup.tasks.in_thread(lambda: self._must(_mark_whole))
-        self._needs_rebuild = False
-        return count
+        async with self._rebuilding:
+            await self._setup.tasks.in_thread(lambda: self._must(_empty))
+            count, batch = 0, list[Parcel]()
+            async for parcel in parcels:
+                batch.append(parcel)
+                if len(batch) == REBUILD_BATCH:
+                    count += await self._refill(batch)
+                    batch = []
+            count += await self._refill(batch)
+            await self._setup.tasks.in_thread(lambda: self._must(_mark_whole))
+            self._needs_rebuild = False
+            return count
 
     async def _refill(self, parcels: Sequence[Parcel]) -> int:
         kept = tuple(parcels)
