@@ -22,13 +22,14 @@ from holdfast.core.key import Address, check_part
 from holdfast.core.lane import LaneKey
 from holdfast.core.memory import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo
 from holdfast.core.naming import NamingInputs
-from holdfast.core.recall import Found, RecallKey, RecallQuery, choose
+from holdfast.core.recall import Found, RecallKey, RecallQuery, choose, is_group
 from holdfast.core.session import Session
 from holdfast.core.turn import Recorded, TurnRecord
 from holdfast.loops.access_desk import Desk
 from holdfast.loops.agents import Agents
 from holdfast.loops.approval_desk import ApprovalDesk
 from holdfast.loops.compressor import Compressor
+from holdfast.loops.finish_desk import FinishDesk
 from holdfast.loops.gateway import Gateway, Received
 from holdfast.loops.keeper import Briefing, Keeper
 from holdfast.loops.member import Member
@@ -44,6 +45,7 @@ from holdfast.ports.entropy import Entropy
 from holdfast.ports.notifier import Event, Feed, Notifier, Topic
 from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace, Reader
 from holdfast.ports.service import Delta, Health, Prompt
+from holdfast.ports.standing import Standing
 from holdfast.ports.store import Busy, Store
 from holdfast.ports.tasks import Tasks
 from holdfast.ports.tool import Attached
@@ -98,6 +100,7 @@ class Runtime:
         self._visit = Visit(member, store, tasks)
         self.approvals = ApprovalDesk(store, reader, notifier)
         self.replies = ReplyDesk(store, reader, notifier)
+        self.finalisations = FinishDesk(store, reader, notifier)
         self.access = Desk(store, reader, notifier, clock, entropy)
         self._proving = asyncio.Lock()
         self._proved: Health | None = None
@@ -142,46 +145,54 @@ class Runtime:
         chat: str,
         text: str,
         *,
-        agent: str = "main",
+        agent: str | None = None,
         sender: str = "user",
         id: str | None = None,
         channel: str = "http",
         message: MessageId | None = None,
     ) -> AcceptOutcome:
         """Make one message durable; the outcome as a value. `message` is an id made before, to be listened to."""
-        address = Address(agent=AgentName(agent), channel=channel, type=CHAT_TYPE, chat=chat)
+        address = Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat)
         event_id = id if id is not None else self._new_id("ext")
         received = Received(address=address, event_id=event_id, sender=sender, text=text)
         return await self.gateway.accept(received, message=message)
 
     async def send(
-        self, chat: str, text: str, *, agent: str = "main", sender: str = "user", id: str | None = None
+        self, chat: str, text: str, *, agent: str | None = None, sender: str = "user", id: str | None = None
     ) -> MessageId:
         """Make one message durable and return its id. The same `id` again returns the same message."""
         outcome = await self.accept(chat, text, agent=agent, sender=sender, id=id)
         return accepted_message(outcome)
 
     async def ask(
-        self, chat: str, text: str, *, agent: str = "main", sender: str = "user", id: str | None = None
+        self, chat: str, text: str, *, agent: str | None = None, sender: str = "user", id: str | None = None
     ) -> str:
         """Send a message and wait for its reply."""
         return await self.reply_to(await self.send(chat, text, agent=agent, sender=sender, id=id))
 
     async def reply_to(self, message: MessageId) -> str:
         """The reply to a message, as soon as it is durable."""
+        trace = await self._ended(message, or_asked=False)
+        return trace.reply.text if trace.reply else ""
+
+    async def outcome(self, message: MessageId) -> MessageTrace:
+        """What became of a message, as soon as it is over or waits for a human."""
+        return await self._ended(message, or_asked=True)
+
+    async def _ended(self, message: MessageId, *, or_asked: bool) -> MessageTrace:
         feed = self._notifier.subscribe(message=message)
         try:
             while True:
                 trace = await self.reader.message(message)
-                if trace.state not in UNFINISHED:
-                    return trace.reply.text if trace.reply else ""
+                if trace.is_over or (or_asked and trace.awaiting is not None):
+                    return trace
                 while (event := await feed.next_within(LOOK_EVERY_MS)) is not None and event.name == "turn.delta":
                     pass  # words that are still being made change no state
         finally:
             feed.close()
 
     async def stream(
-        self, chat: str, text: str, *, agent: str = "main", sender: str = "user", id: str | None = None
+        self, chat: str, text: str, *, agent: str | None = None, sender: str = "user", id: str | None = None
     ) -> AsyncGenerator[Delta]:
         """Send a message and yield its reply as it is made; the pieces add up to the durable reply."""
         wanted = self.gateway.new_message()
@@ -223,9 +234,9 @@ class Runtime:
                 if final != heard:
                     yield Delta(final, restarted=bool(heard))
                 return
-            if trace.phase == "awaiting" and trace.reply is not None and trace.reply.text != heard:
-                yield Delta(trace.reply.text, restarted=bool(heard))  # a question to whoever reads this
-                heard = trace.reply.text
+            if trace.awaiting is not None and trace.awaiting.text != heard:
+                yield Delta(trace.awaiting.text, restarted=bool(heard))  # a question to whoever reads this
+                heard = trace.awaiting.text
 
     async def record_turn(self, record: TurnRecord) -> Recorded:
         """A whole turn from a writer that runs its own conversation (D8)."""
@@ -248,7 +259,7 @@ class Runtime:
         """Newest first; `after` is the last session of the page before."""
         address = None
         if chat is not None:
-            address = str(Address(agent=AgentName(agent or "main"), channel=channel, type=CHAT_TYPE, chat=chat))
+            address = str(Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat))
         return await self.reader.sessions(agent=agent, address=address, after=after, limit=limit)
 
     async def history(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
@@ -272,7 +283,7 @@ class Runtime:
         )
         settled = replace(context, entries=context.committed, open_turn=None)
         return Prompt(
-            messages=render(settled, instructions),
+            messages=render(settled, instructions, named=is_group(context.address)),
             covers_through=settled.covers_through,
             tokens=round(settled.used_tokens(instructions)),
         )
@@ -280,10 +291,10 @@ class Runtime:
     # --- memory
 
     async def recall(
-        self, text: str, *, agent: str = "main", chat: str = "", sender: str = "user", channel: str = "http"
+        self, text: str, *, agent: str | None = None, chat: str = "", sender: str = "user", channel: str = "http"
     ) -> Found:
         """What the agent's memory has on a question, as it would be asked in the chat by the sender."""
-        name = AgentName(agent)
+        name = self._whom(agent)
         policy = self._agents.policy(name).recall
         address = str(Address(agent=name, channel=channel, type=CHAT_TYPE, chat=chat)) if chat else ""
         query = RecallQuery(
@@ -341,11 +352,11 @@ class Runtime:
         """Where a request to forget stands. Raises `ForgetNotFound`."""
         return await self.reader.forgetting(ForgetId(check_part("forget id", id)))
 
-    async def memory(self, agent: str = "main", subject: str = "") -> Memory:
+    async def memory(self, agent: str | None = None, subject: str = "") -> Memory:
         return await self.reader.memory(self._named(agent), subject)
 
     async def memory_history(
-        self, agent: str = "main", subject: str = "", *, after: int = 0, limit: int = 200
+        self, agent: str | None = None, subject: str = "", *, after: int = 0, limit: int = 200
     ) -> Sequence[MemoryOperation]:
         return await self.reader.memory_history(self._named(agent), subject, after=after, limit=limit)
 
@@ -359,27 +370,40 @@ class Runtime:
         self._agents.get(undo.agent)
         return await self._keeper.undo(undo)
 
-    async def backfill(self, provider: str, *, agent: str = "main") -> int:
+    async def backfill(self, provider: str, *, agent: str | None = None) -> int:
         """Send a provider what was said before it was configured; how many units are on their way."""
         made = await backfill(self.store, self._providers, LaneKey(self._named(agent), ProviderName(provider)))
         self._notifier.wake(Topic.DELIVERY)
         return made
 
-    async def rebuild(self, provider: str = "local", *, agent: str = "main") -> int:
+    async def rebuild(self, provider: str = "local", *, agent: str | None = None) -> int:
         """Fill a provider's own index again from the journal; how many parcels it took."""
         return await rebuild(self.reader, self._providers, LaneKey(self._named(agent), ProviderName(provider)))
 
-    async def migrate_memory(self, agent: str = "main", subject: str = "") -> dict[str, dict[str, Outcome]]:
+    async def migrate_memory(self, agent: str | None = None, subject: str = "") -> dict[str, dict[str, Outcome]]:
         """What became of each memory file at each provider that takes files over; each goes at most once."""
         return await self._keeper.migrate(self._named(agent), subject)
 
-    def _named(self, agent: str) -> AgentName:
-        self._agents.get(agent)
-        return AgentName(agent)
+    def _named(self, agent: str | None) -> AgentName:
+        name = self._whom(agent)
+        self._agents.get(name)
+        return name
+
+    def _whom(self, agent: str | None) -> AgentName:
+        return self._agents.first if agent is None else AgentName(agent)
 
     def agents(self) -> Sequence[str]:
         """Those that are configured; `main` where any name is an agent."""
         return sorted(self._agents.listed) or ["main"]
+
+    @property
+    def default_agent(self) -> str:
+        """Whom a message is for that names nobody: `main` where there is one, else the first that is configured."""
+        return self._agents.first
+
+    def channels(self) -> Sequence[Standing]:
+        """How the bot accounts of this process are doing."""
+        return self.exchange.standings()
 
     def new_message(self) -> MessageId:
         return self.gateway.new_message()
@@ -389,10 +413,10 @@ class Runtime:
         return self._notifier.subscribe()
 
     async def unanswered(
-        self, chat: str, prefix: str, *, agent: str = "main", channel: str = "http"
+        self, chat: str, prefix: str, *, agent: str | None = None, channel: str = "http"
     ) -> MessageId | None:
         """The newest message of a chat that is not over and whose id begins so."""
-        address = Address(agent=AgentName(agent), channel=channel, type=CHAT_TYPE, chat=chat)
+        address = Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat)
         return await self.reader.unanswered(str(address), prefix)
 
     def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:

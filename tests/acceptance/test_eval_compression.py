@@ -117,7 +117,7 @@ async def test_a_summary_that_claims_both_values_is_no_better(sound, monkeypatch
 
 
 async def test_a_compressor_that_forgets_its_earlier_summary_falls_below_the_baseline(sound, monkeypatch):
-    forgetful = lambda _base, covered, *rest: summary_request(None, covered, *rest)  # noqa: E731
+    forgetful = lambda _base, covered, *rest, **how: summary_request(None, covered, *rest, **how)  # noqa: E731
     monkeypatch.setattr(compressor, "summary_request", forgetful)
     assert fallen(await measure(SMALL, summariser=PracticeModel()), sound) != []
 

@@ -20,6 +20,7 @@ from tests.integration.fakes import (
     emits,
     happened,
     policy,
+    post,
     raises,
     said,
     says,
@@ -97,6 +98,23 @@ async def test_a_summary_is_committed_while_the_model_thinks_about_a_turn(tmp_pa
         session = await the_session(runtime)
         assert await said(runtime, session) == [f"one {LONG}", f"two {LONG}", "three"]
         assert (await runtime.context(session)).summary is not None
+
+
+async def test_a_summary_of_a_group_is_told_who_said_what_and_one_of_a_private_chat_is_not(tmp_path):
+    model = brief(summary=says("gist"))
+    async with await Process.start(tmp_path, agents(model)) as runtime:
+        for kind in ("group", "dm"):
+            for n, sender in enumerate(("http:ada", "http:ben", "http:ada")):
+                await settled(runtime, await post(runtime, kind, f"word {n} of {sender}", type=kind, sender=sender))
+            mailbox = await runtime.reader.mailbox(f"agent:main:http:{kind}:{kind}")
+            prompt = await runtime.prompt(mailbox.session)
+            await settled(runtime, await post(runtime, kind, "/compress", type=kind, sender="http:ada"))
+            shown = [
+                [one.content for one in asked if one.role == "user"]
+                for asked in (prompt.messages, model.summaries_asked[-1])
+            ]
+            said_by = "http:ben: " if kind == "group" else ""
+            assert all(f"{said_by}word 1 of http:ben" in texts for texts in shown), kind
 
 
 async def test_one_slow_summariser_delays_no_other_session(tmp_path):
@@ -280,7 +298,7 @@ async def test_a_store_that_fails_while_a_compression_ends_does_not_block_later_
 async def test_a_bug_in_a_compression_leaves_no_operation_open(tmp_path, monkeypatch):
     from holdfast.loops import compressor
 
-    def summary_request(*_):
+    def summary_request(*_, **__):
         raise LookupError("a bug")
 
     async with await Process.start(tmp_path, agents(brief(summary=says("gist")))) as runtime:

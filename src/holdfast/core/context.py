@@ -7,6 +7,8 @@ Rule 3: when summarising fails and the window is full, the oldest entries are le
         a sentence says so. The journal keeps them.
 Rule 4: a turn too long for the window loses its oldest steps in the same way, each call together with its results;
         what people said in it stays. No model is ever sent a result without its call, or a call without its result.
+Rule 5: where a speaker stands before a text, no line of the text begins at the margin: nobody can put words into
+        another's mouth.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,6 +27,7 @@ from holdfast.core.journal import (
     ToolStarted,
     UserSaid,
     estimate_tokens,
+    indented,
 )
 
 
@@ -51,6 +54,7 @@ class Context:
     summaries: int  # how many were ever made; the next one is this plus one
     token_ratio: float
     open_turn: int | None
+    address: str = ""  # where it is held; empty when nowhere
 
     @property
     def covers_through(self) -> int:
@@ -100,13 +104,15 @@ def render_entries(
             recalled = []
         match body:
             case UserSaid():
-                yield ModelMessage(role="user", content=f"{body.speaker}: {body.text}" if named else body.text)
+                said = f"{body.speaker}: {indented(body.text)}" if named else body.text
+                yield ModelMessage(role="user", content=said)
             case AssistantSaid():
                 yield ModelMessage(role="assistant", content=body.text, calls=body.calls)
             case ToolReturned():
                 yield ModelMessage(role="tool", content=body.text, call=body.call, name=body.name)
             case Observed():
-                yield ModelMessage(role="user", content=f"[not addressed to you] {body.speaker}: {body.text}")
+                heard = f"[not addressed to you] {body.speaker}: {indented(body.text)}"
+                yield ModelMessage(role="user", content=heard)
             case Noticed():
                 yield ModelMessage(role="system", content=body.text)
             case Recalled() if entry.turn == open_turn:
@@ -194,22 +200,27 @@ def _with_entries(context: Context, entries: tuple[Entry, ...]) -> Context:
         summaries=context.summaries,
         token_ratio=context.token_ratio,
         open_turn=context.open_turn,
+        address=context.address,
     )
 
 
-def summary_request(base: Summary | None, covered: Sequence[Entry], focus: str = "") -> tuple[ModelMessage, ...]:
-    """What a summariser is asked: the earlier summary and the entries to add to it."""
+def summary_request(
+    base: Summary | None, covered: Sequence[Entry], focus: str = "", *, named: bool = False
+) -> tuple[ModelMessage, ...]:
+    """What a summariser is asked: the earlier summary and the entries to add to it. `named` as in `render`."""
     task = (
         "Write one summary of the conversation below that lets it continue without the original: who the user is, "
         "facts, names, numbers, decisions, open questions, promises and the results of tools. Keep every fact of the "
         "earlier summary that still holds. Answer with the summary only."
     )
+    if named:
+        task += " Several people talk here: each text begins with who said it. Keep who said, wants and promised what."
     if focus:
         task += f" Take special care of: {focus}"
     messages = [ModelMessage(role="system", content=task)]
     if base:
         messages.append(ModelMessage(role="system", content=f"Earlier summary:\n{base.text}"))
-    return (*messages, *render_entries(covered, named=False))
+    return (*messages, *render_entries(covered, named=named))
 
 
 def calibrate(ratio: float, tokens_in: int, estimated_in: int) -> float:

@@ -14,8 +14,9 @@ from holdfast.stores.verbs.journal import Link, chain, entries
 from holdfast.stores.verbs.summaries import newest_summary
 
 SESSION = """
-select agent, last_seq, committed_seq, undo_count, summaries, token_ratio, open_turn, state, parent_id
-  from session where id = :session"""
+select session.agent, session.last_seq, session.committed_seq, session.undo_count, session.summaries,
+       session.token_ratio, session.open_turn, session.state, mailbox.address
+  from session left join mailbox on mailbox.id = session.mailbox where session.id = :session"""
 
 
 def read_context(session: SessionId, known: Context | None = None) -> Script[Context]:
@@ -57,4 +58,5 @@ def _context(session: SessionId, row: Row, summary: Summary | None, tail: tuple[
         summaries=row[4],
         token_ratio=row[5],
         open_turn=row[6],
+        address=row[8] or "",
     )
