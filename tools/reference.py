@@ -115,6 +115,7 @@ SETTINGS = {
     "limits.message_bytes": "the largest message that is taken, in bytes of UTF-8",
     "limits.mailbox_depth": "how many messages may wait in one chat",
     "limits.messages_per_minute": "how many messages one chat may send in a minute",
+    "limits.attachments_bytes": "how much the agent's attachments may take in all; beyond, only their names are kept",
     "recall.enabled": "whether memory is looked up before the model is asked",
     "recall.budget_ms": "how long a turn waits for memory; who answers later is left out, and the turn says so",
     "recall.limit": "how many memories a turn is shown",

@@ -115,7 +115,7 @@ async def open_runtime(
     ground = Ground(folder=None if on_postgres else Path(data), clock=clock, entropy=entropy, tasks=tasks)
     try:
         who, providers, keeper = make_memory(store, agents or make_agents(), ground)
-        who, servers = with_servers(who, _workshop(clock, entropy, tasks)) if serve else (who, ())
+        who, servers = with_servers(who, _workshop(ground)) if serve else (who, ())
         runtime = assemble(
             store,
             who,
@@ -143,8 +143,14 @@ def _channels(agents: Agents, connect: Path | None, clock: Clock, entropy: Entro
     return make_channels(agents, Switchboard(clock=clock, entropy=entropy, tasks=tasks, folder=connect))
 
 
-def _workshop(clock: Clock, entropy: Entropy, tasks: Tasks) -> Workshop:
-    return Workshop(environment=os.environ, clock=clock, entropy=entropy, tasks=tasks)
+def _workshop(ground: Ground) -> Workshop:
+    return Workshop(
+        environment=os.environ,
+        clock=ground.clock,
+        entropy=ground.entropy,
+        tasks=ground.tasks,
+        folder=ground.folder,
+    )
 
 
 async def _open_sqlite(
@@ -195,6 +201,11 @@ def is_served(data: Path) -> bool:
         return True
     lock.release()
     return False
+
+
+def served_by(data: Path) -> int | None:
+    """The process that runs workers on the folder now."""
+    return OwnerLock(data).pid() if data.is_dir() and is_served(data) else None
 
 
 def has_store(data: Path) -> bool:

@@ -8,12 +8,14 @@ from functools import partial
 from holdfast.core.finish import FinishPolicy
 from holdfast.core.lane import CourierPolicy
 from holdfast.core.posting import PostmanPolicy
+from holdfast.loops.acting import Hint, no_hint
 from holdfast.loops.agents import Agents
 from holdfast.loops.attendant import Attendant
 from holdfast.loops.bell import Bell
 from holdfast.loops.channels import Channels
 from holdfast.loops.compressor import Compressor
 from holdfast.loops.courier import Courier
+from holdfast.loops.drafting import Drafter
 from holdfast.loops.edits import EditReader
 from holdfast.loops.finisher import Finisher
 from holdfast.loops.forgetter import Forgetter
@@ -28,6 +30,7 @@ from holdfast.loops.presence import Presence
 from holdfast.loops.providers import Providers
 from holdfast.loops.recaller import Recaller
 from holdfast.loops.receiver import Exchange, Line, Receiver
+from holdfast.loops.refill import refill
 from holdfast.loops.spending import Till, metered
 from holdfast.loops.supervisor import Supervisor
 from holdfast.loops.turn_runner import TurnRunner
@@ -84,6 +87,7 @@ def assemble(
 ) -> Runtime:
     """With `channels`, replies are sent through them; with `receive`, they also take messages in."""
     parts = _parts(store, metered(agents, Till(store, clock, entropy)), clock, entropy, tasks, providers, keeper)
+    hint = channels.command_hint if channels is not None else no_hint
     if channels is not None:
         channels.offer(AGENT_CHANNEL, lambda agent: AgentChannel(agent, parts.gateway, parts.agents))
     receivers = _receivers(parts, channels) if channels is not None and receive else ()
@@ -98,6 +102,7 @@ def assemble(
             finish_policy=finish_policy,
             posts=_posts(parts, channels, postman_policy) if channels is not None else (),
             receivers=receivers,
+            hint=hint,
         )
     return _runtime(parts, supervisor, Exchange(channels, receivers), attached)
 
@@ -170,8 +175,9 @@ def _supervisor(
     turns_max: int,
     courier_policy: CourierPolicy | None,
     finish_policy: FinishPolicy | None,
-    posts: tuple[Postman, Presence] | tuple[()],
+    posts: tuple[Postman, Presence, *tuple[Drafter, ...]] | tuple[()],
     receivers: Sequence[Receiver],
+    hint: Hint,
 ) -> Supervisor:
     courier = Courier(
         store=parts.store,
@@ -182,6 +188,7 @@ def _supervisor(
         entropy=parts.entropy,
         tasks=parts.tasks,
         policy=courier_policy,
+        refill=lambda key: refill(parts.store, parts.providers, key),
     )
     others = (
         parts.compressor,
@@ -196,7 +203,7 @@ def _supervisor(
     )
     return Supervisor(
         parts.member,
-        _worker(parts, turns_max),
+        _worker(parts, turns_max, hint),
         others,
         parts.bell,
         parts.tasks,
@@ -227,8 +234,10 @@ def _receivers(parts: Parts, channels: Channels) -> tuple[Receiver, ...]:
     return tuple(made)
 
 
-def _posts(parts: Parts, channels: Channels, policy: PostmanPolicy | None) -> tuple[Postman, Presence]:
-    """Who sends replies, and who shows that one is being made."""
+def _posts(
+    parts: Parts, channels: Channels, policy: PostmanPolicy | None
+) -> tuple[Postman, Presence, *tuple[Drafter, ...]]:
+    """Who sends replies, and who shows that one is being made; drafts are shown only where an operator wants them."""
     postman = Postman(
         store=parts.store,
         channels=channels,
@@ -248,7 +257,18 @@ def _posts(parts: Parts, channels: Channels, policy: PostmanPolicy | None) -> tu
         entropy=parts.entropy,
         tasks=parts.tasks,
     )
-    return postman, presence
+    if not any(channel.capabilities.drafts for _, channel in channels.all()):
+        return postman, presence
+    drafter = Drafter(
+        store=parts.store,
+        reader=parts.store,
+        channels=channels,
+        notifier=parts.bell,
+        clock=parts.clock,
+        entropy=parts.entropy,
+        tasks=parts.tasks,
+    )
+    return postman, presence, drafter
 
 
 def _finisher(parts: Parts, policy: FinishPolicy | None) -> Finisher:
@@ -277,7 +297,7 @@ def _forgetter(parts: Parts) -> Forgetter:
     )
 
 
-def _worker(parts: Parts, turns_max: int) -> Worker:
+def _worker(parts: Parts, turns_max: int, hint: Hint) -> Worker:
     runner = TurnRunner(
         store=parts.store,
         agents=parts.agents,
@@ -288,6 +308,7 @@ def _worker(parts: Parts, turns_max: int) -> Worker:
         clock=parts.clock,
         entropy=parts.entropy,
         tasks=parts.tasks,
+        hint=hint,
     )
     attendant = Attendant(
         store=parts.store,

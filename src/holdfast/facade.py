@@ -75,15 +75,17 @@ class SyncRuntime:
         self._loop = loop
 
     def send(
-        self, chat: str, text: str, *, agent: str = "main", sender: str = "user", id: str | None = None
+        self, chat: str, text: str, *, agent: str | None = None, sender: str = "user", id: str | None = None
     ) -> MessageId:
         return self._do(self._runtime.send(chat, text, agent=agent, sender=sender, id=id))
 
-    def ask(self, chat: str, text: str, *, agent: str = "main", sender: str = "user", id: str | None = None) -> str:
+    def ask(
+        self, chat: str, text: str, *, agent: str | None = None, sender: str = "user", id: str | None = None
+    ) -> str:
         return self._do(self._runtime.ask(chat, text, agent=agent, sender=sender, id=id))
 
     def stream(
-        self, chat: str, text: str, *, agent: str = "main", sender: str = "user", id: str | None = None
+        self, chat: str, text: str, *, agent: str | None = None, sender: str = "user", id: str | None = None
     ) -> Generator[Delta]:
         pieces = self._runtime.stream(chat, text, agent=agent, sender=sender, id=id)
         try:

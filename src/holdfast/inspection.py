@@ -4,6 +4,7 @@ Every model, memory provider and channel is made as it would be at start, by the
 of them reaches anybody while it is made. Secrets are looked for; their values are neither kept nor shown.
 """
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -83,11 +84,18 @@ class Inspector:
             if channel is not None:
                 await channel.close()
         for name, settings in policy.mcp.items():
-            self._try(partial(read_mcp, f"agents.{agent}.mcp.{name}", name, settings, self._environment))
+            self._try(partial(self._mcp, f"agents.{agent}.mcp.{name}", name, settings))
         model = await self._model(agent, policy)
         return AgentPlan(
             agent=agent, model=model, memory=tuple(memory), channels=tuple(policy.channels), mcp=tuple(policy.mcp)
         )
+
+    def _mcp(self, key: str, name: str, settings: Mapping[str, object]) -> None:
+        """A program that cannot be found is a server that never comes up. Raises `ConfigInvalid`."""
+        read = read_mcp(key, name, settings, self._environment)
+        if read.command and shutil.which(read.command[0], path=self._environment.get("PATH")) is None:
+            fix = "there is no such program; install it, or write the whole path of it"
+            raise ConfigInvalid(f"{key}.command: {read.command[0][:200]!r}: {fix}", key=f"{key}.command")
 
     async def _model(self, agent: AgentName, policy: AgentPolicy) -> str:
         where = f"agents.{agent}.model"

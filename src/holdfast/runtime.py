@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import TracebackType
 
 from holdfast import log
+from holdfast.core.access import PLATFORMS
 from holdfast.core.compress import Operation
 from holdfast.core.context import Context, render
 from holdfast.core.delivery import Outcome
@@ -17,7 +18,7 @@ from holdfast.core.errors import HoldfastError, OperationBusy
 from holdfast.core.forget import ForgetRequest, Forgetting
 from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, SessionId, make_id
 from holdfast.core.ids import Provider as ProviderName
-from holdfast.core.inbound import UNFINISHED, AcceptOutcome, accepted_message
+from holdfast.core.inbound import BY_HUMAN, UNFINISHED, AcceptOutcome, Origin, accepted_message
 from holdfast.core.key import Address, check_part
 from holdfast.core.lane import LaneKey
 from holdfast.core.memory import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo
@@ -101,7 +102,7 @@ class Runtime:
         self.approvals = ApprovalDesk(store, reader, notifier)
         self.replies = ReplyDesk(store, reader, notifier)
         self.finalisations = FinishDesk(store, reader, notifier)
-        self.access = Desk(store, reader, notifier, clock, entropy)
+        self.access = Desk(store, reader, notifier, clock, entropy, self._platforms)
         self._proving = asyncio.Lock()
         self._proved: Health | None = None
 
@@ -150,11 +151,13 @@ class Runtime:
         id: str | None = None,
         channel: str = "http",
         message: MessageId | None = None,
+        origin: Origin = BY_HUMAN,
     ) -> AcceptOutcome:
         """Make one message durable; the outcome as a value. `message` is an id made before, to be listened to."""
         address = Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat)
         event_id = id if id is not None else self._new_id("ext")
-        received = Received(address=address, event_id=event_id, sender=sender, text=text)
+        human, hop = origin.human, origin.hop
+        received = Received(address=address, event_id=event_id, sender=sender, text=text, human=human, hop=hop)
         return await self.gateway.accept(received, message=message)
 
     async def send(
@@ -353,12 +356,12 @@ class Runtime:
         return await self.reader.forgetting(ForgetId(check_part("forget id", id)))
 
     async def memory(self, agent: str | None = None, subject: str = "") -> Memory:
-        return await self.reader.memory(self._named(agent), subject)
+        return await self.reader.memory(self.named(agent), subject)
 
     async def memory_history(
         self, agent: str | None = None, subject: str = "", *, after: int = 0, limit: int = 200
     ) -> Sequence[MemoryOperation]:
-        return await self.reader.memory_history(self._named(agent), subject, after=after, limit=limit)
+        return await self.reader.memory_history(self.named(agent), subject, after=after, limit=limit)
 
     async def apply_memory(self, batch: MemoryBatch) -> MemoryOutcome:
         """Change the agent's memory as a whole or not at all; the change is mirrored to its providers."""
@@ -372,19 +375,20 @@ class Runtime:
 
     async def backfill(self, provider: str, *, agent: str | None = None) -> int:
         """Send a provider what was said before it was configured; how many units are on their way."""
-        made = await backfill(self.store, self._providers, LaneKey(self._named(agent), ProviderName(provider)))
+        made = await backfill(self.store, self._providers, LaneKey(self.named(agent), ProviderName(provider)))
         self._notifier.wake(Topic.DELIVERY)
         return made
 
     async def rebuild(self, provider: str = "local", *, agent: str | None = None) -> int:
         """Fill a provider's own index again from the journal; how many parcels it took."""
-        return await rebuild(self.reader, self._providers, LaneKey(self._named(agent), ProviderName(provider)))
+        return await rebuild(self.reader, self._providers, LaneKey(self.named(agent), ProviderName(provider)))
 
     async def migrate_memory(self, agent: str | None = None, subject: str = "") -> dict[str, dict[str, Outcome]]:
         """What became of each memory file at each provider that takes files over; each goes at most once."""
-        return await self._keeper.migrate(self._named(agent), subject)
+        return await self._keeper.migrate(self.named(agent), subject)
 
-    def _named(self, agent: str | None) -> AgentName:
+    def named(self, agent: str | None) -> AgentName:
+        """Whom a name, or none, stands for. Raises `AgentNotFound` and `InvalidName`."""
         name = self._whom(agent)
         self._agents.get(name)
         return name
@@ -404,6 +408,11 @@ class Runtime:
     def channels(self) -> Sequence[Standing]:
         """How the bot accounts of this process are doing."""
         return self.exchange.standings()
+
+    def _platforms(self) -> frozenset[str]:
+        """Those that we know, and those that are configured."""
+        named = (name for agent in self._agents.listed.values() for name in agent.policy.channels)
+        return PLATFORMS.union(named, (line.channel for line in self.exchange.lines()))
 
     def new_message(self) -> MessageId:
         return self.gateway.new_message()

@@ -6,6 +6,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
+from pathlib import Path
 
 from holdfast.core.errors import ConfigInvalid
 from holdfast.core.ids import AgentName
@@ -95,6 +96,7 @@ class Workshop:
     clock: Clock
     entropy: Entropy
     tasks: Tasks
+    folder: Path | None = None  # the data folder, where there is one
 
 
 def with_servers(agents: Agents, workshop: Workshop) -> tuple[Agents, tuple[McpTools, ...]]:
@@ -115,6 +117,8 @@ def with_servers(agents: Agents, workshop: Workshop) -> tuple[Agents, tuple[McpT
 def _server(agent: AgentName, server: str, table: Mapping[str, object], workshop: Workshop) -> McpServer:
     key = f"agents.{agent}.mcp.{server}"
     settings = read_settings(key, server, table, workshop.environment)
+    if workshop.folder is not None:
+        settings = replace(settings, errors_file=workshop.folder / f"mcp.{agent}.{server}.log")
     try:
         connect: Connect = import_module("holdfast.tools.mcp.connection").Connection
     except ModuleNotFoundError as error:

@@ -1,6 +1,8 @@
 """The promise: a stranger's request is on record once, is told to them through the reply ledger in the same
 transaction, lets nobody in by itself, expires, is bounded, and is decided once, on record."""
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.core.access import HOUR_MS, PAIRING, Pairing, PairingAsk, PairingDecision, PairingPolicy, spelt
@@ -153,6 +155,20 @@ async def test_an_unknown_code_lets_nobody_in(driver):
     with pytest.raises(PairingNotFound):
         await driver.store.decide_pairing(verdict(driver, "22222222"))
     assert not await driver.store.admitted(FERN, BOB)
+
+
+async def test_whoever_may_know_of_some_agents_decides_about_their_strangers_only(driver):
+    await driver.store.ask_pairing(ask(driver))
+    elsewhere = replace(verdict(driver), agents=frozenset({"moss", "reed"}))
+    with pytest.raises(PairingNotFound) as there:
+        await driver.store.decide_pairing(elsewhere)
+    with pytest.raises(PairingNotFound) as nowhere:
+        await driver.store.decide_pairing(replace(elsewhere, code="22222222"))
+    assert str(there.value).replace(CODE, "22222222") == str(nowhere.value)
+    assert not await driver.store.admitted(FERN, BOB)
+    assert await audit(driver) == []
+    await driver.store.decide_pairing(replace(elsewhere, agents=frozenset({"fern"})))
+    assert await driver.store.admitted(FERN, BOB)
 
 
 async def test_who_is_linked_to_somebody_admitted_is_admitted_while_the_link_holds(driver):

@@ -4,7 +4,8 @@ import pytest
 
 from holdfast.core.approval import ApprovalAsk, Decision
 from holdfast.core.errors import ApprovalNotFound, InvariantBroken
-from holdfast.core.ids import ApprovalId, ReplyId
+from holdfast.core.identity import LinkRequest
+from holdfast.core.ids import ApprovalId, OperationId, Principal, ReplyId
 from holdfast.core.journal import AssistantSaid, ToolCall, ToolReturned, ToolStarted
 from holdfast.core.turn import OutgoingMessage, Phase, Step, TurnEvent
 from tests.contract.driver import address_of, returned, started, tool_step
@@ -271,6 +272,14 @@ async def test_an_operator_sees_what_waits_and_decides(driver, clock):
     assert await ready_at(driver) == clock.now()
 
 
+async def test_the_approvals_of_one_agent_may_be_asked_for(driver):
+    await waiting(driver)
+    assert [view.agent for view in await driver.store.approvals(agent="fern")] == ["fern"]
+    assert await driver.store.approvals(agent="moss") == []
+    assert len(await driver.store.approvals(agent="fern", decided=True)) == 1
+    assert await driver.store.approvals(agent="moss", decided=True) == []
+
+
 async def test_an_operator_cannot_decide_what_does_not_exist_or_is_overdue(driver, clock):
     with pytest.raises(ApprovalNotFound):
         await driver.store.decide_approval(ApprovalId("NOPE22"), Decision.APPROVED, by="operator")
@@ -322,6 +331,78 @@ async def test_a_worker_that_dies_after_asking_leaves_a_turn_that_waits(driver, 
     assert mail.turn.waits
     await driver.store.release_claim(again)
     assert await ready_at(driver) == clock.now() + 5_000
+
+
+# --- who is told
+
+QUESTION = 'fern wants to use pay: {"amount": 3}\nAnswer /approve K7M2QX or /deny K7M2QX.'
+
+
+async def test_a_message_says_what_it_waits_for_in_its_turn_or_behind_it_until_that_is_decided(driver, clock):
+    turn = await waiting(driver)
+    behind = await driver.say("yes, please")
+    for message in (turn.messages[0], behind):
+        asked = (await driver.store.message(message)).awaiting
+        assert (asked.id, asked.tool, asked.text, asked.due_at) == ("K7M2QX", "pay", QUESTION, clock.now() + DAY_MS)
+    decision = await driver.say("/approve K7M2QX")
+    for message in (turn.messages[0], behind, decision):
+        assert (await driver.store.message(message)).awaiting is None
+
+
+@pytest.mark.parametrize("end", ["/stop", "never mind"])
+async def test_a_turn_that_is_stopped_or_interrupted_is_waited_for_no_longer(driver, end):
+    turn = await waiting(driver, yields=True)
+    assert (await driver.store.message(turn.messages[0])).awaiting is not None
+    await driver.say(end)
+    assert (await driver.store.message(turn.messages[0])).awaiting is None
+
+
+async def test_every_message_of_a_turn_is_told_what_it_waits_for(driver):
+    said = [await driver.say("pay him"), await driver.say("and hurry")]
+    claim = await driver.claim()
+    turn = await driver.store.append_step(claim, await driver.open(claim, 2), wish())
+    await driver.store.append_step(claim, turn, ask(driver))
+    assert [(await driver.store.message(one)).awaiting.text for one in said] == [QUESTION, QUESTION]
+
+
+async def test_whoever_decided_learns_which_message_goes_on_and_nobody_else(driver):
+    turn = await waiting(driver)
+    others = [await driver.say("/approve K7M2QX", who="eve"), await driver.say("/approve ZZZZZZ")]
+    elsewhere = await driver.say("/approve K7M2QX", chat="elsewhere")
+    decision = await driver.say("/deny `k7m2qx` no")
+    again = await driver.say("/deny K7M2QX")
+    late = await driver.say("/deny K7M2QX", who="eve")
+    for message in (decision, again):
+        assert (await driver.store.message(message)).released == turn.messages[-1]
+    for message in (*others, elsewhere, late, turn.messages[-1]):
+        assert (await driver.store.message(message)).released is None
+
+
+async def test_an_account_that_is_linked_to_whoever_asked_learns_it_too(driver):
+    turn = await waiting(driver)
+    asked = LinkRequest(
+        principal=Principal("slack:1"), person=Principal("ada"), by="test", operation=OperationId(driver.id("op"))
+    )
+    await driver.store.link(asked)
+    decision = await driver.say("/approve K7M2QX", who="slack:1")
+    assert (await driver.store.message(decision)).released == turn.messages[-1]
+
+
+async def test_an_approval_waits_in_its_own_mailbox_only_and_until_it_is_decided(driver):
+    await waiting(driver)
+    await driver.say("hello", chat="elsewhere")
+
+    async def waits(chat="home", id="K7M2QX"):
+        return await driver.store.waits_at(address_of(chat), ApprovalId(id))
+
+    assert (await waits(), await waits("elsewhere"), await waits("nowhere"), await waits(id="ZZZZZZ")) == (
+        True,
+        False,
+        False,
+        False,
+    )
+    await driver.say("/deny K7M2QX")
+    assert not await waits()
 
 
 # --- messages to other agents

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from holdfast.core.errors import ClaimLost, InvariantBroken, SessionNotFound
+from holdfast.core.errors import ClaimLost, FinalisationNotFound, InvariantBroken
 from holdfast.core.extraction import Notes, Unusable, parse_answer
 from holdfast.core.extraction_rules import decode_result
 from holdfast.core.finish import Ending, Finalisation, FinishEvent, FinishStep, NotEnded
@@ -307,8 +307,16 @@ async def test_a_failed_end_is_visible_and_goes_on_from_its_answer_when_it_is_wa
         await to_step(driver, taken, FinishStep.CLOSED, ADD) if step is FinishStep.BEGUN else await apply(driver, taken)
     )
     assert (done.answer, await notes_of(driver)) == (json.dumps({"changes": [ADD]}).encode(), [ADD["text"]])
-    with pytest.raises(SessionNotFound):
+    with pytest.raises(FinalisationNotFound):
         await driver.store.retry_finalisation(session, 7)
+
+
+async def test_ends_are_found_by_agent_and_by_state(driver):
+    await end(driver, await driver.chat("one"))
+    (found,) = await driver.store.finalisations(agent="fern", state="begun")
+    assert await driver.store.finalisations(session=found.session, agent="fern", state="begun") == [found]
+    assert await driver.store.finalisations(agent="moss") == []
+    assert await driver.store.finalisations(state="failed") == []
 
 
 # --- a message while it ends -----------------------------------------------------------------------

@@ -58,7 +58,9 @@ async def test_sessions_can_be_asked_for_by_agent_and_by_place(driver):
     await driver.chat("two", chat="work")
     await driver.store.record_turn(record("k1", agent="moss"))
     assert [one.agent for one in await driver.store.sessions(agent="moss")] == ["moss"]
-    assert [one.id for one in await driver.store.sessions(address=address_of("home"))] == [home]
+    [found] = await driver.store.sessions(address=address_of("home"))
+    assert (found.id, found.address) == (home, address_of("home"))
+    assert [one.address for one in await driver.store.sessions(agent="moss")] == [None]
     assert len(await driver.store.sessions()) == 3
     assert await driver.store.sessions(address=address_of("nowhere")) == []
 

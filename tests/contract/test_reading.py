@@ -37,6 +37,27 @@ async def test_what_came_with_a_message_is_found_by_it(driver):
     assert await driver.store.attachment("0" * 64) is None
 
 
+async def test_bytes_are_found_where_an_agent_was_sent_them_under_the_newest_name(driver):
+    one = enclosure()
+    await bring(driver, one)
+    driver.clock.advance(5)
+    await bring(driver, replace(one, name="later.png"), chat="away")
+    await bring(driver, enclosure(b"of another"), agent="moss")
+    assert (await driver.store.enclosure_of(one.hash)).name == "later.png"
+    assert (await driver.store.enclosure_of(one.hash, agent="fern")).size == 9
+    assert await driver.store.enclosure_of(one.hash, agent="moss") is None
+    assert await driver.store.enclosure_of("0" * 64) is None
+    assert await driver.store.attachments_bytes("fern") == 9, "each once"
+    assert await driver.store.attachments_bytes("moss") == 10
+    assert await driver.store.attachments_bytes("nobody") == 0
+
+
+async def test_a_trace_names_what_came_with_a_message(driver):
+    message = await bring(driver, enclosure(), enclosure(b"another", "dog.png"))
+    assert (await driver.store.message(message)).enclosures == tuple(await driver.store.enclosures(message))
+    assert (await driver.store.message(await driver.say("nothing"))).enclosures == ()
+
+
 async def test_the_same_bytes_are_kept_once_and_a_repeated_event_brings_nothing(driver):
     first = replace(driver.arrival("look", event="e1"), enclosures=(enclosure(),))
     await driver.accept(first)

@@ -1,11 +1,13 @@
 """The promise: a reply is sent in its turn and once, unless nobody can say; then it is sent once more at most, and it
 is shown as uncertain. Whoever lost a reply meanwhile changes nothing (D26)."""
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.core.errors import InvalidInput, ReplyNotFound
 from holdfast.core.ids import AgentName, NodeId, ReplyId
-from holdfast.core.inbound import Limits, MailboxFull, TooMany
+from holdfast.core.inbound import Duplicate, Limits, MailboxFull, MessageState, TooMany, Unfit
 from holdfast.core.outgoing import OnDoubt, ReplyState
 from holdfast.core.posting import Kept, ReplySettlement, chat_of, untried
 
@@ -410,6 +412,50 @@ async def test_programs_bystanders_and_those_who_hear_it_anyway_are_not_told(led
     await driver.store.accept(knock(driver, channel=how.get("channel", "telegram")), FULL)
     assert isinstance(await driver.store.accept(knock(driver, **how), FULL), MailboxFull)
     assert await notices(driver) == []
+
+
+def unfit(driver, **how):
+    return replace(knock(driver, **how), text="", unfit="message_too_large")
+
+
+async def test_what_can_never_be_taken_is_on_record_without_its_words_and_told_once(ledger):
+    driver = ledger.driver
+    refused = replace(unfit(driver, event="e1"), position=7)
+    assert await driver.store.accept(refused, Limits()) == Unfit("message_too_large")
+    again = replace(refused, message=driver.id("msg"), reply=driver.id("rep"))
+    assert await driver.store.accept(again, Limits()) == Duplicate(refused.message, MessageState.REFUSED)
+    (text,) = await notices(driver)
+    assert "too long" in text
+    trace = await driver.store.message(refused.message)
+    assert (trace.state, trace.reason) == (MessageState.REFUSED, "message_too_large")
+    assert await driver.rows("select body from inbound") == [(b"",)]
+    assert (await driver.store.mailbox(trace.address)).depth == 0
+    assert await driver.store.read_up_to(refused.account) == {refused.conversation: (7, "e1")}
+
+
+async def test_refusals_for_what_a_message_is_do_not_hide_refusals_for_how_many_there_are(ledger):
+    driver = ledger.driver
+    limits = Limits(window_messages_max=2)
+    for _ in range(4):
+        await driver.store.accept(unfit(driver), limits)
+    assert ["too long" in text for text in await notices(driver)] == [True, True, False], "the flood is told once"
+    assert {tuple(row) for row in await driver.rows("select state from inbound")} == {("refused",)}
+
+
+async def test_what_was_taken_in_is_known_also_after_pruning_and_what_was_refused_never_was(ledger):
+    driver = ledger.driver
+    kept, refused = driver.arrival("hello", event="e1"), unfit(driver, event="e2")
+    for arrival in (kept, refused):
+        await driver.store.accept(arrival, Limits())
+    assert await driver.store.took_in(kept.account, kept.conversation, "e1")
+    assert not await driver.store.took_in(refused.account, refused.conversation, "e2")
+    assert not await driver.store.took_in(kept.account, kept.conversation, "e3")
+    claim = await driver.claim()
+    await driver.answer(claim, await driver.open(claim))
+    driver.clock.advance(10)
+    assert await driver.store.prune(older_than_ms=5, limit=10) == 2
+    assert await driver.store.took_in(kept.account, kept.conversation, "e1")
+    assert not await driver.store.took_in(refused.account, refused.conversation, "e2")
 
 
 async def test_a_refusal_that_comes_again_is_not_told_again(ledger):

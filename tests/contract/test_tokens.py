@@ -14,8 +14,9 @@ def token(id="tok_1", **more):
 
 
 async def test_a_token_is_found_by_its_hash_with_everything_it_was_made_with(driver):
-    made = await driver.store.add_token(token(label="web", agents=frozenset({"ada", "fern"})), hash_token(SECRET))
-    assert made == token(label="web", agents=frozenset({"ada", "fern"}), made_at=driver.clock.now())
+    wanted = {"label": "web", "agents": frozenset({"ada", "fern"}), "robot": True}
+    made = await driver.store.add_token(token(**wanted), hash_token(SECRET))
+    assert made == token(**wanted, made_at=driver.clock.now())
     assert await driver.store.token(hash_token(SECRET)) == made
     assert await driver.store.token_of(TokenId("tok_1")) == made
     assert await driver.store.token(hash_token("another")) is None

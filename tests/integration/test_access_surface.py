@@ -5,6 +5,7 @@ import asyncio
 import json
 import os
 import stat
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -110,11 +111,10 @@ async def test_over_http_an_operator_decides_and_the_stranger_is_told(tmp_path):
         assert refusal(await live.get("/v1/pairs", agent="../x")) == (400, "invalid_name")
 
 
-@pytest.mark.parametrize("agents", [(), ("main",)], ids=["without admin", "for one agent only"])
-async def test_who_is_no_operator_of_everything_decides_nothing(tmp_path, agents):
+async def test_who_is_no_admin_decides_nothing(tmp_path):
+    """What a token that names agents may decide is in tests/security/test_limited_tokens.py."""
     secret = spell_token(1)
-    scope = Scope.ADMIN if agents else Scope.OPERATE
-    token = AccessToken(id=TokenId("tok_1"), scopes=frozenset({scope}), agents=frozenset(agents))
+    token = AccessToken(id=TokenId("tok_1"), scopes=frozenset({Scope.OPERATE}))
     async with serve(tmp_path, policy=BARE) as live:
         await live.runtime.store.ask_pairing(stranger())
         await live.runtime.store.add_token(token, hash_token(secret))
@@ -164,10 +164,36 @@ def test_a_linked_account_resumes_what_the_person_said_and_others_do_not(tmp_pat
 def test_a_link_that_leaves_open_who_is_who_is_refused(tmp_path, holdfast):
     prepared(tmp_path)
     asked(holdfast("link", "discord:22222", "telegram:1", "--json"))
-    for principal, person in (("telegram:1", "discord:22222"), ("discord:22222", "ada"), ("a", "a")):
+    for principal, person in (("telegram:1", "discord:22222"), ("discord:22222", "ada"), ("slack:T1.U1",) * 2):
         refused = holdfast("link", principal, person)
         assert refused.exit_code == 1
         assert refused.stderr.startswith("error[identity_conflict]: ")
+
+
+TYPOS = {
+    ("telegramm:12x", "ada"): "did you mean telegram?",
+    ("telegram:12x", "ada"): "write a number, as in telegram:123456789",
+    ("a", "b"): "'a' is no account; write <channel>:<id>",
+    ("telegram:1", "discrod:2"): "did you mean discord?",
+    ("matrix:1", "ada"): "there is no channel 'matrix'; known are discord, slack, telegram",
+}
+
+
+@pytest.mark.parametrize(("wish", "words"), TYPOS.items(), ids=str)
+def test_a_link_of_what_is_no_account_is_refused(tmp_path, holdfast, wish, words):
+    prepared(tmp_path)
+    refused = holdfast("link", *wish)
+    assert (refused.exit_code, refused.stderr.startswith("error[invalid_input]: ")) == (1, True)
+    assert words in refused.stderr
+    assert asked(holdfast("links", "--json")) == {"links": []}
+
+
+def test_a_token_for_an_agent_that_there_is_not_is_refused(tmp_path, holdfast):
+    assert holdfast("token", "new", "--scope", "read", "--agent", "nope").exit_code == 0  # any name is an agent
+    (tmp_path / "holdfast.toml").write_text("[agents.ada]\n", encoding="utf-8")
+    refused = holdfast("token", "new", "--scope", "read", "--agent", "nope")
+    assert refused.stderr.startswith("error[agent_not_found]: there is no agent 'nope'; configured are ada")
+    assert len(asked(holdfast("token", "list", "--json"))["tokens"]) == 1
 
 
 async def test_over_http_a_link_is_made_listed_refused_and_taken_back(tmp_path):
@@ -177,7 +203,8 @@ async def test_over_http_a_link_is_made_listed_refused_and_taken_back(tmp_path):
         assert (made.status_code, made.json()["person"]) == (200, "ada")
         assert (await live.post("/v1/links", wish)).json() == made.json()
         assert refusal(await live.post("/v1/links", {**wish, "person": "ben"})) == (409, "identity_conflict")
-        assert refusal(await live.post("/v1/links", {"principal": "", "person": "ben"})) == (400, "invalid_input")
+        for typo in ("", "a", "telegramm:1"):
+            assert refusal(await live.post("/v1/links", {"principal": typo, "person": "b"})) == (400, "invalid_input")
         assert (await live.get("/v1/links")).json() == {"links": [made.json()]}
         assert (await live.post("/v1/unlink", {"principal": "discord:2"})).json()["link"] == made.json()
         assert (await live.get("/v1/links")).json() == {"links": []}
@@ -219,15 +246,17 @@ async def _delivered(runtime):
 def test_a_moved_address_leads_to_the_old_conversation(tmp_path, holdfast):
     prepared(tmp_path, said("hello", "old", "ada"), said("hello", "used", "ada"))
     old, new, used = (f"agent:main:http:dm:{chat}" for chat in ("old", "new", "used"))
-    assert asked(holdfast("move", old, new, "--json")) == {"aliases": [new], "refused": []}
-    assert holdfast("move", old, new).stdout == f"{new} leads to the conversation of {old} already.\n"
+    unasked = holdfast("move", old, new)
+    assert (unasked.exit_code, unasked.stderr.startswith("error[confirmation_required]: ")) == (2, True)
+    assert asked(holdfast("move", old, new, "--yes", "--json")) == {"aliases": [new], "refused": []}
+    assert holdfast("move", old, new, "--yes").stdout == f"{new} leads to the conversation of {old} already.\n"
     for arguments, code in (
         ((old, used), "address_taken"),
         (("agent:main:http:dm:none", new), "address_not_found"),
         (("nonsense", new), "invalid_address"),
         ((old, "agent:other:http:dm:new"), "invalid_input"),
     ):
-        refused = holdfast("move", *arguments)
+        refused = holdfast("move", *arguments, "--yes")
         assert refused.stderr.startswith(f"error[{code}]: "), refused.stderr
     sessions = {}
 
@@ -310,6 +339,27 @@ def test_everything_that_is_wrong_is_said_at_once_and_no_secret_with_it(tmp_path
     plain = holdfast("config", "check")
     assert "canary" not in done.stdout + done.stderr + plain.stdout + plain.stderr
     assert "Traceback" not in plain.stderr
+
+
+def test_a_program_that_is_not_there_is_found(tmp_path, holdfast):
+    tables = '[agents.main.mcp.{}]\ncommand = ["{}"]\n'
+    (tmp_path / "holdfast.toml").write_text(
+        tables.format("there", sys.executable) + tables.format("gone", "no-such-program"), encoding="utf-8"
+    )
+    (problem,) = json.loads(holdfast("config", "check", "--json").stdout)["problems"]
+    assert "agents.main.mcp.gone.command: 'no-such-program': there is no such program; install it" in problem["message"]
+
+
+def test_a_bot_whose_two_tokens_are_one_is_told_what_that_means(tmp_path, holdfast, monkeypatch):
+    monkeypatch.setenv("BOT", "xoxb-canary")
+    monkeypatch.setenv("APP", "xoxb-canary")
+    for name in ("APP", "BOT"):
+        text = f'[agents.a.channels.slack]\ntoken_env = "BOT"\napp_token_env = "{name}"\n'
+        (tmp_path / "holdfast.toml").write_text(text, encoding="utf-8")
+        done = holdfast("config", "check")
+        assert "agents.a.channels.slack.token_env leads to the same one, and a bot has two different" in done.stderr
+        assert "make a bot for each" not in done.stderr
+        assert "canary" not in done.stderr
 
 
 def test_two_agents_with_one_bot_under_two_names_are_found(tmp_path, holdfast, monkeypatch):

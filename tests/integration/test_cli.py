@@ -21,9 +21,10 @@ from holdfast.app import make_agents, open_runtime
 from holdfast.channels.http.server import bind
 from holdfast.cli.chat import Talk
 from holdfast.cli.commands import app
+from holdfast.core.ids import MessageId
 from tests.live import GatedModel
 
-TOKEN = "a-token-that-only-tests-know"
+TOKEN = "a-token-that-only-tests-know-and-nobody-guesses"
 POSIX = sys.platform != "win32"
 QUIET = {"HOLDFAST_DATA": "", "HOLDFAST_CONFIG": "", "HOLDFAST_TOKEN": "", "NO_COLOR": "1"}
 
@@ -119,7 +120,7 @@ def talked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 # --- help and versions -----------------------------------------------------------------------------
 
 COMMANDS = ["up", "chat", "send", "trace", "sessions", "show", "context", "compress", "audit", "health", "sim"]
-COMMANDS += ["version"]
+COMMANDS += ["version", "channels"]
 
 
 def test_help_lists_every_command():
@@ -147,6 +148,8 @@ def test_help_needs_nothing_heavy():
 
 def test_the_version_is_told():
     assert set(asked("version")) == {"holdfast", "python", "sqlite", "system"}
+    told = here("--version")
+    assert (told.returncode, told.stdout) == (0, f"holdfast {asked('version')['holdfast']}\n")
 
 
 @pytest.mark.parametrize("wrong", [["nonsense"], ["show"], ["up", "--port", "x"], ["sessions", "--limit", "0"]])
@@ -165,6 +168,8 @@ def test_a_conversation_can_be_read_back(talked):
     assert [(one["id"], one["turns"], one["summaries"]) for one in listed] == [(session, 3, 1)]
     entries = asked("show", session, "--data", folder)["entries"]
     assert [one["message_id"] for one in entries if one["kind"] == "user"] == ["0", "1", "2"]
+    assert {one.get("sender") for one in entries} == {"user", None}
+    assert {(one["chat"], one["address"]) for one in listed} == {("terminal", "agent:main:http:dm:terminal")}
     assert asked("show", session, "--data", folder, "--after", "2", "--limit", "1")["entries"] == entries[2:3]
     context = asked("context", session, "--data", folder)
     assert context["covers_through"] == 4
@@ -175,8 +180,9 @@ def test_a_conversation_can_be_read_back(talked):
 
 def test_the_same_is_readable_without_json(talked):
     folder, session = talked
-    assert session in here("sessions", "--data", folder).stdout
-    assert "My cat is called Byron." in here("show", session, "--data", folder).stdout
+    listed = here("sessions", "--data", folder).stdout.splitlines()
+    assert (listed[0].split()[2], listed[1].split()[::2][:2]) == ("chat", [session, "terminal"])
+    assert "user: My cat is called Byron." in here("show", session, "--data", folder).stdout
     assert f"{session}.snapshot.1" in here("show", f"{session}.snapshot.1", "--data", folder).stdout
     assert "Summary of the earlier conversation" in here("context", session, "--data", folder).stdout
     assert "ok: a write took" in here("health", "--data", folder).stdout
@@ -244,6 +250,29 @@ def test_a_chat_speaks_json_lines(data):
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line.get("state") for line in lines] == ["answered", "command", None]
     assert lines[2]["error"]["code"] == "message_too_large"
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_piped_line_that_was_not_accepted_is_told_by_the_exit_code(data, more):
+    data.mkdir()
+    (data / "holdfast.toml").write_text("[agents.ada]\n")
+    refused(holdfast("chat", "--agent", "nope", "--data", data, *more, stdin="hi\n"), "agent_not_found")
+
+
+def test_a_piped_line_that_is_not_utf8_is_refused_and_the_others_are_answered(data):
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "chat", "--data", str(data)],
+        capture_output=True,
+        input=b"My cat is called \xff\xfe.\nMy dog is called Boatswain.\n",
+        env=environment(),
+        check=False,
+        timeout=60,
+    )
+    assert done.stderr.decode().startswith("error[invalid_unicode]: byte 17 of this line is not UTF-8")
+    assert (done.returncode, b"Noted: My dog is called Boatswain." in done.stdout) == (1, True)
+    (session,) = asked("sessions", "--data", data)["sessions"]
+    assert "cat" not in here("show", session["id"], "--data", data).stdout
 
 
 # --- mistakes --------------------------------------------------------------------------------------
@@ -305,8 +334,20 @@ def test_a_wrong_configuration_is_named(data, tmp_path, command):
 def test_with_a_configuration_only_its_agents_exist(data):
     data.mkdir()
     (data / "holdfast.toml").write_text("[agents.ada]\n")
-    refused(here("send", "hello", "--data", data), "agent_not_found")
+    refused(here("send", "hello", "--data", data, "--agent", "main"), "agent_not_found")
     assert here("send", "hello", "--agent", "ada", "--data", data).returncode == 0
+
+
+@pytest.mark.parametrize(("agents", "first"), [(("zoe", "ada"), "zoe"), (("ada", "main"), "main")])
+def test_whoever_names_no_agent_talks_to_main_or_to_the_first_that_is_configured(data, agents, first):
+    data.mkdir()
+    (data / "holdfast.toml").write_text("".join(f'[agents.{name}]\nmodel = "practice"\n' for name in agents))
+    assert here("send", "My cat is called Byron.", "--data", data, "--wait").returncode == 0
+    assert here("memory", "add", "Tea, not coffee.", "--data", data).returncode == 0
+    assert "Tea" in here("memory", "show", "--agent", first, "--data", data).stdout
+    assert "Byron" in here("recall", "cat", "--data", data).stdout
+    (session,) = asked("sessions", "--chat", "terminal", "--data", data)["sessions"]
+    assert session["agent"] == first
 
 
 def test_a_newer_database_is_left_as_it_is(data):
@@ -458,6 +499,17 @@ def test_a_public_address_needs_a_chosen_token_and_a_name(data, more, env, named
     assert named in done.stderr
 
 
+def test_a_token_that_can_be_guessed_is_refused_where_others_can_try_it(data):
+    more = ("--data", data, "--port", "0", "--host", "0.0.0.0", "--public-host", "x")
+    done = here("up", *more, HOLDFAST_TOKEN="a" * 31)
+    refused(done, "token_too_short")
+    assert "HOLDFAST_TOKEN has 31 characters; 32 are needed" in done.stderr
+    assert "holdfast token new" in done.stderr
+    (data / "token").write_text("b" * 31 + "\n")
+    asked("token", "new", "--scope", "read", "--data", data)  # somebody has chosen one, so the door may be opened
+    refused(here("up", *more), "token_too_short")
+
+
 def test_a_token_is_made_used_and_revoked_while_up_runs(data):
     with running(data, "--host", "0.0.0.0", "--public-host", "chat.example.org", HOLDFAST_TOKEN=TOKEN) as (_, ready):
         made = asked("token", "new", "--scope", "read", "--agent", "main", "--label", "web", "--data", data)
@@ -468,14 +520,26 @@ def test_a_token_is_made_used_and_revoked_while_up_runs(data):
             (listed,) = asked("token", "list", "--data", data)["tokens"]
             assert (listed["scopes"], listed["agents"], listed["label"]) == (["read"], ["main"], "web")
             assert made["secret"] not in here("token", "list", "--data", data).stdout
-            assert asked("token", "revoke", made["token"], "--data", data)["revoked_at"] is not None
+            assert asked("token", "revoke", made["token"], "--yes", "--data", data)["revoked_at"] is not None
             while client.get("/v1/sessions").status_code != 401:  # within a second: pytest's own limit is the test
                 pass
-    refused(here("token", "revoke", "tok_never", "--data", data), "token_not_found")
+    refused(here("token", "revoke", "tok_never", "--data", data), "confirmation_required", exit_code=2)
+    refused(here("token", "revoke", "tok_never", "--data", data, "--yes"), "token_not_found")
     refused(here("token", "new", "--scope", "root", "--data", data), "invalid_input")
 
 
-def test_up_tells_people_what_to_do_next(data):
+@pytest.mark.parametrize(
+    ("config", "hints"),
+    [
+        ("", ["`holdfast chat`", '-d \'{"chat"']),
+        ("[agents.ada]\n", ["`holdfast chat --agent ada`", '{"agent": "ada", ']),
+    ],
+    ids=["without a file", "without an agent main"],
+)
+def test_up_tells_people_what_to_do_next(data, config, hints):
+    if config:
+        data.mkdir()
+        (data / "holdfast.toml").write_text(config)
     with subprocess.Popen(
         [sys.executable, "-m", "holdfast", "up", "--data", str(data), "--port", "0"],
         stdout=subprocess.PIPE,
@@ -489,7 +553,7 @@ def test_up_tells_people_what_to_do_next(data):
             assert lines[-1]
         process.terminate()
     said = "".join(lines)
-    for word in (str(data), "practice", "chat     http://127.0.0.1:", "curl http://127.0.0.1:", "holdfast chat"):
+    for word in (str(data), "practice", "chat     http://127.0.0.1:", "curl http://127.0.0.1:", *hints):
         assert word in said
     assert (data / "token").read_text().strip() not in said
 
@@ -532,6 +596,25 @@ async def test_ctrl_c_stops_the_running_turn_once_and_then_leaves(data, capsys):
         talk.interrupt()
         await printing
     assert json.loads(capsys.readouterr().out)["state"] == "interrupted"
+
+
+@pytest.mark.skipif(not POSIX, reason="an interrupt to one process alone")
+async def test_whoever_stops_waiting_for_a_reply_is_told_where_to_ask_for_it(data):
+    model = GatedModel()
+    async with await open_runtime(data, agents=make_agents(model=model)) as runtime:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "holdfast", "send", "hello", "--data", str(data), "--wait"),
+            stderr=asyncio.subprocess.PIPE,
+            env=environment(),
+        )
+        await model.asked.wait()
+        process.send_signal(signal.SIGINT)
+        _, errors = await process.communicate()
+        (session,) = await runtime.sessions()
+        message = MessageId(errors.decode().split()[0])
+        assert (await runtime.trace(message)).session == session.id
+    assert f"`holdfast trace {message}`" in errors.decode()
+    assert (process.returncode, b"Traceback" in errors) == (130, False)
 
 
 # --- a terminal ------------------------------------------------------------------------------------

@@ -107,6 +107,8 @@ async def test_a_summary_of_a_group_is_told_who_said_what_and_one_of_a_private_c
             for n, sender in enumerate(("http:ada", "http:ben", "http:ada")):
                 await settled(runtime, await post(runtime, kind, f"word {n} of {sender}", type=kind, sender=sender))
             mailbox = await runtime.reader.mailbox(f"agent:main:http:{kind}:{kind}")
+            assert mailbox is not None
+            assert mailbox.session is not None
             prompt = await runtime.prompt(mailbox.session)
             await settled(runtime, await post(runtime, kind, "/compress", type=kind, sender="http:ada"))
             shown = [

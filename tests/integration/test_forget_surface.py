@@ -140,7 +140,7 @@ async def test_forgetting_needs_the_token(tmp_path):
 
 def test_a_session_is_forgotten_on_the_command_line_and_the_audit_passes(tmp_path, holdfast):
     session = talked(tmp_path, CANARY, "more")
-    done = holdfast("forget", "--session", session, "--json")
+    done = holdfast("forget", "--session", session, "--yes", "--json")
     body = json.loads(done.stdout)
     assert (done.exit_code, body["status"], body["session"]) == (0, "done", session)
     assert json.loads(holdfast("forget-status", body["forget"], "--json").stdout) == body
@@ -153,12 +153,24 @@ def test_a_session_is_forgotten_on_the_command_line_and_the_audit_passes(tmp_pat
 
 def test_on_a_terminal_it_asks_first(tmp_path, holdfast, monkeypatch):
     session = talked(tmp_path, CANARY)
-    monkeypatch.setattr("holdfast.cli.forget._is_asked", lambda **_: True)
+    monkeypatch.setattr("holdfast.cli.asking._can_ask", lambda: True)
     assert holdfast("forget", "--person", "ada", stdin="n\n").exit_code == 1
     assert CANARY in holdfast("show", session).stdout
-    assert holdfast("forget", "--person", "ada", stdin="y\n").exit_code == 0
+    told = holdfast("forget", "--person", "ada", "--json", stdin="y\n")
+    answer = json.loads(told.stdout.partition("y\n")[2])  # behind the echo of what was typed
+    assert (told.exit_code, answer["person"], "for ever" in told.stderr) == (0, "ada", True)
     assert CANARY not in holdfast("show", session).stdout
     assert holdfast("forget", "--person", "ada", "--yes").exit_code == 0
+
+
+def test_without_a_terminal_it_is_not_done_unless_somebody_says_yes(tmp_path, holdfast):
+    session = talked(tmp_path, CANARY)
+    for more in ((), ("--json",)):
+        done = holdfast("forget", "--person", "ada", *more)
+        assert (done.exit_code, done.stderr.startswith("error[confirmation_required]: ")) == (2, True), done.stderr
+        assert "--yes" in done.stderr
+    assert json.loads(done.stdout)["error"]["code"] == "confirmation_required"
+    assert CANARY in holdfast("show", session).stdout
 
 
 @pytest.mark.parametrize(
@@ -172,7 +184,7 @@ def test_on_a_terminal_it_asks_first(tmp_path, holdfast, monkeypatch):
 )
 def test_a_wrong_wish_on_the_command_line_gets_its_code(tmp_path, holdfast, arguments, code):
     talked(tmp_path, "hi")
-    done = holdfast("forget", *arguments)
+    done = holdfast("forget", *arguments, "--yes")
     assert done.exit_code == 1
     assert f"error[{code}]" in done.stderr
     assert "Traceback" not in done.stderr

@@ -168,6 +168,22 @@ async def test_an_agent_that_is_not_configured_is_not_found(tmp_path):
         assert (await live.say("hello", agent="ada")).status_code == 202
 
 
+async def test_without_an_agent_main_or_the_first_that_is_configured_is_meant_everywhere(tmp_path):
+    async with serve(tmp_path, listed={"zoe": AgentPolicy(), "ada": AgentPolicy()}) as live:
+        await live.talk("My cat is called Byron.", chat="u")
+        sent = (await live.say("hello", chat="u", id="2")).json()
+        assert (await live.runtime.trace(sent["message"])).agent == "zoe"
+        found = (await live.get("/v1/sessions", chat="u")).json()["sessions"]
+        assert [one["agent"] for one in found] == ["zoe"]
+        assert (await live.get("/v1/recall", q="cat")).status_code == 200
+        asked = {"messages": [{"role": "user", "content": "hello"}], "user": "u"}
+        assert (await live.post("/v1/chat/completions", asked)).json()["model"] == "zoe"
+        first = (await live.post("/v1/responses", {"input": "hello"})).json()
+        assert first["model"] == "zoe"
+        again = {"input": "again", "previous_response_id": first["id"]}
+        assert (await live.post("/v1/responses", again)).json()["model"] == "zoe"
+
+
 @pytest.mark.parametrize(
     ("fault", "status", "code"),
     [

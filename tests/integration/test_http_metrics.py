@@ -1,16 +1,18 @@
 """The numbers are true: they grow with what happens, and nobody's chat is a label."""
 
+import json
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from websockets.asyncio.client import connect
 
 from holdfast.channels.http.metrics import Metrics, Present, Sources
 from holdfast.core.ids import Instant
 from holdfast.ports.notifier import Event
 from holdfast.ports.reader import Gauges
 from holdfast.ports.service import Health
-from tests.live import serve
+from tests.live import TOKEN, serve
 
 
 def samples(text):
@@ -39,6 +41,22 @@ async def test_what_happens_is_counted(tmp_path):
     assert found["holdfast_up",] == 1
     assert found["holdfast_oldest_waiting_seconds",] == 0
     assert "secret" not in response.text
+
+
+async def test_every_way_in_over_http_is_timed(tmp_path):
+    async with serve(tmp_path) as live:
+        await live.say("hello")
+        streamed = {"chat": "hello", "id": "2", "text": "again"}
+        await live.client.post("/v1/messages", json=streamed, headers={"Accept": "text/event-stream"})
+        await live.post("/v1/chat/completions", {"model": "main", "messages": [{"role": "user", "content": "hello"}]})
+        await live.post("/v1/responses", {"model": "main", "input": "hello"})
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with connect(f"{live.url.replace('http', 'ws')}/v1/ws", proxy=None, additional_headers=headers) as socket:
+            await socket.recv()
+            await socket.send(json.dumps({"type": "send", "chat": "hello", "id": "3", "text": "once more"}))
+            await socket.recv()
+        found = samples((await live.get("/metrics")).text)
+    assert found["holdfast_accept_seconds_count",] == 5
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.errors import ChannelFailed, StoreUnavailable
+from holdfast.core.errors import ChannelFailed, InvariantBroken, StoreUnavailable
 from holdfast.core.ids import AgentName
-from holdfast.core.inbound import Limits
+from holdfast.core.inbound import Limits, MessageState
 from holdfast.core.outgoing import Sent
 from holdfast.core.policy import AccessPolicy, Door, GroupPolicy, Sharing
 from holdfast.loops.channels import Channels
-from holdfast.loops.receiver import Line, LineState, Receiver
+from holdfast.loops.intake import TRIES_MAX
+from holdfast.loops.receiver import Line, Receiver
 from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.ports.channel import Attachment, Change, ChannelCapabilities, ChatMessage, Verdict
+from holdfast.ports.standing import LineState
 from tests.integration.fakes import Process, ScriptedModel, agents, policy, soon
 
 OPEN = AccessPolicy(door=Door.OPEN, group_door=Door.OPEN)
@@ -159,6 +161,33 @@ async def test_an_agent_overhears_only_where_it_is_told_to(tmp_path, observe, ve
         assert await chat.intake.receive(heard) is verdict
 
 
+GROUP = {"chat": "-9", "chat_type": "group"}
+
+
+@pytest.mark.parametrize("change", [Change.EDITED, Change.DELETED])
+@pytest.mark.parametrize(
+    ("before", "verdict"),
+    [
+        ({}, Verdict.TAKEN),
+        ({"event_id": "another"}, Verdict.TAKEN),
+        (GROUP, Verdict.TAKEN),
+        ({**GROUP, "addressed": False}, Verdict.IGNORED),
+        ({**GROUP, "text": "x" * 99}, Verdict.IGNORED),
+    ],
+    ids=["private", "private, before our time", "addressed", "overheard", "refused"],
+)
+async def test_an_edit_is_heard_where_what_it_is_about_was(tmp_path, change, before, verdict):
+    chat = Chat()
+    policy = {"groups": GroupPolicy(observe=False), "limits": Limits(message_bytes_max=90)}
+    async with await start(tmp_path, chat, **policy) as runtime:
+        await chat.intake.receive(wrote(**before))
+        edited = {**before, "text": "no", "change": change, "of": "10", "event_id": "10.change", "addressed": False}
+        assert await chat.intake.receive(wrote(**edited)) is verdict
+        assert await runtime.reader.took_in("telegram:1", edited.get("chat", "77"), "10.change") is (
+            verdict is Verdict.TAKEN
+        )
+
+
 async def test_each_sender_of_a_group_has_a_session_where_the_policy_says_so(tmp_path):
     chat = Chat()
     async with await start(tmp_path, chat, groups=GroupPolicy(groups=Sharing.PER_USER)) as runtime:
@@ -214,12 +243,137 @@ async def test_a_full_mailbox_is_told_to_the_sender_because_a_platform_cannot_be
         assert runtime.exchange.lines()[0].taken == 5
 
 
-async def test_text_that_can_never_be_kept_does_not_stand_in_the_way_of_what_follows(tmp_path):
+async def test_more_attachments_than_are_kept_are_counted(tmp_path):
+    chat, model = Chat(), ScriptedModel()
+    many = tuple(Attachment(name=f"{n}", media_type="image/png", size=1, body=b"%d" % n) for n in range(13))
+    async with await start(tmp_path, chat, model) as runtime:
+        await chat.intake.receive(wrote("look", attachments=many))
+        await chat.texts(1)
+        assert len((await runtime.trace(chat.sent[0].message)).enclosures) == 10
+        assert model.requests[-1][-1].content.endswith("[and 3 more, not kept]")
+
+
+async def test_what_an_agent_keeps_of_attachments_is_bounded_and_the_rest_is_named(tmp_path, caplog):
+    chat, model = Chat(), ScriptedModel()
+    async with await start(tmp_path, chat, model, limits=Limits(attachments_bytes_max=7)) as runtime:
+        for n, body in enumerate((b"four", b"five!", b"six")):
+            attached = (Attachment(name=f"{n}.txt", media_type="text/plain", size=len(body), body=body),)
+            await chat.intake.receive(wrote("look", event_id=f"{n}", attachments=attached))
+            await chat.texts(n + 1)
+            seen = model.requests[-1][-1].content
+            assert ("no space is left" in seen) is (f"[attached, not kept: {n}.txt" in seen) is (n == 1)
+        assert await runtime.reader.attachments_bytes(AgentName("main")) == 7
+        assert await runtime.reader.attachments_bytes(AgentName("other")) == 0
+    assert caplog.messages.count("attachment.refused") == 1
+
+
+async def test_a_name_that_is_no_text_does_not_cost_the_attachment(tmp_path):
     chat = Chat()
-    async with await start(tmp_path, chat):
-        assert await chat.intake.receive(wrote("half a \ud800", position=3)) is Verdict.IGNORED
+    attached = (Attachment(name="half \ud800.png", media_type="image/\udfff", size=3, body=b"cat"),)
+    async with await start(tmp_path, chat) as runtime:
+        assert await chat.intake.receive(wrote("look", attachments=attached)) is Verdict.TAKEN
+        await chat.texts(1)
+        [found] = (await runtime.trace(chat.sent[0].message)).enclosures
+        assert (found.name, found.media_type) == ("half ?.png", "image/?")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "told"),
+    [
+        ("half a \ud800", "invalid_unicode", "no valid text"),
+        ("the canary sings " * 9, "message_too_large", "too long"),
+        ("\u200b\u2060", "empty_message", "no visible character"),
+    ],
+)
+async def test_what_can_never_be_kept_is_refused_on_record_and_told_once(tmp_path, text, reason, told):
+    chat = Chat()
+    async with await start(tmp_path, chat, limits=Limits(message_bytes_max=100)) as runtime:
+        attached = (Attachment(name="bird.txt", media_type="text/plain", size=6, body=b"canary"),)
+        refused = wrote(text, position=3, attachments=attached if reason == "message_too_large" else ())
+        assert await chat.intake.receive(refused) is Verdict.REFUSED
+        assert await chat.intake.receive(refused) is Verdict.DUPLICATE
         assert await chat.intake.receive(wrote("whole", event_id="11", position=4)) is Verdict.TAKEN
         assert await chat.intake.read_up_to("telegram:1") == {"77": (4, "11")}
+        notice, answer = await chat.texts(2)
+        assert told in notice
+        trace = await runtime.trace(chat.sent[0].message)
+        assert (trace.state, trace.reason, trace.event_id) == (MessageState.REFUSED, reason, "10")
+        assert chat.sent[1].in_reply_to == "11"
+        assert "whole" in answer
+    assert b"canary" not in b"".join(file.read_bytes() for file in tmp_path.iterdir() if file.is_file())
+
+
+async def test_each_message_that_is_too_long_is_told_and_a_flood_of_them_is_not(tmp_path):
+    chat = Chat()
+    async with await start(tmp_path, chat, limits=Limits(message_bytes_max=9, window_messages_max=2)):
+        for n in range(5):
+            assert await chat.intake.receive(wrote("far too long", event_id=f"{n}")) is Verdict.REFUSED
+        assert sorted(["too long" in text for text in await chat.texts(3)]) == [False, True, True]
+        assert "too many" in " ".join(post.text for post in chat.sent)
+
+
+@pytest.mark.parametrize("fault", [InvariantBroken("a bug"), KeyError("a bug")], ids=["ours", "unforeseen"])
+async def test_a_fault_of_ours_is_not_acknowledged_until_it_is_on_record(tmp_path, monkeypatch, fault):
+    chat = Chat()
+    async with await start(tmp_path, chat) as runtime:
+        accept = runtime.store.accept
+
+        async def trip(arrival, limits):
+            if "poison" in arrival.text:
+                raise fault
+            return await accept(arrival, limits)
+
+        monkeypatch.setattr(runtime.store, "accept", trip)
+        poison = wrote("poison", position=3)
+        for _ in range(TRIES_MAX - 1):
+            with pytest.raises(type(fault)):
+                await chat.intake.receive(poison)
+        assert await chat.intake.read_up_to("telegram:1") == {}, "nothing was acknowledged"
+        assert await chat.intake.receive(poison) is Verdict.REFUSED
+        [notice] = await chat.texts(1)
+        assert "something is wrong here" in notice
+        trace = await runtime.trace(chat.sent[0].message)
+        assert (trace.state, trace.reason) == (MessageState.REFUSED, "internal_error")
+        assert await chat.intake.read_up_to("telegram:1") == {"77": (3, "10")}
+        monkeypatch.undo()
+        assert await chat.intake.receive(poison) is Verdict.DUPLICATE
+
+
+async def test_a_fault_that_even_the_record_meets_is_never_acknowledged(tmp_path, monkeypatch):
+    chat = Chat()
+    async with await start(tmp_path, chat) as runtime:
+
+        async def broken(*_):
+            raise InvariantBroken("a bug")
+
+        with monkeypatch.context() as now:
+            now.setattr(runtime.store, "accept", broken)
+            for _ in range(3 * TRIES_MAX):
+                with pytest.raises(InvariantBroken):
+                    await chat.intake.receive(wrote())
+        assert await chat.intake.receive(wrote()) is Verdict.TAKEN
+
+
+async def test_somebody_whom_a_fault_kept_at_the_door_is_not_spoken_to(tmp_path, monkeypatch):
+    chat = Chat()
+    async with await start(tmp_path, chat, access=AccessPolicy(door=Door.CLOSED)) as runtime:
+
+        async def broken(*_):
+            raise InvariantBroken("a bug")
+
+        monkeypatch.setattr(runtime.store, "admitted", broken)
+        for _ in range(TRIES_MAX - 1):
+            with pytest.raises(InvariantBroken):
+                await chat.intake.receive(wrote())
+        assert await chat.intake.receive(wrote()) is Verdict.REFUSED
+        assert list(await runtime.replies.list()) == []
+
+
+async def test_an_id_that_no_platform_gives_stands_in_nobodys_way(tmp_path):
+    chat = Chat()
+    async with await start(tmp_path, chat):
+        assert await chat.intake.receive(wrote(sender="")) is Verdict.IGNORED
+        assert await chat.intake.receive(wrote()) is Verdict.TAKEN
 
 
 async def test_a_group_that_got_another_id_keeps_its_session(tmp_path):

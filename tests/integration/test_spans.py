@@ -13,9 +13,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import holdfast
 from holdfast import spans
 from holdfast.core.policy import AgentPolicy
-from holdfast.spans import dotted
+from holdfast.spans import dotted, provider_and_model
 from tests.integration.fakes import ScriptedModel, calls, raises, says, soon
 from tests.integration.memory.real import settled
+from tests.integration.test_intake import Chat, start, wrote
 
 
 @pytest.fixture
@@ -49,6 +50,13 @@ async def test_a_turn_is_seen_with_its_model_tool_memory_and_delivery(tmp_path, 
     asked = named(seen, spans.MODEL)
     assert [one.attributes["gen_ai.request.model"] for one in asked] == ["scripted", "scripted"]
     assert {"gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"} <= set(asked[0].attributes)
+    for one in asked:
+        assert (one.name, one.kind) == ("chat scripted", trace.SpanKind.CLIENT)
+        assert one.attributes["gen_ai.operation.name"] == "chat"
+        assert one.attributes["gen_ai.provider.name"] == "scripted"
+        assert one.attributes["gen_ai.agent.name"] == "main"
+        assert one.attributes["gen_ai.conversation.id"] == turn.attributes["gen_ai.conversation.id"]
+    assert turn.kind is trace.SpanKind.INTERNAL
     [tool] = named(seen, spans.TOOL)
     assert (tool.name, tool.attributes["holdfast.tool.outcome"]) == ("execute_tool weather", "ok")
     for inner in (*asked, tool):
@@ -70,6 +78,24 @@ async def test_a_compression_and_the_end_of_an_epoch_are_seen(tmp_path, seen):
     [compressed] = named(seen, spans.COMPRESS)
     assert "holdfast.compress.outcome" in compressed.attributes
     assert compressed.attributes["gen_ai.conversation.id"].startswith("ses_")
+    summed = [one for one in named(seen, spans.MODEL) if one.attributes["holdfast.model.task"] == "summary"]
+    assert {one.attributes["gen_ai.conversation.id"] for one in summed} == {
+        compressed.attributes["gen_ai.conversation.id"]
+    }
+
+
+async def test_a_reply_on_its_way_to_a_platform_is_seen(tmp_path, seen):
+    chat = Chat()
+    async with await start(tmp_path, chat):
+        await chat.intake.receive(wrote("the canary sings"))
+        await chat.texts(1)
+    [posted] = named(seen, spans.POST)
+    assert posted.name == "holdfast.post telegram"
+    assert posted.attributes["gen_ai.agent.name"] == "main"
+    assert (posted.attributes["holdfast.reply.attempt"], posted.attributes["holdfast.reply.outcome"]) == (1, "Sent")
+    assert posted.attributes["holdfast.reply.id"].startswith("rep_")
+    assert "gen_ai.operation.name" not in posted.attributes
+    assert "canary" not in "".join(one.to_json() for one in seen.get_finished_spans())
 
 
 async def test_what_fails_is_an_error_by_its_code_and_not_by_its_words(tmp_path, seen):
@@ -80,6 +106,20 @@ async def test_what_fails_is_an_error_by_its_code_and_not_by_its_words(tmp_path,
     assert {one.attributes["error.type"] for one in failed} == {"model_failed"}
     assert {one.status.status_code for one in failed} == {trace.StatusCode.ERROR}
     assert "canary" not in "".join(one.to_json() for one in failed)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("openai:gpt-5.2", ("openai", "gpt-5.2")),
+        ("openai-chat:gpt-5.2", ("openai", "gpt-5.2")),
+        ("ollama:llama3.2:1b", ("ollama", "llama3.2:1b")),
+        ("google:gemini-4", ("gcp.gemini", "gemini-4")),
+        ("practice", ("practice", "practice")),
+    ],
+)
+def test_providers_are_called_as_the_conventions_call_them(name, said):
+    assert provider_and_model(name) == said
 
 
 @pytest.mark.parametrize(

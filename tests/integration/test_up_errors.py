@@ -46,6 +46,24 @@ def test_a_configuration_that_cannot_work_is_refused_with_a_sentence(tmp_path, c
     assert SECRET not in done.output
 
 
+def test_everything_that_is_wrong_is_said_at_once_with_its_file(tmp_path):
+    config = tmp_path / "holdfast.toml"
+    config.write_text(f'[agents.ada]\nmodel = "gpt-5"\n{bot("ada", "NOBODY_SET_THIS")}[agents.bob.memory.nowhere]\n')
+    arguments = ["up", "--config", str(config), "--data", str(tmp_path / "data"), "--port", "0"]
+    done = CliRunner().invoke(app, arguments, env=QUIET, prog_name="holdfast")
+    problems = [line for line in done.stderr.splitlines() if line.startswith("error[")]
+    checked = CliRunner().invoke(app, ["config", "check", *arguments[1:5]], env=QUIET, prog_name="holdfast")
+    assert problems == [line for line in checked.stderr.splitlines() if line.startswith("error[")]
+    assert (done.exit_code, all(line.startswith(f"error[config_invalid]: {config}: ") for line in problems)) == (
+        1,
+        True,
+    )
+    keys = ("agents.ada.model", "agents.ada.channels.telegram", "agents.bob.memory.nowhere")
+    assert [any(key in line for line in problems) for key in keys] == [True, True, True]
+    told = json.loads(CliRunner().invoke(app, [*arguments, "--json"], env=QUIET, prog_name="holdfast").stdout)
+    assert (told["error"]["code"], len(told["problems"])) == ("config_invalid", 3)
+
+
 # --- two processes, one bot ------------------------------------------------------------------------
 
 

@@ -1,7 +1,8 @@
 """A Discord for tests: REST and gateway of version 10 on a loopback socket, for any number of bots.
 
 It behaves as Discord's documentation and discord.py's source say: nothing is sent again unless a session is resumed; a
-repeated enforced nonce answers with the first message; `after` pages from the oldest; a webhook's, bot's or person's
+repeated enforced nonce answers with the first message; `after` pages from the oldest; a guild is shown with the newest
+message of each room; no conversation of two is ever listed; a webhook's, bot's or person's
 message reaches every bot that sees the channel, its author included.
 
 `faults` are taken in order by the requests whose line (`POST /channels/17/messages`) holds their `on`. What happens on
@@ -102,12 +103,13 @@ class FakeDiscord:
         self.faults: deque[Fault] = deque()
         self.requests: list[str] = []
         self.posts: list[Json] = []  # the bodies of every request to post, in order
+        self.patches: list[Json] = []  # and of those to edit that were done
         self.files: dict[str, bytes] = {}
         self.nonces: dict[tuple[str, str], Json] = {}
         self.enforces_nonce = True
         self.says_goodbye = True  # answers when a gateway connection is closed
         self.beats = 0
-        self._last_id = (int(time.time() * 1000) - EPOCH_MS) << 22
+        self._last_id = 0
         self._held: list[tuple[Session, Json]] | None = None
         self._seen = asyncio.Event()
         self._released = asyncio.Event()
@@ -135,7 +137,8 @@ class FakeDiscord:
     # --- who and where ---------------------------------------------------------------------------------
 
     def new_id(self) -> str:
-        self._last_id += 1
+        """Ids tell the time, as Discord's do."""
+        self._last_id = max(self._last_id + 1, (int(time.time() * 1000) - EPOCH_MS) << 22)
         return str(self._last_id)
 
     def add_user(self, name: str, *, is_bot: bool = False) -> Json:
@@ -372,7 +375,15 @@ class FakeDiscord:
         }
         self._send(session, {"t": "READY", "d": ready})
         for guild in guilds:
-            self._send(session, {"t": "GUILD_CREATE", "d": shapes.guild_shown(guild, bot)})
+            if not guild.is_away:
+                self._send(session, {"t": "GUILD_CREATE", "d": shapes.guild_shown(guild, bot)})
+
+    def bring_back(self, guild: Guild) -> None:
+        """A guild that was away is there again."""
+        guild.is_away = False
+        for session in self.sessions.values():
+            if session.bot.id in guild.bots:
+                self._send(session, {"t": "GUILD_CREATE", "d": shapes.guild_shown(guild, session.bot)})
 
     def _resume(self, pipe: Pipe, data: Json) -> None:
         session = self.sessions.get(data["session_id"])
@@ -403,7 +414,7 @@ class FakeDiscord:
             session.pipe.event(numbered)
 
     def _sees(self, bot: Bot, room: Room) -> bool:
-        return room.bot is bot if room.guild is None else bot.id in room.guild.bots
+        return room.bot is bot if room.guild is None else bot.id in room.guild.bots and not room.is_hidden
 
     def _gateway_url(self) -> str:
         return f"ws://127.0.0.1:{self.port}/gateway/"
@@ -467,6 +478,9 @@ class FakeDiscord:
                 if room is None
                 else shapes.error(403, 50001, "Missing Access")
             )
+        return await self._in_room(request, bot, room, rest)
+
+    async def _in_room(self, request: web.Request, bot: Bot, room: Room, rest: list[str]) -> web.Response:
         match request.method, rest:
             case "GET", []:
                 return shapes.answer(shapes.shown(room))
@@ -474,10 +488,28 @@ class FakeDiscord:
                 return shapes.answer(shapes.page(list(room.messages.values()), request.query))
             case "POST", ["messages"]:
                 return self._post(bot, room, await request.json())
+            case "PATCH" | "DELETE", ["messages", message_id]:
+                body = await request.json() if request.method == "PATCH" else None
+                return self._change(bot, room.messages.get(message_id), body)
             case "POST", ["typing"]:
                 room.typing += 1
                 return web.Response(status=204)
         return shapes.error(405, 0, "405: Method Not Allowed")
+
+    def _change(self, bot: Bot, message: Json | None, body: Json | None) -> web.Response:
+        """Edit a message, or delete it when there is no body."""
+        if message is None:
+            return shapes.error(404, 10008, "Unknown Message")
+        if message["author"]["id"] != bot.id:
+            return shapes.error(403, 50005, "Cannot edit a message authored by another user")
+        if body is None:
+            self.delete(message)
+            return web.Response(status=204)
+        if not body.get("content") or len(body["content"]) > 2000:
+            return shapes.error(400, 50035, "Invalid Form Body")
+        self.patches.append(body)
+        self.edit(message, body["content"])
+        return shapes.answer(message)
 
     def _post(self, bot: Bot, room: Room, body: Json) -> web.Response:
         self.posts.append({**body, "channel_id": room.id, "by": bot.id})

@@ -9,6 +9,7 @@ from aiohttp import web
 
 Json = dict[str, Any]
 TEXT, DM, THREAD = 0, 1, 11
+VIEW, SEND, READ_HISTORY = 1 << 10, 1 << 11, 1 << 16
 
 
 @dataclass(eq=False)
@@ -37,6 +38,7 @@ class Room:
     bot: Bot | None = None  # of a conversation of two
     messages: dict[str, Json] = field(default_factory=dict)
     typing: int = 0
+    is_hidden: bool = False  # from every bot of its guild
 
 
 @dataclass(eq=False)
@@ -45,6 +47,7 @@ class Guild:
     name: str
     bots: dict[str, str] = field(default_factory=dict)  # bot to the role that was made for it
     rooms: list[Room] = field(default_factory=list)
+    is_away: bool = False  # Discord has trouble with it, and shows it later
 
 
 def shown(room: Room) -> Json:
@@ -57,7 +60,8 @@ def shown(room: Room) -> Json:
         meta = {"archived": False, "auto_archive_duration": 1440, "archive_timestamp": now(), "locked": False}
         counts = {"message_count": 0, "member_count": 1, "total_message_sent": 0, "owner_id": room.guild.id}
         return {**common, **counts, "thread_metadata": meta}
-    return {**common, "position": 0, "permission_overwrites": [], "nsfw": False, "topic": None}
+    hidden = [{"id": room.guild.id, "type": 0, "allow": "0", "deny": str(VIEW)}] if room.is_hidden else []
+    return {**common, "position": 0, "permission_overwrites": hidden, "nsfw": False, "topic": None}
 
 
 def guild_shown(guild: Guild, bot: Bot) -> Json:
@@ -113,7 +117,8 @@ def application(bot: Bot) -> Json:
 
 def role(role_id: str, name: str) -> Json:
     flags = {"hoist": False, "managed": False, "mentionable": False, "color": 0, "position": 0, "flags": 0}
-    return {"id": role_id, "name": name, "permissions": "0", "icon": None, "unicode_emoji": None, **flags}
+    may = str(VIEW | SEND | READ_HISTORY)
+    return {"id": role_id, "name": name, "permissions": may, "icon": None, "unicode_emoji": None, **flags}
 
 
 def error(status: int, code: int, message: str) -> web.Response:

@@ -87,6 +87,7 @@ class Bot:
     missed: int = 0
     doubled: bool = False  # every envelope is sent twice
     held: list[Envelope] | None = None
+    may_list: set[str] = field(default_factory=lambda: {"public_channel", "private_channel", "mpim", "im"})
 
 
 @dataclass(eq=False)
@@ -429,6 +430,30 @@ class FakeSlack:
         ts = self._add(room, message, params.get("thread_ts"))
         return {"ok": True, "channel": room.id, "ts": ts, "message": message}
 
+    def _chat_update(self, bot: Bot, params: Json) -> Json:
+        message, error = self._own(bot, params, "cant_update_message")
+        if error or not params.get("text"):
+            return {"ok": False, "error": error or "no_text"}
+        self.edit(params["channel"], message["ts"], params["text"])
+        return {"ok": True, "channel": params["channel"], "ts": message["ts"], "text": params["text"]}
+
+    def _chat_delete(self, bot: Bot, params: Json) -> Json:
+        message, error = self._own(bot, params, "cant_delete_message")
+        if error:
+            return {"ok": False, "error": error}
+        self.delete(params["channel"], message["ts"])
+        return {"ok": True, "channel": params["channel"], "ts": message["ts"]}
+
+    def _own(self, bot: Bot, params: Json, refusal: str) -> tuple[Json, str]:
+        """The bot's message that is to be changed, or Slack's word for why not."""
+        room = self.rooms.get(params.get("channel", ""))
+        if room is None or (error := self._closed_to(room, bot)):
+            return {}, "channel_not_found" if room is None else error
+        message = room.messages.get(params.get("ts", ""))
+        if message is None:
+            return {}, "message_not_found"
+        return message, "" if message.get("bot_id") == bot.bot_id else refusal
+
     def _closed_to(self, room: Room, bot: Bot) -> str:
         if bot not in room.bots:
             return "not_in_channel"
@@ -473,6 +498,19 @@ class FakeSlack:
         if room is None:
             return {"ok": False, "error": "channel_not_found"}
         return {"ok": True, "channel": {"id": room.id, f"is_{room.kind}": True, "is_member": bot in room.bots}}
+
+    def _users_conversations(self, bot: Bot, params: Json) -> Json:
+        kinds = {"public_channel": "channel", "private_channel": "group", "mpim": "mpim", "im": "im"}
+        wanted = params.get("types", "public_channel").split(",")
+        if set(wanted) - bot.may_list:
+            return {"ok": False, "error": "missing_scope", "needed": "im:read", "provided": "chat:write"}
+        rooms = [one for one in self.rooms.values() if bot in one.bots and one.kind in {kinds[kind] for kind in wanted}]
+        if params.get("exclude_archived") == "true":
+            rooms = [one for one in rooms if not one.archived]
+        start, limit = int(params.get("cursor") or 0), int(params.get("limit") or PAGE_DEFAULT)
+        cursor = str(start + limit) if start + limit < len(rooms) else ""
+        page = [{"id": one.id, f"is_{one.kind}": True, "is_archived": one.archived} for one in rooms]
+        return {"ok": True, "channels": page[start : start + limit], "response_metadata": {"next_cursor": cursor}}
 
     def _users_info(self, bot: Bot, params: Json) -> Json:
         user = self.people.get(params.get("user", ""))

@@ -345,7 +345,7 @@ class FakeTelegram:
         return chat
 
     def _message_id(self, chat: Chat) -> int:
-        return len(chat.messages) + 1
+        return max((said["message_id"] for said in chat.messages), default=0) + 1
 
     def _tell(self, chat: Chat, update: Json, kind: str, *, but: Bot | None = None) -> None:
         for bot in chat.bots:
@@ -447,6 +447,32 @@ class FakeTelegram:
         if chat.bots_hear_bots:
             self._tell(chat, {"message": {**said, "entities": entities(text)}}, "message", but=bot)
         return public(said)
+
+    async def _do_editmessagetext(self, bot: Bot, form: Json) -> Json:
+        said = self._own(bot, form, "edit")
+        if not form.get("text", "").strip():
+            raise Refused(400, "Bad Request: message text is empty")
+        if form["text"] == said["text"]:
+            what = "specified new message content and reply markup are exactly the same as a current content"
+            raise Refused(400, f"Bad Request: message is not modified: {what} and reply markup of the message")
+        said |= {"text": form["text"], "edit_date": int(time.time())}
+        return public(said)
+
+    async def _do_deletemessage(self, bot: Bot, form: Json) -> bool:
+        said = self._own(bot, form, "delete")
+        self._target(bot, form).messages.remove(said)
+        return True
+
+    def _own(self, bot: Bot, form: Json, what: str) -> Json:
+        """The bot's message that is to be changed. Edits count for the limits as messages do."""
+        chat, number = self._target(bot, form), int(form["message_id"])
+        wait_s = chat.wait_s(self.rate, asyncio.get_running_loop().time()) if self.rate else 0
+        if wait_s:
+            raise Refused(429, f"Too Many Requests: retry after {wait_s}", retry_after=wait_s)
+        found = next((said for said in chat.posted(bot) if said["message_id"] == number), None)
+        if found is None:
+            raise Refused(400, f"Bad Request: message to {what} not found")
+        return found
 
     async def _do_sendchataction(self, bot: Bot, form: Json) -> bool:
         self._target(bot, form)

@@ -138,6 +138,18 @@ async def test_with_the_header_that_only_our_page_knows_the_cookie_works(live):
     assert (await live.client.post("/v1/messages", json=body, headers={"X-Holdfast-CSRF": csrf})).status_code == 202
 
 
+@pytest.mark.parametrize("origin", ["http://localhost:3000", "null", "https://evil.example"])
+async def test_a_cookie_counts_for_no_page_of_another_origin_even_to_look(live, origin):
+    """A page on another port of this machine is of the same site, so its browser sends the cookie along."""
+    csrf = (await login(live)).json()["csrf"]
+    for response in (
+        await live.client.get("/v1/sessions", headers={"Origin": origin}),
+        await live.client.post("/v1/logout", headers={"Origin": origin, "X-Holdfast-CSRF": csrf}),
+    ):
+        assert (response.status_code, code_of(response)) == (403, "origin_not_allowed")
+    assert (await live.client.get("/v1/sessions", headers={"Origin": live.url})).status_code == 200
+
+
 async def test_one_logins_header_is_no_good_for_another(live):
     first = (await login(live)).json()["csrf"]
     await login(live)

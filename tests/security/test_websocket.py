@@ -174,6 +174,8 @@ async def test_another_agents_messages_are_not_there(live):
         ):
             await socket.send(json.dumps(frame))
             assert (await heard(socket))["error"]["code"] == code
+        await socket.send(json.dumps({"type": "send", "chat": "mine", "id": "1", "text": "x"}))
+        assert (await heard(socket))["agent"] == "bob", "whom else could a token for one agent mean?"
 
 
 async def test_a_send_token_hears_of_its_own_messages_only(live):
@@ -254,8 +256,13 @@ async def test_there_is_a_limit_to_chats_of_a_connection(live, monkeypatch):
     monkeypatch.setattr(talk, "CHATS_MAX", 0)
     async with ws(live, additional_headers=BEARER) as socket:
         await heard(socket)
-        await socket.send('{"type": "send", "chat": "c", "id": "1", "text": "x"}')
-        assert (await heard(socket))["error"]["code"] == "invalid_input"
+        for frame in (
+            {"type": "send", "chat": "c", "id": "1", "text": "x"},
+            {"type": "subscribe", "chat": "c"},
+            {"type": "follow", "message": "m"},
+        ):
+            await socket.send(json.dumps(frame))
+            assert (await heard(socket))["error"]["code"] == "invalid_input"
 
 
 # --- a client that never reads -----------------------------------------------------------------------

@@ -70,6 +70,7 @@ UNUSED = {
         "spent",
     ),  # nor are channels and payment
     *("claim_replies", "settle_reply", "next_reply_due", "resend_reply"),  # told in test_reply_points
+    *("intend_draft", "note_draft", "release_draft", "stray_drafts", "drop_draft"),  # told in test_drafting
 }
 USED = [point for point in points(Store, Tools, Provider) if point.verb not in UNUSED | {"healthy", "landed"}]
 STATEMENTS_PER_TEST = 25

@@ -12,6 +12,7 @@ from holdfast.core.approval import (
     already_text,
     approval_id,
     asked_text,
+    decided_in,
     decided_text,
     may_decide,
     needs_approval,
@@ -69,6 +70,27 @@ def test_a_question_shows_what_is_to_be_done_and_never_a_flood_of_it():
     assert "… (5010 characters)" in text
     assert text.endswith("\nAnswer /approve K7M2QX or /deny K7M2QX.")
     assert len(text) < ARGUMENTS_CHARS_MAX + 150
+
+
+def test_a_question_names_what_people_must_know_where_they_read_it():
+    text = asked_text("main", ToolCall(id="c", name="pay", arguments="{}"), ID, "Mention me.")
+    assert text.endswith("\nAnswer /approve K7M2QX or /deny K7M2QX. Mention me.")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("/approve K7M2QX", ID),
+        (" /deny `k7m2qx` far too much", ID),
+        ("/approve", None),
+        ("/stop K7M2QX", None),
+        ("approve K7M2QX", None),
+        ("say /approve K7M2QX", None),
+        ("", None),
+    ],
+)
+def test_only_a_decision_names_an_approval(text, named):
+    assert decided_in(text) == named
 
 
 def test_everybody_is_told_how_it_stands():

@@ -32,13 +32,28 @@ def test_upper_case_and_space_around_the_argument_do_not_matter(verb):
 def test_only_a_word_right_after_the_slash_is_a_command(verb):
     for text in (
         verb.value,
-        f" /{verb.value}",
+        f"\n/{verb.value}",
+        f"\u00a0/{verb.value}",
         f"/ {verb.value}",
         f"//{verb.value}",
         f"/{verb.value}s",
         f"\\/{verb.value}",
     ):
         assert parse_command(text) is None, text
+
+
+@EVERY_VERB
+def test_space_before_a_command_does_not_matter(verb):
+    """Slack keeps what begins with a slash to itself, so people put a space before it."""
+    for before in (" ", "   ", "\t", " \t "):
+        assert parse_command(f"{before}/{verb.value} K7M2QX") == Command(verb, "K7M2QX")
+
+
+@given(st.text(alphabet=" \t\n/aprovedny K7", max_size=20) | st.text(max_size=20))
+def test_space_before_a_text_makes_nothing_a_command_that_was_none(text):
+    assert parse_command(f" \t{text}") == parse_command(text)
+    if parse_command(text) is not None:
+        assert text.lstrip(" \t").startswith("/")
 
 
 @EVERY_VERB

@@ -74,7 +74,10 @@ def test_the_largest_message_is_that_of_the_most_generous_agent():
         ("[agents.main]\nmodel = 5", "agents.main.model", "5", '"practice"'),
         ("[agent.main]", "agent", '{"main":{}}', "did you mean agents?"),
         ("[server]\nprot = 1\n[agents.main]", "server.prot", "1", "did you mean port?"),
-        ("[server]\nport = 70000\n[agents.main]", "server.port", "70000", "<= 65535"),
+        ("[server]\nport = 70000\n[agents.main]", "server.port", "70000", "it must be a whole number <= 65535"),
+        ("[server]\nport = 'abc'\n[agents.main]", "server.port", '"abc"', "a whole number, as in port = 7420"),
+        ("[agents.x]\nmemory = ['local']", "agents.x.memory", '["local"]', "write [agents.x.memory.local]"),
+        ("[agents.x]\nchannels = 'telegram'", "agents.x.channels", '"telegram"', "write [agents.x.channels.telegram]"),
         ("server = 1\n[agents.main]", "server", "1", "[server]"),
         (
             "[server]\npublic_hosts = ['https://a.org']\n[agents.main]",
@@ -91,7 +94,12 @@ def test_the_largest_message_is_that_of_the_most_generous_agent():
         ("[agents.main.acess]\ndoor = 'open'", "agents.main.acess", '{"door":"…"}', "did you mean access?"),
         ("[agents.main.access]\ndoor = 'opne'", "agents.main.access.door", '"opne"', "did you mean open?"),
         ("[agents.main.approval]\nwait_minutes = 0", "agents.main.approval.wait_minutes", "0", ">= 1"),
-        ("[agents.main.channels]\ntelegram = 5", "agents.main.channels", '{"telegram":5}', "`object`"),
+        (
+            "[agents.main.channels]\ntelegram = 5",
+            "agents.main.channels",
+            '{"telegram":5}',
+            "write [agents.main.channels.telegram]",
+        ),
         ("[agents.main.channels.'../x']", "agents.main.channels.../x", '"../x"', "letters, digits"),
         ("[agents.main.memory.CON]", "agents.main.memory.CON", '"CON"', "Windows"),
         ("[agents.'../x']", "agents.../x", '"../x"', "letters, digits"),
@@ -106,10 +114,15 @@ def test_the_largest_message_is_that_of_the_most_generous_agent():
             '"b"',
             "keep one",
         ),
-        ("[agents.main]\ncontext_tokens = '5'", "agents.main.context_tokens", '"5"', "`int`"),
+        (
+            "[agents.main]\ncontext_tokens = '5'",
+            "agents.main.context_tokens",
+            '"5"',
+            "it must be a whole number, as in context_tokens = 128000",
+        ),
         ("[agents.main]\ncontext_tokens = 0", "agents.main.context_tokens", "0", ">= 256"),
-        ("[agents.main]\ninstructions = 5", "agents.main.instructions", "5", "`str`"),
-        ("[agents.main]\nlimits = 5", "agents.main.limits", "5", "`object`"),
+        ("[agents.main]\ninstructions = 5", "agents.main.instructions", "5", "it must be a text in quotes"),
+        ("[agents.main]\nlimits = 5", "agents.main.limits", "5", "it must be a table: write [agents.main.limits]"),
         (
             "[agents.main.compression]\nsofft = 0.5",
             "agents.main.compression.sofft",
@@ -121,11 +134,16 @@ def test_the_largest_message_is_that_of_the_most_generous_agent():
         ("[agents.main.compression]\nkeep = 0.9", "agents.main.compression.keep", "0.9", "below hard"),
         ("[agents.main.compression]\nhard = 1.1", "agents.main.compression.hard", "1.1", "<= 1"),
         ("[agents.main.compression]\nsoft = 0", "agents.main.compression.soft", "0", "> 0"),
-        ("[agents.main.compression]\nsoft = nan", "agents.main.compression.soft", "null", "float"),
+        ("[agents.main.compression]\nsoft = nan", "agents.main.compression.soft", "null", "a number"),
         ("[agents.main.turns]\narrivals = 'drop'", "agents.main.turns.arrivals", '"drop"', "queue, steer, interrupt"),
         ("[agents.main.turns]\nmodel_wait_s = -1", "agents.main.turns.model_wait_s", "-1", "> 0"),
         ("[agents.main.limits]\nmessage_bytes = 0", "agents.main.limits.message_bytes", "0", ">= 1"),
-        ("[agents.main.limits]\nmessage_bytes = true", "agents.main.limits.message_bytes", "true", "`int`"),
+        (
+            "[agents.main.limits]\nmessage_bytes = true",
+            "agents.main.limits.message_bytes",
+            "true",
+            "it must be a whole number",
+        ),
         ("[agents]\nmain = 3", "agents.main", "3", "[agents.main]"),
         ("[agents.'two words']", "agents.two words", '"two words"', "letters, digits"),
     ],
@@ -151,6 +169,16 @@ def test_what_is_no_toml_is_shown_by_line_and_column(raw, where):
     with pytest.raises(ConfigInvalid) as caught:
         parse_config(raw, FILE)
     assert str(caught.value).startswith(f"{FILE}, {where}: ")
+
+
+def test_a_file_with_a_server_only_takes_no_agent_away():
+    found = read("[server]\nport = 7421")
+    assert (found.agents, found.server.port, found.file) == (None, 7421, FILE)
+
+
+def test_a_file_that_is_not_there_is_looked_for_in_a_folder_that_has_a_name():
+    with pytest.raises(ConfigInvalid, match=re.escape(f"it cannot be read from {Path.cwd()}: ")):
+        read("[agents.main]\ninstructions_file = 'no.md'")
 
 
 @pytest.mark.parametrize("text", ["", "agents = 3", "[agents]", "a = [", "\0"])
@@ -235,7 +263,7 @@ def test_a_secret_in_the_file_is_refused_and_not_repeated(key):
     assert "canary" not in said + str(caught.value.context)
 
 
-@pytest.mark.parametrize("key", ["tokne", "api_kye", "modle", "x"])
+@pytest.mark.parametrize("key", ["tokne", "api_kye", "modle", "x", "channels", "memory"])
 def test_a_secret_under_a_misspelt_key_is_not_repeated(key):
     with pytest.raises(ConfigInvalid) as caught:
         read(f"[agents.main]\n{key} = '{SECRET}'")

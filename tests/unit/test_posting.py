@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.drafting import DraftFate
 from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import MessageId, NodeId, ReplyId
 from holdfast.core.key import parse
@@ -153,3 +154,45 @@ def test_a_state_that_does_not_exist_is_named():
     assert reply_state(None) is None
     with pytest.raises(InvalidInput, match="'sent'; there are pending"):
         reply_state("sent")
+
+
+# --- a draft whose place is taken ------------------------------------------------------------------
+
+
+@given(st.lists(OUTCOMES, max_size=20), st.integers(1, 3), st.sampled_from(OnDoubt))
+def test_an_edit_of_a_draft_is_repeated_until_it_is_certain_and_leaves_no_doubt(outcomes, parts, on_doubt):
+    held = claim(draft="77")
+    for outcome in outcomes:
+        settled = settle(held, outcome, parts=parts, on_doubt=on_doubt)
+        assert settled.doubts == 0
+        if isinstance(outcome, Sent):
+            assert (settled.draft, settled.part, settled.receipt) == (DraftFate.REPLACED, 1, "r")
+            break
+        if isinstance(outcome, Declined):
+            assert (settled.draft, settled.state, settled.part) == (DraftFate.GONE, ReplyState.ATTEMPTING, 0)
+            break
+        assert (settled.draft, settled.state) == (None, ReplyState.PENDING)
+        held = replace(held, attempt=held.attempt + 1)
+
+
+def test_a_reply_whose_draft_is_gone_is_sent_as_any_other():
+    held = claim(draft="77", attempt=3)
+    sends = held.after(settle(held, Declined("message to edit not found")))
+    assert (sends.edits, sends.attempt, sends.part) == (False, 3, 0)
+    assert settle(sends, Doubtful("lost")).doubts == 1
+
+
+def test_only_the_first_piece_takes_a_drafts_place():
+    held = claim(draft="77")
+    assert held.edits
+    assert not held.after(settle(held, Sent("77"), parts=2)).edits
+
+
+def test_an_edit_in_doubt_for_a_day_is_given_up_as_uncertain():
+    held = claim(draft="77", attempt=40, waited_ms=PostmanPolicy().give_up_ms)
+    assert settle(held, Doubtful("lost")).state is ReplyState.UNCERTAIN
+    assert settle(held, NotSent("away")).state is ReplyState.FAILED
+
+
+def test_an_empty_reply_fails_whether_it_has_a_draft_or_not():
+    assert settle(claim(draft="77"), Declined("there is nothing in it to send"), parts=0).state is ReplyState.FAILED

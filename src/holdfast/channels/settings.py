@@ -88,7 +88,7 @@ def _from_file(setup: ChannelSetup, file: str, key: str) -> str:
         with path.open("rb") as opened:
             value = opened.read(SECRET_BYTES_MAX + 1).decode("ascii", "replace").strip()
     except (OSError, ValueError) as error:
-        why = f"it names no file that can be read from {setup.folder} ({type(error).__name__})"
+        why = f"it names no file that can be read from {setup.folder.resolve()} ({type(error).__name__})"
         raise ConfigInvalid(f"{setup.name}.{key}: {why}", key=key) from None  # the value may be the secret itself
     if not value:
         raise ConfigInvalid(f"{setup.name}.{key}: the file is empty; write the secret into it", key=key)

@@ -41,7 +41,7 @@ async def _audit(log: Path | None, data: Path | None, *, as_json: bool) -> int:
     from holdfast.cli.output import print_json
     from holdfast.cli.running import CONTRADICTION, OK
     from holdfast.core.audit import Audit
-    from holdfast.ports.surface import audit_view
+    from holdfast.ports.audit_surface import audit_view
 
     judged = Audit()
     async with visiting(data) as runtime:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def backfill(
     provider: Annotated[str, typer.Argument(help="Its name in holdfast.toml, such as hindsight.")],
     *,
-    agent: AgentName = "main",
+    agent: AgentName = None,
     config: Config = None,
     data: Data = None,
     as_json: Json = False,
@@ -35,7 +35,7 @@ def backfill(
 def rebuild(
     provider: Annotated[str, typer.Argument(help="A provider with an index of its own.")] = "local",
     *,
-    agent: AgentName = "main",
+    agent: AgentName = None,
     config: Config = None,
     data: Data = None,
     as_json: Json = False,

@@ -26,7 +26,7 @@ LEAVE = frozenset({"/quit", "/exit"})
 
 def chat(
     *,
-    agent: AgentName = "main",
+    agent: AgentName = None,
     chat: Chat = "terminal",
     config: Config = None,
     data: Data = None,
@@ -34,7 +34,8 @@ def chat(
 ) -> None:
     """Talk with an agent here. Commands like /new, /undo, /branch and /help work; /quit leaves.
 
-    With --json each reply is one JSON object on a line.
+    With --json each reply is one JSON object on a line. What is piped in is answered line by line; the exit code is
+    that of the first line that was not accepted.
 
     \b
     Examples:
@@ -61,21 +62,21 @@ class Unsent:
     error: "HoldfastError"
 
 
-async def _chat(agent: str, chat: str, config: Path | None, data: Path | None, *, as_json: bool) -> int:
+async def _chat(agent: str | None, chat: str, config: Path | None, data: Path | None, *, as_json: bool) -> int:
     from holdfast.cli.keyboard import Keyboard
     from holdfast.cli.opening import config_of, folder_of, serving_or_visiting
-    from holdfast.cli.running import OK
+    from holdfast.cli.running import OK, exit_code
     from holdfast.cli.signals import on_signal
 
     folder = folder_of(data)
     settings = config_of(config, folder)
     async with serving_or_visiting(folder, settings) as (runtime, is_serving):
-        talk = Talk(runtime, agent, chat, as_json=as_json)
+        talk = Talk(runtime, agent or runtime.default_agent, chat, as_json=as_json)
         await talk.greet(is_serving=is_serving)
         with on_signal(talk.interrupt):
             runtime.tasks.start(talk.listen(Keyboard()), name="chat")
             await talk.answer()
-    return OK
+    return OK if talk.refused is None else exit_code(talk.refused)
 
 
 class Talk:
@@ -90,6 +91,7 @@ class Talk:
         self._turns: asyncio.Queue[Sent | Unsent | None] = Queue()
         self._pending = 0
         self._stopped = False
+        self.refused: HoldfastError | None = None  # why the first line of a pipe was not accepted
 
     async def greet(self, *, is_serving: bool) -> None:
         """Who answers, and the end of what was said before."""
@@ -112,21 +114,31 @@ class Talk:
 
     async def listen(self, keyboard: "Keyboard") -> None:
         """Make every line durable as it comes; ends the conversation at the end of the input."""
-        from holdfast.core.errors import HoldfastError
-
         self._prompt()
         try:
-            while (line := await keyboard.next_line()) is not None and line.strip() not in LEAVE:
-                if not line.strip():
-                    self._prompt()
-                    continue
-                try:
-                    await self._send(line)
-                except HoldfastError as error:
-                    self._pending += 1
-                    self._turns.put_nowait(Unsent(error))
+            while await self._hear(keyboard):
+                pass
         finally:
             self._turns.put_nowait(None)
+
+    async def _hear(self, keyboard: "Keyboard") -> bool:
+        """Take one line; whether there may be another."""
+        from holdfast.core.errors import HoldfastError
+
+        try:
+            line = await keyboard.next_line()
+            if line is None or line.strip() in LEAVE:
+                return False
+            if line.strip():
+                await self._send(line)
+            else:
+                self._prompt()
+        except HoldfastError as error:
+            if not sys.stdin.isatty():
+                self.refused = self.refused or error
+            self._pending += 1
+            self._turns.put_nowait(Unsent(error))
+        return True
 
     async def _send(self, text: str) -> None:
         from holdfast.core.inbound import Accepted, accepted_message

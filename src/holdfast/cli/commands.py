@@ -1,16 +1,21 @@
 """The commands, one line each. Their files import heavy things inside the function, so that `--help` stays quick."""
 
+from typing import Annotated
+
 import typer
 
 from holdfast.cli.approvals import approvals, approve, deny
+from holdfast.cli.attachment import attachment
 from holdfast.cli.audit import audit
 from holdfast.cli.backfill import backfill, rebuild
+from holdfast.cli.channels import channels
 from holdfast.cli.chat import chat
 from holdfast.cli.compress import compress
 from holdfast.cli.configuration import config_app
 from holdfast.cli.context import context
 from holdfast.cli.deliveries import deliveries
 from holdfast.cli.eval import eval_app
+from holdfast.cli.finalisations import finalisations, refinish
 from holdfast.cli.forget import forget, forget_status
 from holdfast.cli.health import health
 from holdfast.cli.identity import link, links, move, unlink
@@ -28,7 +33,7 @@ from holdfast.cli.spend import spend
 from holdfast.cli.token import token
 from holdfast.cli.trace import trace
 from holdfast.cli.up import up
-from holdfast.cli.version import version
+from holdfast.cli.version import tell_version, version
 
 COMMANDS = (
     init,
@@ -36,6 +41,7 @@ COMMANDS = (
     chat,
     send,
     trace,
+    attachment,
     sessions,
     show,
     context,
@@ -44,6 +50,7 @@ COMMANDS = (
     approvals,
     approve,
     deny,
+    channels,
     replies,
     resend,
     deliveries,
@@ -51,6 +58,8 @@ COMMANDS = (
     replay,
     backfill,
     rebuild,
+    finalisations,
+    refinish,
     forget,
     forget_status,
     pair,
@@ -68,7 +77,8 @@ COMMANDS = (
 
 app = typer.Typer(
     help="Holdfast: a session-and-memory runtime for agents that loses nothing it has acknowledged.",
-    epilog="Exit codes: 0 done, 1 your turn to act, 2 wrong usage, 3 the audit found a contradiction, 70 our fault.",
+    epilog="Exit codes: 0 done, 1 your turn to act, 2 wrong usage, 3 the audit found a contradiction, "
+    "4 an approval is waited for, 70 our fault.",
     no_args_is_help=True,
     rich_markup_mode=None,  # plain help costs a third of the time
     pretty_exceptions_enable=False,
@@ -82,5 +92,10 @@ app.add_typer(eval_app)
 
 
 @app.callback()
-def holdfast() -> None:
+def holdfast(
+    *,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=tell_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """Holdfast: a session-and-memory runtime for agents that loses nothing it has acknowledged."""

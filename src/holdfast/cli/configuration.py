@@ -8,6 +8,8 @@ import typer
 from holdfast.cli.options import Config, Data, Json
 
 if TYPE_CHECKING:
+    from holdfast.config import Config as Settings
+    from holdfast.core.errors import ConfigInvalid
     from holdfast.inspection import Inspection
 
 config_app = typer.Typer(name="config", help="The configuration.", no_args_is_help=True, rich_markup_mode=None)
@@ -75,6 +77,26 @@ async def _check(config: Path | None, data: Path | None, *, as_json: bool) -> in
     file = str(read.file) if read.file is not None else None
     (_print_json if as_json else _print)(file, found)
     return OK if found.ok else WRONG
+
+
+async def explain(error: "ConfigInvalid", settings: "Settings", folder: Path, *, as_json: bool) -> int:
+    """What is wrong with a configuration that could not be run, all of it. Raises the error when it is about else."""
+    import os
+
+    from holdfast.cli.output import print_error, print_json
+    from holdfast.cli.running import WRONG
+    from holdfast.inspection import inspect
+    from holdfast.ports.surface import error_view
+
+    problems = (await inspect(settings, folder, os.environ)).problems
+    if not problems:
+        raise error
+    if as_json:
+        views = [error_view(one).error for one in problems]
+        print_json({"error": views[0], "problems": views})
+    for one in problems:
+        print_error(one, as_json=False)
+    return WRONG
 
 
 def _print_json(file: str | None, found: "Inspection") -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.asking import Yes, ask
 from holdfast.cli.options import Config, Data, Json
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def forget(
     agent: Annotated[
         str | None, typer.Option("--agent", help="Only by this agent.", show_default="by all agents")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     config: Config = None,
     data: Data = None,
     as_json: Json = False,
@@ -28,7 +29,8 @@ def forget(
     """Erase a person or a session.
 
     What was said is blanked at once; the memory providers are told to erase what they have, however long that takes.
-    It cannot be taken back. What others said stays.
+    It cannot be taken back, so it is asked about; where there is no terminal, --yes must be said. What others said
+    stays.
 
     \b
     Examples:
@@ -38,9 +40,9 @@ def forget(
     """
     from holdfast.cli.running import run
 
-    if not yes and _is_asked(as_json=as_json):
-        whom = f"session {session}" if session else f"{person} (by {agent or 'all agents'})"
-        typer.confirm(f"Forget {whom} for ever, here and at every memory provider?", abort=True)
+    whom = f"session {session}" if session else f"{person} (by {agent or 'all agents'})"
+    if session or person:  # otherwise what is wrong is said below
+        ask(f"Forget {whom} for ever, here and at every memory provider?", yes=yes, as_json=as_json)
     run(lambda: _forget(session, person, agent, (data, config), as_json=as_json), as_json=as_json)
 
 
@@ -54,12 +56,6 @@ def forget_status(id: ForgetArgument, config: Config = None, data: Data = None, 
     from holdfast.cli.running import run
 
     run(lambda: _status(id, (data, config), as_json=as_json), as_json=as_json)
-
-
-def _is_asked(*, as_json: bool) -> bool:
-    import sys
-
-    return sys.stdin.isatty() and not as_json
 
 
 async def _forget(

@@ -8,6 +8,8 @@ from holdfast.cli.options import Data, Json
 def health(data: Data = None, as_json: Json = False) -> None:
     """Prove a write to the data folder. Exit code 1 when it fails.
 
+    Channels that are down are named; they do not make it fail (`holdfast channels` does).
+
     \b
     Examples:
       holdfast health
@@ -19,19 +21,27 @@ def health(data: Data = None, as_json: Json = False) -> None:
 
 
 async def _health(data: Path | None, *, as_json: bool) -> int:
+    import msgspec
+
     from holdfast.app import is_served
+    from holdfast.cli.bulletin import read_bulletin
     from holdfast.cli.opening import folder_of, visiting
-    from holdfast.cli.output import print_json
+    from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK, WRONG
+    from holdfast.ports.channel_surface import standings_view
+    from holdfast.ports.standing import LineState
     from holdfast.ports.surface import health_view
 
     async with visiting(data) as runtime:
         found = await runtime.health()
+    down = [one for one in read_bulletin(folder_of(data)) or () if one.state is LineState.DOWN]
     if as_json:
-        print_json(health_view(found))
+        print_json({**msgspec.to_builtins(health_view(found)), "channels_down": standings_view(down).channels})
     elif found.ok:
         served = "a process serves it" if is_served(folder_of(data)) else "no process serves it now"
         print(f"ok: a write took {found.proved_write_ms} ms; {served}")
     else:
         print(f"not ok: {found.code}: {found.why}")
+    for one in () if as_json else down:
+        print(visible(one.sentence))
     return OK if found.ok else WRONG

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.options import Data, Json
+from holdfast.cli.asking import Yes, ask
+from holdfast.cli.options import Config, Data, Json
 
 BY = "the command line"
 Who = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="An account, as in telegram:123456789.")]
@@ -14,13 +15,16 @@ Who = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="An account, as in
 def link(
     principal: Who,
     person: Annotated[str, typer.Argument(metavar="PERSON", help="Another account of the same person, or a name.")],
+    *,
+    config: Config = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
     """Say that an account is a person's.
 
     From now on what the account says is the person's, and the person finds what was said before with any of their
-    accounts: /resume, memory and `holdfast forget` follow the person. Others see nothing new.
+    accounts: /resume, memory and `holdfast forget` follow the person. Others see nothing new. An account is written
+    <channel>:<id>; a person may have a plain name.
 
     \b
     Examples:
@@ -29,7 +33,7 @@ def link(
     """
     from holdfast.cli.running import run
 
-    run(lambda: _link(principal, person, data, as_json=as_json), as_json=as_json)
+    run(lambda: _link(principal, person, (data, config), as_json=as_json), as_json=as_json)
 
 
 def unlink(principal: Who, data: Data = None, as_json: Json = False) -> None:
@@ -61,6 +65,8 @@ def links(data: Data = None, as_json: Json = False) -> None:
 def move(
     old: Annotated[str, typer.Argument(metavar="OLD", help="The address that has the conversation.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="The address that is to lead there too.")],
+    *,
+    yes: Yes = False,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
@@ -72,19 +78,21 @@ def move(
     \b
     Examples:
       holdfast move agent:main:telegram:group:-100 agent:main:telegram:group:-1001234567890
+      holdfast move agent:main:http:dm:old agent:main:http:dm:new --yes
     """
     from holdfast.cli.running import run
 
+    ask(f"Let {new[:200]} lead to the conversation of {old[:200]} for good?", yes=yes, as_json=as_json)
     run(lambda: _move(old, new, data, as_json=as_json), as_json=as_json)
 
 
-async def _link(principal: str, person: str, data: Path | None, *, as_json: bool) -> int:
+async def _link(principal: str, person: str, where: tuple[Path | None, Path | None], *, as_json: bool) -> int:
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK
     from holdfast.ports.access_surface import link_view
 
-    async with visiting(data) as runtime:
+    async with visiting(*where) as runtime:
         made = await runtime.access.link(principal, person, by=BY)
     if as_json:
         print_json(link_view(made))

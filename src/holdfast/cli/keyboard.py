@@ -9,20 +9,30 @@ import os
 import sys
 import threading
 
+from holdfast.core.errors import InvalidUnicode
+
 CHUNK_BYTES = 65_536
 LINE_BYTES_MAX = 4 * 1024 * 1024
 
 
 class Keyboard:
-    """`next_line` gives each line in turn, and None at the end of the input."""
+    """`next_line` gives each line in turn, and None at the end of the input.
+
+    A line that is no text is refused, not guessed at: what would be kept is not what was said.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         threading.Thread(target=self._read, name="keyboard", daemon=True).start()
 
     async def next_line(self) -> str | None:
-        return await self._lines.get()
+        """Raises `InvalidUnicode` for that line only."""
+        line = await self._lines.get()
+        try:
+            return None if line is None else line.decode().rstrip("\r")
+        except UnicodeDecodeError as error:
+            raise InvalidUnicode(f"byte {error.start} of this line is not UTF-8; the line was not sent") from error
 
     def _read(self) -> None:
         """Reads the descriptor itself: a thread that waits inside sys.stdin makes the interpreter abort at exit."""
@@ -30,11 +40,11 @@ class Keyboard:
         while chunk := self._chunk():
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
-                self._hand_over(line)
+                self._put(line)
             if len(rest) > LINE_BYTES_MAX:
                 break
         if rest:
-            self._hand_over(rest)
+            self._put(rest)
         self._put(None)
 
     def _chunk(self) -> bytes:
@@ -43,10 +53,7 @@ class Keyboard:
         except (OSError, ValueError):  # no stdin, or a terminal that is gone
             return b""
 
-    def _hand_over(self, line: bytes) -> None:
-        self._put(line.decode("utf-8", "replace").rstrip("\r"))
-
-    def _put(self, line: str | None) -> None:
+    def _put(self, line: bytes | None) -> None:
         try:
             self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
         except RuntimeError:  # the loop has ended; nobody reads any more

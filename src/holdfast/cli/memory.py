@@ -29,7 +29,7 @@ memory = typer.Typer(
 
 @memory.command()
 def show(
-    agent: AgentName = "main", about: About = "", config: Config = None, data: Data = None, as_json: Json = False
+    agent: AgentName = None, about: About = "", config: Config = None, data: Data = None, as_json: Json = False
 ) -> None:
     """Show the notes that hold now."""
     from holdfast.cli.memory_views import memory_view, print_memory
@@ -39,7 +39,7 @@ def show(
         from holdfast.cli.running import OK
         from holdfast.core.key import agent_name
 
-        held = await runtime.memory(agent_name(agent), about)
+        held = await runtime.memory(agent_name(agent or runtime.default_agent), about)
         if as_json:
             print_json(memory_view(held))
         else:
@@ -54,7 +54,7 @@ def add(
     text: Text,
     *,
     target: Where = "memory",
-    agent: AgentName = "main",
+    agent: AgentName = None,
     about: About = "",
     config: Config = None,
     data: Data = None,
@@ -70,7 +70,7 @@ def replace(
     text: Text,
     *,
     target: Where = "memory",
-    agent: AgentName = "main",
+    agent: AgentName = None,
     about: About = "",
     config: Config = None,
     data: Data = None,
@@ -85,7 +85,7 @@ def remove(
     entry: Entry,
     *,
     target: Where = "memory",
-    agent: AgentName = "main",
+    agent: AgentName = None,
     about: About = "",
     config: Config = None,
     data: Data = None,
@@ -98,7 +98,7 @@ def remove(
 @memory.command()
 def history(
     *,
-    agent: AgentName = "main",
+    agent: AgentName = None,
     about: About = "",
     after: Annotated[int, typer.Option("--after", min=0, help="The last change of the page before.")] = 0,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1_000)] = LIMIT,
@@ -114,7 +114,9 @@ def history(
         from holdfast.cli.running import OK
         from holdfast.core.key import agent_name
 
-        found = await runtime.memory_history(agent_name(agent), about, after=after, limit=limit)
+        found = await runtime.memory_history(
+            agent_name(agent or runtime.default_agent), about, after=after, limit=limit
+        )
         if as_json:
             print_json(history_view(found))
         else:
@@ -128,7 +130,7 @@ def history(
 def undo(
     change: Annotated[int, typer.Argument(metavar="CHANGE", min=1, help="Its number in the history.")],
     *,
-    agent: AgentName = "main",
+    agent: AgentName = None,
     about: About = "",
     config: Config = None,
     data: Data = None,
@@ -140,7 +142,7 @@ def undo(
         from holdfast.core.key import agent_name
         from holdfast.core.memory import MemoryUndo
 
-        wish = MemoryUndo(agent=agent_name(agent), subject=about, seq=change)
+        wish = MemoryUndo(agent=agent_name(agent or runtime.default_agent), subject=about, seq=change)
         return _told(await runtime.undo_memory(wish), as_json=as_json)
 
     _run(work, config, data, as_json=as_json)
@@ -150,7 +152,7 @@ def undo(
 def import_(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Hermes' home folder, or its `memories`.")],
     *,
-    agent: AgentName = "main",
+    agent: AgentName = None,
     about: About = "",
     config: Config = None,
     data: Data = None,
@@ -170,7 +172,7 @@ def import_(
         from holdfast.core.key import agent_name
         from holdfast.memory.hermes import import_hermes
 
-        found = import_hermes(folder.expanduser(), agent_name(agent), subject=about)
+        found = import_hermes(folder.expanduser(), agent_name(agent or runtime.default_agent), subject=about)
         done = [ImportedEntry.of(one.file, one.n, await runtime.apply_memory(one.batch)) for one in found]
         if as_json:
             print_json({"entries": done})
@@ -184,7 +186,7 @@ def import_(
 @memory.command()
 def migrate(
     *,
-    agent: AgentName = "main",
+    agent: AgentName = None,
     about: About = "",
     config: Config = None,
     data: Data = None,
@@ -226,7 +228,7 @@ def _why(outcome: "Outcome") -> str:
 def _change(
     verb: str,
     target: str,
-    whose: tuple[str, str],
+    whose: tuple[str | None, str],
     files: tuple[Path | None, Path | None],
     *,
     entry: str = "",
@@ -246,7 +248,9 @@ def _change(
         number = int(entry) if entry.isascii() and entry.isdigit() and len(entry) < 10 else None
         change = Change(verb=MemoryVerb(verb), target=Target(target), text=text, old=entry, version=number)
         origin = make_id("cli", runtime.clock.now(), runtime.entropy.bits(80))
-        batch = MemoryBatch(agent=agent_name(agent), subject=about, origin=origin, changes=(change,), by="user")
+        batch = MemoryBatch(
+            agent=agent_name(agent or runtime.default_agent), subject=about, origin=origin, changes=(change,), by="user"
+        )
         return _told(await runtime.apply_memory(batch), as_json=as_json)
 
     _run(work, *files, as_json=as_json, make=verb == "add")

@@ -19,6 +19,7 @@ Config = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-AgentName = Annotated[str, typer.Option("--agent", help="The agent.")]
+FIRST = "main, or the first that is configured"
+AgentName = Annotated[str | None, typer.Option("--agent", help="The agent.", show_default=FIRST)]
 Chat = Annotated[str, typer.Option("--chat", help="The chat.")]
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.options import Data, Json
+from holdfast.cli.options import FIRST, Data, Json
 
 
 def recall(
     text: Annotated[str, typer.Argument(help="What to look for.")],
     *,
-    agent: Annotated[str, typer.Option("--agent", help="Whose memory.")] = "main",
+    agent: Annotated[str | None, typer.Option("--agent", help="Whose memory.", show_default=FIRST)] = None,
     chat: Annotated[str, typer.Option("--chat", help="As if asked in this chat.")] = "",
     sender: Annotated[str, typer.Option("--sender", help="As if asked by this sender.")] = "user",
     config: Annotated[Path | None, typer.Option("--config", help="A holdfast.toml.")] = None,
@@ -31,7 +31,7 @@ def recall(
 
 
 async def _recall(
-    text: str, agent: str, chat: str, sender: str, where: tuple[Path | None, Path | None], *, as_json: bool
+    text: str, agent: str | None, chat: str, sender: str, where: tuple[Path | None, Path | None], *, as_json: bool
 ) -> int:
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, print_table, when

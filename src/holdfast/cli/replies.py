@@ -1,11 +1,14 @@
 """`holdfast replies` and `holdfast resend`: answers on their way to a platform."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from holdfast.cli.options import Data, Json
+
+if TYPE_CHECKING:
+    from holdfast.ports.reply_surface import OutgoingReply
 
 LIMIT = 50
 
@@ -62,7 +65,7 @@ async def _replies(
     rows = [
         (
             one.id,
-            one.state + (" (possible duplicate)" if one.possible_duplicate else ""),
+            _state(one),
             one.address,
             one.attempt,
             when(one.due_at) if one.due_at is not None else "",
@@ -72,6 +75,15 @@ async def _replies(
     ]
     print_table(("reply", "state", "to", "attempt", "next try", "reason or receipt"), rows)
     return OK
+
+
+def _state(one: "OutgoingReply") -> str:
+    notes = [
+        "possible duplicate" if one.possible_duplicate else "",
+        "an unfinished draft may stand in the chat" if one.draft == "unknown" else "",
+    ]
+    said = "; ".join(note for note in notes if note)
+    return f"{one.state} ({said})" if said else one.state
 
 
 def resend(

@@ -11,7 +11,7 @@ import typer
 from holdfast.cli.output import print_error
 from holdfast.core.errors import HoldfastError, Remedy
 
-OK, WRONG, USAGE, CONTRADICTION, INTERNAL = 0, 1, 2, 3, 70
+OK, WRONG, USAGE, CONTRADICTION, AWAITING, INTERNAL = 0, 1, 2, 3, 4, 70
 INTERRUPTED = 130
 
 Work = Callable[[], Coroutine[Any, Any, int]]

@@ -1,5 +1,7 @@
 """`holdfast send`: leave one message in a chat's mailbox, and wait for the reply if asked to."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +14,7 @@ from holdfast.cli.options import AgentName, Chat, Config, Data, Json
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
     text: str
-    agent: str
+    agent: str | None
     chat: str
     sender: str
     id: str | None
@@ -21,7 +23,7 @@ class Letter:
 def send(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to say; `-` reads it from stdin.")],
     *,
-    agent: AgentName = "main",
+    agent: AgentName = None,
     chat: Chat = "terminal",
     sender: Annotated[str, typer.Option("--sender", help="Who speaks.")] = "user",
     id: Annotated[str | None, typer.Option("--id", help="Your id of the message: repeating it is safe.")] = None,
@@ -35,7 +37,8 @@ def send(
     It is durable when this returns, whether or not `holdfast up` runs.
 
     With --wait the reply is waited for; where nobody serves the data folder, this command does until the reply is
-    there.
+    there. A question about a dangerous tool ends the wait with exit code 4; `/approve ID` sent with --wait waits for
+    the rest.
 
     \b
     Examples:
@@ -80,20 +83,42 @@ async def _leave(letter: Letter, config: Path | None, data: Path | None, *, as_j
     return OK
 
 
+@contextmanager
+def _traceable(message: str) -> Iterator[None]:
+    """Whoever stops waiting is told what to ask for later: the message stays accepted."""
+    import asyncio
+    import sys
+
+    try:
+        yield
+    except asyncio.CancelledError:
+        told = f"{message} is accepted and will be answered; `holdfast trace {message}` shows what becomes of it."
+        print(told, file=sys.stderr, flush=True)
+        raise
+
+
 async def _wait(letter: Letter, config: Path | None, data: Path | None, *, as_json: bool) -> int:
+    from msgspec.structs import replace
+
     from holdfast.cli.opening import config_of, folder_of, serving_or_visiting
     from holdfast.cli.output import print_json, visible
-    from holdfast.cli.running import OK, WRONG
+    from holdfast.cli.running import AWAITING, OK, WRONG
     from holdfast.core.inbound import MessageState
     from holdfast.ports.surface import message_view
 
     folder = folder_of(data)
     async with serving_or_visiting(folder, config_of(config, folder)) as (runtime, _):
         message = await runtime.send(letter.chat, letter.text, agent=letter.agent, sender=letter.sender, id=letter.id)
-        reply = await runtime.reply_to(message)
-        trace = await runtime.trace(message)
+        with _traceable(message):
+            trace = await runtime.outcome(message)
+            if trace.released is not None:
+                trace = await runtime.outcome(trace.released)
+    if trace.awaiting is not None:
+        asked = replace(message_view(trace), state="awaiting")
+        print_json(asked) if as_json else print(visible(trace.awaiting.text))
+        return AWAITING
     if as_json:
         print_json(message_view(trace))
     else:
-        print(visible(reply))
+        print(visible(trace.reply.text if trace.reply else ""))
     return OK if trace.state in {MessageState.ANSWERED, MessageState.COMMAND} else WRONG

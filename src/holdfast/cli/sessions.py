@@ -16,7 +16,9 @@ LIMIT = 100
 def sessions(
     *,
     agent: Annotated[str | None, typer.Option("--agent", help="Only this agent's.")] = None,
-    chat: Annotated[str | None, typer.Option("--chat", help="Only this chat's (of agent main, unless said).")] = None,
+    chat: Annotated[
+        str | None, typer.Option("--chat", help="Only this chat's (of the first agent, unless said).")
+    ] = None,
     after: Annotated[str, typer.Option("--after", help="The last session of the page before.")] = "",
     limit: Annotated[int, typer.Option("--limit", min=1, max=1_000)] = LIMIT,
     data: Data = None,
@@ -49,10 +51,10 @@ async def _sessions(
         print_json(view)
         return OK
     rows = [
-        (one.id, one.agent, _state(one), one.turns, one.summaries, when(one.opened_at), one.title)
+        (one.id, one.agent, one.chat, _state(one), one.turns, one.summaries, when(one.opened_at), one.title)
         for one in view.sessions
     ]
-    print_table(("session", "agent", "state", "turns", "summaries", "opened", "title"), rows)
+    print_table(("session", "agent", "chat", "state", "turns", "summaries", "opened", "title"), rows)
     return OK
 
 

@@ -82,7 +82,8 @@ def _print_entry(entry: "JournalEntry") -> None:
     from holdfast.cli.output import visible
 
     calls = " ".join(f"{call.name}({call.arguments})" for call in entry.calls)
-    text = " ".join(filter(None, [entry.tool, entry.text, f"calls {calls}" if calls else ""]))
+    said = f"{entry.sender}:" if entry.sender else None
+    text = " ".join(filter(None, [said, entry.tool, entry.text, f"calls {calls}" if calls else ""]))
     undone = " (undone)" if entry.undone else ""
     indented = visible(text).replace("\n", "\n" + " " * 24)
     print(f"{entry.seq:>6} {entry.turn:>4} {entry.kind:<11} {indented}{undone}")

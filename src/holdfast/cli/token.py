@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.asking import Yes, ask
 from holdfast.cli.options import Config, Data, Json
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ def new(
         list[str] | None, typer.Option("--agent", help="Only for this agent; may be repeated.", show_default="all")
     ] = None,
     label: Annotated[str, typer.Option("--label", help="What it is for.")] = "",
+    robot: Annotated[
+        bool, typer.Option("--robot", help="For a program that talks by itself: too many of its turns in a row rest.")
+    ] = False,
     config: Config = None,
     data: Data = None,
     as_json: Json = False,
@@ -34,10 +38,11 @@ def new(
     Examples:
       holdfast token new --scope send --label website
       holdfast token new --scope send --scope read --agent main
+      holdfast token new --scope send --robot --label "the other house"
     """
     from holdfast.cli.running import run
 
-    run(lambda: _new(scope, agent or [], label, data, config, as_json=as_json), as_json=as_json)
+    run(lambda: _new(scope, agent or [], label, data, config, robot=robot, as_json=as_json), as_json=as_json)
 
 
 @token.command("list")
@@ -57,6 +62,7 @@ def list_(*, config: Config = None, data: Data = None, as_json: Json = False) ->
 def revoke(
     id: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as `holdfast token list` shows it.")],
     *,
+    yes: Yes = False,
     config: Config = None,
     data: Data = None,
     as_json: Json = False,
@@ -66,9 +72,11 @@ def revoke(
     \b
     Examples:
       holdfast token revoke tok_...
+      holdfast token revoke tok_... --yes --json
     """
     from holdfast.cli.running import run
 
+    ask(f"Revoke {id[:80]} for good?", yes=yes, as_json=as_json)
     run(lambda: _revoke(id, data, config, as_json=as_json), as_json=as_json)
 
 
@@ -79,6 +87,7 @@ async def _new(
     data: "Path | None",
     config: "Path | None",
     *,
+    robot: bool,
     as_json: bool,
 ) -> int:
     from holdfast.cli.opening import visiting
@@ -92,7 +101,8 @@ async def _new(
             id=TokenId(make_id("tok", runtime.clock.now(), runtime.entropy.bits(80))),
             label=label,
             scopes=parse_scopes(scopes),
-            agents=frozenset(agents),
+            agents=frozenset(runtime.named(agent) for agent in agents),
+            robot=robot,
         )
         secret = spell_token(runtime.entropy.bits(TOKEN_BITS))
         made = await runtime.store.add_token(wanted, hash_token(secret))
@@ -119,12 +129,13 @@ async def _list(data: "Path | None", config: "Path | None", *, as_json: bool) ->
             one.label,
             " ".join(_scopes(one)),
             " ".join(sorted(one.agents)) or "all",
+            "robot" if one.robot else "",
             when(one.made_at),
             when(one.revoked_at),
         )
         for one in found
     ]
-    print_table(("token", "label", "scopes", "agents", "made", "revoked"), rows)
+    print_table(("token", "label", "scopes", "agents", "held by", "made", "revoked"), rows)
     return OK
 
 
@@ -154,6 +165,7 @@ def _view(one: "AccessToken") -> dict[str, object]:
         "label": one.label,
         "scopes": _scopes(one),
         "agents": sorted(one.agents),
+        "robot": one.robot,
         "made_at": one.made_at,
         "revoked_at": one.revoked_at,
     }

@@ -49,10 +49,15 @@ async def _trace(message: str, data: Path | None, *, as_json: bool) -> int:
         "behind": f"{view.queued_behind} others" if view.queued_behind else None,
         "session": view.session,
         "turn": turn if view.turn is not None else None,
+        "awaits": f"/approve {view.awaiting.approval} or /deny {view.awaiting.approval}" if view.awaiting else None,
         "reason": view.reason,
         "reply": view.reply.state if view.reply else "none yet",
+        "draft": view.reply.draft if view.reply else None,
     }
     print("\n".join(f"{name:<9} {visible(what)}" for name, what in facts.items() if what))
+    if view.attachments:
+        kept = [(one.hash, one.name, one.media_type, one.bytes) for one in view.attachments]
+        print_table(("attachment", "name", "type", "bytes"), kept)
     if view.deliveries:
         rows = [(one.provider, one.place, one.state, one.attempt, one.receipt, one.reason) for one in view.deliveries]
         print_table(("provider", "place", "state", "attempt", "receipt", "reason"), rows)

@@ -12,14 +12,17 @@ from holdfast.cli.options import Config, Data, Json
 if TYPE_CHECKING:
     from holdfast.channels.http.server import HttpServer
     from holdfast.channels.http.token import Token
+    from holdfast.config import Config as Settings
     from holdfast.config import ServerTable
     from holdfast.core.errors import StoreBroken
+    from holdfast.ports.standing import Standing
     from holdfast.runtime import Runtime
 
 HOST, PORT = "127.0.0.1", 7420
 ESCAPED_BYTES_PER_BYTE = 6  # JSON may write any byte as \u00xx
 ENVELOPE_BYTES = 64 * 1024
 TOKEN_CHARS_ADVISED = 16
+TOKEN_CHARS_PUBLIC = 32  # what other machines may try must not be guessable
 WAL = "holdfast.db-wal"
 
 
@@ -116,18 +119,32 @@ class Life:
 
 
 async def _up(config: Path | None, data: Path | None, asked: Asked, *, verbose: bool, as_json: bool) -> int:
-    import asyncio
-    import os
-
-    from holdfast.app import find_crew
-    from holdfast.channels.http.token import load_token
-    from holdfast.cli.logs import logging_to, to_file, to_stderr
-    from holdfast.cli.opening import config_of, folder_of, serving
-    from holdfast.cli.running import OK
-    from holdfast.cli.signals import on_signal
+    """Everything that is wrong with the configuration is said at once, as `holdfast config check` says it."""
+    from holdfast.cli.configuration import explain
+    from holdfast.cli.opening import config_of, folder_of
+    from holdfast.core.errors import ConfigInvalid
 
     folder = folder_of(data)
     settings = config_of(config, folder)
+    try:
+        return await _serve(folder, settings, asked, verbose=verbose, as_json=as_json)
+    except ConfigInvalid as error:
+        return await explain(error, settings, folder, as_json=as_json)
+
+
+async def _serve(folder: Path, settings: "Settings", asked: Asked, *, verbose: bool, as_json: bool) -> int:
+    import asyncio
+    import os
+    from contextlib import closing
+
+    from holdfast.app import find_crew
+    from holdfast.channels.http.token import load_token
+    from holdfast.cli.bulletin import Bulletin
+    from holdfast.cli.logs import logging_to, to_file, to_stderr
+    from holdfast.cli.opening import serving
+    from holdfast.cli.running import OK
+    from holdfast.cli.signals import on_signal
+
     crew, place = await find_crew(settings.agents), asked.place(settings.server)
     life, loop = Life(), asyncio.get_running_loop()
 
@@ -139,8 +156,10 @@ async def _up(config: Path | None, data: Path | None, asked: Asked, *, verbose: 
             token = load_token(folder, os.environ.get("HOLDFAST_TOKEN"), runtime.entropy)
             limit = settings.message_bytes_max * ESCAPED_BYTES_PER_BYTE + ENVELOPE_BYTES
             life.server, url, code = await _server(runtime, token, place, folder, limit)
-            _announce(folder, Start(url, token, code, crew.sentence), as_json=as_json)
-            with on_signal(life.end):
+            bulletin = Bulletin(folder, runtime, _say_json if as_json else _say)
+            with on_signal(life.end), closing(bulletin):  # whoever reads `ready` may say stop at once
+                _announce(folder, Start(url, token, code, crew.sentence, runtime.default_agent), as_json=as_json)
+                bulletin.open()
                 if life.broken is None:
                     await life.server.run_until_stopped()
     if life.broken is not None:
@@ -182,14 +201,18 @@ async def _server(
 
 
 async def _check_public(runtime: "Runtime", token: "Token", place: Place) -> None:
-    """Raises `PublicBindRefused`: whoever opens a door must have chosen the key and put up a name."""
-    from holdfast.channels.http.errors import PublicBindRefused
+    """A door needs a good key, which somebody chose, and a name. Raises `PublicBindRefused` and `TokenTooShort`."""
+    from holdfast.channels.http.errors import PublicBindRefused, TokenTooShort
 
     made = any(one.revoked_at is None for one in await runtime.reader.tokens())
     if token.file is not None and not made:
         raise PublicBindRefused(f"{place.host} can be reached from other machines, and nobody has chosen a token")
     if not place.public_hosts:
         raise PublicBindRefused(f"{place.host} can be reached from other machines, and no --public-host is named")
+    if len(token.value) < TOKEN_CHARS_PUBLIC:
+        whose = "HOLDFAST_TOKEN" if token.file is None else str(token.file)
+        what = f"{place.host} can be reached from other machines, and the token in {whose} has"
+        raise TokenTooShort(f"{what} {len(token.value)} characters; {TOKEN_CHARS_PUBLIC} are needed")
 
 
 def _size_of(file: Path) -> int | None:
@@ -207,10 +230,26 @@ class Start:
     token: "Token"
     code: str  # to log in with once
     model: str  # who answers, in a sentence
+    agent: str  # whom a message is for that names nobody
+
+
+def _say(one: "Standing") -> None:
+    from holdfast.cli.output import visible
+
+    print(visible(one.sentence), flush=True)
+
+
+def _say_json(one: "Standing") -> None:
+    import msgspec
+
+    from holdfast.cli.output import print_json
+    from holdfast.ports.channel_surface import standing_view
+
+    print_json({"event": "channel", **msgspec.structs.asdict(standing_view(one))})
 
 
 def _announce(folder: Path, start: Start, *, as_json: bool) -> None:
-    """The last line is `ready`: whoever started the process may wait for it. Secrets are for a terminal only."""
+    """It ends with `ready`: whoever started the process may wait for it. Secrets are for a terminal only."""
     import os
 
     from holdfast.cli.output import print_json
@@ -226,12 +265,14 @@ def _announce(folder: Path, start: Start, *, as_json: bool) -> None:
                 "pid": os.getpid(),
                 "token_file": kept,
                 "model": start.model,
+                "agent": start.agent,
             }
         )
         return
     bearer = f"$(cat '{token.file}')" if token.file else "$HOLDFAST_TOKEN"
     shown = f"{token.value} (kept in {kept})" if sys.stdout.isatty() else f"in {kept}"
     browser = f"{url}/#code={start.code}" if sys.stdout.isatty() else f"{url}/ (log in with the token)"
+    named, to = ("", "") if start.agent == "main" else (f'"agent": "{start.agent}", ', f" --agent {start.agent}")
     lines = [
         f"Holdfast keeps its data in {folder}",
         f"token    {shown if kept else 'from HOLDFAST_TOKEN'}",
@@ -242,8 +283,8 @@ def _announce(folder: Path, start: Start, *, as_json: bool) -> None:
         "",
         "Or say something, in another terminal:",
         f'  curl {url}/v1/messages -H "Authorization: Bearer {bearer}" \\',
-        """    -d '{"chat": "hello", "id": "1", "text": "My cat is called Byron."}'""",
-        "or talk with `holdfast chat`. Ctrl-C stops; nothing that was accepted is lost.",
+        f"""    -d '{{{named}"chat": "hello", "id": "1", "text": "My cat is called Byron."}}'""",
+        f"or talk with `holdfast chat{to}`. Ctrl-C stops; nothing that was accepted is lost.",
         "",
         f"ready    {url}",
     ]

@@ -1,6 +1,17 @@
-"""`holdfast version`."""
+"""`holdfast version`, and `holdfast --version`."""
+
+import typer
 
 from holdfast.cli.options import Json
+
+
+def tell_version(wanted: bool) -> None:
+    """`holdfast --version`, which scripts try first."""
+    if wanted:
+        import holdfast
+
+        print(f"holdfast {holdfast.__version__}")
+        raise typer.Exit
 
 
 def version(as_json: Json = False) -> None:

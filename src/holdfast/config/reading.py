@@ -29,7 +29,7 @@ PERSON = re.compile(r"[\w.-]+", re.ASCII)  # a person's own name, as `holdfast l
 
 
 class Config(Struct, frozen=True, kw_only=True):
-    """`agents` is None without a file: then every valid name is an agent."""
+    """`agents` is None without a file, and with one that has [server] only: then every valid name is an agent."""
 
     file: Path | None = None
     agents: Mapping[str, AgentPolicy] | None = None
@@ -72,13 +72,16 @@ def parse_config(raw: bytes, file: Path) -> Config:
             meant = next(iter(difflib.get_close_matches(key, TOP, n=1)), "")
             fix = f"unknown; {f'did you mean {meant}? ' if meant else ''}the tables are [server] and [agents.NAME]"
             raise wrong(file, key, tables[key], fix)
+    server = _server(file, tables.get("server", {}))
+    if tables and "agents" not in tables:
+        return Config(file=file, server=server)  # as without a file: a port that is set takes no agent away
     agents = tables.get("agents")
     if not isinstance(agents, dict) or not agents:
         raise ConfigInvalid(f"{file} lists no agent; add a table [agents.main]", file=str(file))
     _check_folders(file, agents)
     read = {name: _agent(file, name, table) for name, table in agents.items()}
     refuse_duplicates(file, {name: policy.channels for name, policy in read.items()})
-    return Config(file=file, agents=read, server=_server(file, tables.get("server", {})))
+    return Config(file=file, agents=read, server=server)
 
 
 def _toml(raw: bytes, file: Path) -> dict[str, Any]:
@@ -191,7 +194,7 @@ def _with_files(file: Path, key: str, read: AgentTable) -> AgentTable:
         text = _read_text(located(file, read.instructions_file))
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a home folder that nobody has
         why = getattr(error, "strerror", None) or str(error)
-        fix = f"it cannot be read from {file.parent}: {why}"
+        fix = f"it cannot be read from {file.parent.resolve()}: {why}"
         raise wrong(file, f"{key}.instructions_file", read.instructions_file, fix) from error
     return structs.replace(read, instructions=text)
 

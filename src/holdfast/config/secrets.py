@@ -81,6 +81,8 @@ def equal_tokens(file: Path | None, keys: Mapping[str, str]) -> None:
 
 def _duplicate(file: Path | None, key: str, other: str) -> ConfigInvalid:
     fix = f"duplicate token: {other} is the same one, and a bot account serves one agent; make a bot for each"
+    if key.rpartition(".")[0] == other.rpartition(".")[0]:
+        fix = f"duplicate token: {other} leads to the same one, and a bot has two different; give each key its own"
     place = {} if file is None else {"file": str(file)}
     return ConfigInvalid(": ".join((*place.values(), key, fix)), **place, key=key)
 

@@ -59,6 +59,7 @@ class Intake(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     message_bytes: Annotated[int, Meta(ge=1, le=16 * 1024 * 1024)] = Limits().message_bytes_max
     mailbox_depth: Annotated[int, Meta(ge=1, le=1_000_000)] = Limits().mailbox_depth_max
     messages_per_minute: Annotated[int, Meta(ge=1, le=1_000_000)] = Limits().window_messages_max
+    attachments_bytes: Annotated[int, Meta(ge=0, le=1 << 50)] = Limits().attachments_bytes_max
 
 
 class Recalling(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -159,6 +160,7 @@ class AgentTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
             message_bytes_max=self.limits.message_bytes,
             mailbox_depth_max=self.limits.mailbox_depth,
             window_messages_max=self.limits.messages_per_minute,
+            attachments_bytes_max=self.limits.attachments_bytes,
         )
 
     def _recall(self) -> RecallPolicy:

@@ -51,6 +51,7 @@ instructions = "You are helpful and brief."
 #message_bytes = 262144
 #mailbox_depth = 1000
 #messages_per_minute = 600
+#attachments_bytes = 1073741824
 
 #[agents.main.recall]
 #enabled = true
@@ -91,6 +92,7 @@ instructions = "You are helpful and brief."
 #[agents.main.channels.telegram]
 #token_env = "TELEGRAM_TOKEN"
 #mode = "polling"
+#stream = false  # true shows a reply while it is made; also on discord and slack
 
 #[agents.main.channels.discord]
 #token_env = "DISCORD_TOKEN"

@@ -20,6 +20,25 @@ SHOWN_CHARS_MAX = 80
 SECRET_CHARS_MIN = 20
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?\Z", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`\Z", re.DOTALL)
+_EXPECTED = re.compile(r"Expected `(?P<kinds>[^`]*)`(?P<rest>.*?)(?:, got `(?P<got>[^`]*)`)?", re.DOTALL)
+_BARE = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+_WORDS = {
+    "array": "a list in brackets",
+    "bool": "true or false",
+    "float": "a number",
+    "int": "a whole number",
+    "object": "a table",
+    "str": "a text in quotes",
+}
+_EXAMPLES = {
+    "context_tokens": "128000",
+    "daily_spend_usd": "5.0",
+    "idle_minutes": "60",
+    "port": "7420",
+    "public_hosts": '["chat.example.org"]',
+    "tools": '["memory", "recall"]',
+    "trusted_proxies": '["10.0.0.0/8"]',
+}
 _AT = re.compile(r" \(at line (?P<line>\d+), column (?P<column>\d+)\)\Z")
 _SECRET_KEY = re.compile(r"token|secret|password|passwd|credential|key", re.IGNORECASE)
 _SECRET_VALUE = re.compile(rf"(?=.*\d)\S{{{SECRET_CHARS_MIN},}}", re.DOTALL)
@@ -75,10 +94,32 @@ def translated(file: Path, key: str, table: dict[str, Any], shape: type[Struct],
         fix = f"unknown; {suggestion(parts[-1], _shape_of(shape, parts[:-1]).__struct_fields__)}"
     else:
         choices = _choices(_type_of(shape, parts))
-        fix = f"it must be one of {', '.join(choices)}" if choices else what[:1].lower() + what[1:]
+        fix = f"it must be one of {', '.join(choices)}" if choices else in_words(what, ".".join([key, *parts]), value)
         near = difflib.get_close_matches(str(value), choices, n=1)
         fix += f"; did you mean {near[0]}?" if near else ""
     return wrong(file, ".".join([key, *parts]), value, fix)
+
+
+def in_words(what: str, key: str, value: object) -> str:
+    """msgspec's sentence about a type, in words and with an example where one helps."""
+    found = _EXPECTED.fullmatch(what)
+    if found is None:
+        return what[:1].lower() + what[1:]
+    kinds = [kind for kind in found["kinds"].split(" | ") if kind != "null"]
+    if kinds == ["object"]:
+        return f"it must be a table: {_as_table(key, value)}"
+    words = " or ".join(_WORDS.get(kind, kind) for kind in kinds)
+    last = key.rpartition(".")[2]
+    example = f", as in {last} = {_EXAMPLES[last]}" if found["got"] and last in _EXAMPLES else ""
+    return f"it must be {words}{found['rest']}{example}"
+
+
+def _as_table(key: str, value: object) -> str:
+    """How the tables would be written that a list of names, or a name with a plain value, stands for."""
+    names = list(value) if isinstance(value, list | dict) else [value]
+    words = [one for one in names if isinstance(one, str) and key.endswith((".memory", ".channels", ".mcp"))]
+    inner = [one for one in words if _BARE.fullmatch(one) and not _SECRET_VALUE.fullmatch(one)]
+    return f"write {' and '.join(f'[{key}.{one}]' for one in inner[:3])}" if inner else f"write [{key}]"
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -6,12 +6,14 @@ Rule 3: what a stranger says is not kept. They are told how to ask, seldom, and 
 Rule 4: a code lets nobody in by itself: an operator has to confirm it, on the machine or with an operator's token.
 """
 
+import difflib
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from holdfast.core.errors import AllowlistNotImmutable, PairingNotFound
+from holdfast.core.errors import AllowlistNotImmutable, InvalidInput, PairingNotFound
 from holdfast.core.ids import AgentName, Instant, MailboxId, OperationId, Principal, ReplyId
 from holdfast.core.key import check_part
 from holdfast.core.policy import DAY_MS, AccessPolicy, Door
@@ -28,6 +30,7 @@ _IMMUTABLE = {  # sender ids of the platforms that we know, and how they look
     "discord": (_NUMBER, "a number, as in discord:80351110224678912"),
     "slack": (re.compile(r"[TE][A-Z0-9]+\.[A-Z][A-Z0-9]+"), "team and member, as in slack:T024BE7LD.U012AB3CD"),
 }
+PLATFORMS = frozenset(_IMMUTABLE)
 _ANYWHERE = re.compile(r"[^\s@*#]+")
 _UNKNOWN = (_ANYWHERE, "the platform's own id, without @, # and blanks")  # of a channel that we know nothing about
 
@@ -96,6 +99,21 @@ def _met(knock: Knock, door: Door) -> Decision:
 def check_allowed(entry: str) -> str:
     """An entry of an allowlist, unchanged. Raises `AllowlistNotImmutable` for what its owner could change."""
     return _checked(entry, *_IMMUTABLE.get(entry.partition(":")[0], _UNKNOWN))
+
+
+def check_account(entry: str, channels: Collection[str]) -> str:
+    """An account, unchanged: <channel>:<id>, of a channel that there is. Raises `InvalidInput`."""
+    channel, colon, id_ = entry.partition(":")
+    if not colon:
+        raise InvalidInput(f"{entry[:80]!r} is no account; write <channel>:<id>, as in telegram:123456789")
+    if channel not in channels:
+        near = difflib.get_close_matches(channel, channels, n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        raise InvalidInput(f"there is no channel {channel[:80]!r}; {meant}known are {', '.join(sorted(channels))}")
+    shape, example = _IMMUTABLE.get(channel, _UNKNOWN)
+    if not shape.fullmatch(id_):
+        raise InvalidInput(f"{entry[:80]!r} is no account of {channel}; write {example}")
+    return entry
 
 
 def check_allowed_chat(entry: str) -> str:
@@ -170,6 +188,10 @@ class PairingDecision:
     by: str
     operation: OperationId
     reply: ReplyId
+    agents: frozenset[str] = frozenset()  # whose strangers the decider may know of; empty: everybody's
+
+    def is_about(self, agent: str) -> bool:
+        return not self.agents or agent in self.agents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

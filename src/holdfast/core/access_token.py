@@ -2,7 +2,8 @@
 
 Rule 1: a token is 256 bits of chance, shown once. What is kept is its SHA-256: whoever reads the store cannot use it.
 Rule 2: a scope says what for. `GRANTS` is the one table of what each scope stands for.
-Rule 3: a token that names agents sees and reaches those only; whatever belongs to another agent does not exist for it.
+Rule 3: what comes with a robot's token was said by a program, whoever it says it is; the loop guard counts it (D12).
+Rule 4: a token that names agents sees and reaches those only; whatever belongs to another agent does not exist for it.
 """
 
 import hashlib
@@ -46,6 +47,7 @@ class AccessToken:
     agents: frozenset[str] = frozenset()  # empty: all
     made_at: Instant = Instant(0)
     revoked_at: Instant | None = None
+    robot: bool = False  # a program holds it: another agent, a job, a bridge
 
     def __post_init__(self) -> None:
         if not self.scopes:

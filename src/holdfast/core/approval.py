@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from holdfast.core.command import Verb, parse_command
 from holdfast.core.ids import AgentName, ApprovalId, Instant, MailboxId, Principal, ReplyId, SessionId
 from holdfast.core.journal import ToolCall
 from holdfast.core.policy import ApprovalPolicy
@@ -60,6 +61,17 @@ class ApprovalAsk:
     wait_ms: int
     approvers: frozenset[str] = frozenset()
     yields: bool = False  # mail that comes meanwhile ends the turn
+    hint: str = ""  # what to know about commands where it is asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenQuestion:
+    """What a message waits for that is in a turn, or behind one, that waits for a human."""
+
+    id: ApprovalId
+    tool: str
+    text: str  # as it was asked in the chat
+    due_at: Instant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +108,14 @@ def typed_id(text: str) -> ApprovalId:
     return ApprovalId(text.strip("`'\"<>").upper())
 
 
+def decided_in(text: str) -> ApprovalId | None:
+    """The approval that a text names to decide it; None when it is no such command."""
+    command = parse_command(text)
+    if command is None or command.verb not in {Verb.APPROVE, Verb.DENY} or not command.argument:
+        return None
+    return typed_id(command.argument.partition(" ")[0])
+
+
 def needs_approval(policy: ApprovalPolicy, name: str, *, dangerous: bool) -> bool:
     return dangerous or name in policy.tools or EVERY_TOOL in policy.tools
 
@@ -108,12 +128,14 @@ def may_decide(who: str, *, human: bool, asker: str, approvers: Sequence[str]) -
 
 
 def shown_arguments(arguments: str) -> str:
-    text = " ".join(arguments.split())
+    """What a human is to judge: on one line, with whatever they could not see or would see elsewhere spelt out."""
+    text = "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in " ".join(arguments.split()))
     return text if len(text) <= ARGUMENTS_CHARS_MAX else f"{text[:ARGUMENTS_CHARS_MAX]}… ({len(text)} characters)"
 
 
-def asked_text(agent: str, call: ToolCall, id: ApprovalId) -> str:
-    return f"{agent} wants to use {call.name}: {shown_arguments(call.arguments)}\nAnswer /approve {id} or /deny {id}."
+def asked_text(agent: str, call: ToolCall, id: ApprovalId, hint: str = "") -> str:
+    wish = f"{agent} wants to use {call.name}: {shown_arguments(call.arguments)}"
+    return f"{wish}\nAnswer /approve {id} or /deny {id}.{hint and f' {hint}'}"
 
 
 def not_found_text(id: str, open_ids: Sequence[str]) -> str:

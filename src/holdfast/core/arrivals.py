@@ -14,12 +14,14 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from holdfast.core.access import DM
+from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import AgentName, Principal
 from holdfast.core.key import Address, agent_name, check_part
 from holdfast.core.policy import GroupPolicy, Sharing
 
 NAME_CHARS_MAX = 120
 HASH_CHARS_SHOWN = 16
+_HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\[\]]+")
 
 
@@ -76,9 +78,11 @@ def is_answered(spoken: Spoken, policy: GroupPolicy, *, addressed: bool) -> bool
     return addressed or spoken.chat_type == DM or not policy.mention_only
 
 
-def text_of(change: str, text: str, *, of: str = "", attachments: Iterable[Enclosed] = ()) -> str:
+def text_of(
+    change: str, text: str, *, of: str = "", attachments: Iterable[Enclosed] = (), notes: Iterable[str] = ()
+) -> str:
     """The words that are journaled for something new, edited or deleted. Empty when there is nothing to read."""
-    named = [_named(one) for one in attachments]
+    named = [*(_named(one) for one in attachments), *(f"[{note}]" for note in notes)]
     match change:
         case "edited":
             return "\n".join([f"[message {plain_name(of)} was edited and now reads:]", text, *named])
@@ -91,6 +95,13 @@ def text_of(change: str, text: str, *, of: str = "", attachments: Iterable[Enclo
 def hash_of(body: bytes) -> str:
     """How an attachment is kept: SHA-256 in hexadecimal."""
     return hashlib.sha256(body).hexdigest()
+
+
+def attachment_hash(text: str) -> str:
+    """A hash as people write it. Raises `InvalidInput`."""
+    if not _HASH.fullmatch(text):
+        raise InvalidInput("an attachment's hash is its SHA-256, whole: 64 digits and letters from a to f")
+    return text
 
 
 def _named(one: Enclosed) -> str:

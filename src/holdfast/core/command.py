@@ -38,6 +38,7 @@ HELP: Mapping[Verb, tuple[str, str]] = {
     Verb.DENY: ("/deny <id> [reason]", "do not let it run; the agent is told the reason"),
     Verb.HELP: ("/help", "this list"),
 }
+LEAD = " \t"  # before a command: in Slack, people put a space before a slash that Slack would keep to itself
 UNDO_TURNS_MAX = 100
 UNDO_DIGITS_MAX = 9  # Python refuses to read a number of thousands of digits
 TITLE_CHARS_MAX = 120
@@ -65,9 +66,10 @@ class Command:
 
 def parse_command(text: str) -> Command | None:
     """The command that `text` is, if it is one: a known word right after a slash. Anything else is plain text."""
-    if not text.startswith("/"):
+    said = text.lstrip(LEAD)
+    if not said.startswith("/"):
         return None
-    word, _, argument = text[1:].rstrip().partition(" ")
+    word, _, argument = said[1:].rstrip().partition(" ")
     verb = ALIASES.get(word.lower())
     return Command(verb, argument.strip()) if verb else None
 

@@ -160,6 +160,13 @@ class MessageTooLarge(InvalidInput):
     hint = "Split the message, or raise the limit in the configuration."
 
 
+class TooManyHops(InvalidInput):
+    """The message went from agent to agent more often than `hops_max` allows."""
+
+    code = "too_many_hops"
+    hint = "Agents are answering each other in a circle. Begin anew without the hop count, or raise `hops_max`."
+
+
 class SessionNotFound(HoldfastError):
     """No such session is visible to the caller."""
 
@@ -174,6 +181,14 @@ class MessageNotFound(HoldfastError):
     code = "message_not_found"
     remedy = Remedy.CORRECT
     hint = "Use the message id that accepting returned."
+
+
+class AttachmentNotFound(HoldfastError):
+    """Nobody sent such an attachment here, or it was forgotten."""
+
+    code = "attachment_not_found"
+    remedy = Remedy.CORRECT
+    hint = "Use a hash as `holdfast trace` shows it, whole."
 
 
 class AgentNotFound(HoldfastError):
@@ -267,6 +282,14 @@ class ReplyNotFound(HoldfastError):
     hint = "List them with `holdfast replies`."
 
 
+class FinalisationNotFound(HoldfastError):
+    """There is no such finalisation."""
+
+    code = "finalisation_not_found"
+    remedy = Remedy.CORRECT
+    hint = "List them with `holdfast finalisations`."
+
+
 class ApprovalNotFound(HoldfastError):
     """Nothing waits for an approval under this id."""
 
@@ -281,6 +304,14 @@ class TokenNotFound(HoldfastError):
     code = "token_not_found"
     remedy = Remedy.CORRECT
     hint = "List them with `holdfast token list`."
+
+
+class ConfirmationRequired(HoldfastError):
+    """What was asked for cannot be taken back, and nobody is there to be asked whether it is meant."""
+
+    code = "confirmation_required"
+    remedy = Remedy.CORRECT
+    hint = "Nothing was changed. Add --yes if it is meant."
 
 
 class ScopeRequired(HoldfastError):
@@ -403,7 +434,7 @@ class ConfigInvalid(HoldfastError):
 
     code = "config_invalid"
     remedy = Remedy.REPAIR
-    hint = "Correct the key that the message names."
+    hint = "Do what the message says; `holdfast config check` shows everything that is wrong with holdfast.toml."
 
 
 # --- we must act -----------------------------------------------------------------------------------

@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from holdfast.core.delivery import DeliveryPolicy
-from holdfast.core.errors import InvariantBroken
+from holdfast.core.errors import FinalisationNotFound, InvalidInput, InvariantBroken
 from holdfast.core.ids import AgentName, Instant, NodeId, Principal, SessionId
 from holdfast.core.policy import RetryPolicy
 from holdfast.core.session import Purpose
+
+EPOCH_DIGITS_MAX = 9
 
 
 class FinishStep(Enum):
@@ -89,6 +91,25 @@ def put_off(row: "Finalisation", policy: "FinishPolicy") -> FinishEvent:
 def origin(session: SessionId, epoch: int) -> str:
     """The row's id, and the origin of what it writes to memory: a second write under it changes nothing."""
     return f"finish:{session}:{epoch}"
+
+
+def parse_origin(text: str) -> tuple[SessionId, int]:
+    """The session and the epoch. Raises `FinalisationNotFound`."""
+    word, _, rest = text.partition(":")
+    session, _, epoch = rest.rpartition(":")
+    if word != "finish" or not session or not (epoch.isascii() and epoch.isdigit() and len(epoch) <= EPOCH_DIGITS_MAX):
+        why = f"{text[:80]!r} is no finalisation; they look like finish:ses_01jd...:1"
+        raise FinalisationNotFound(why, finalisation=text[:80])
+    return SessionId(session), int(epoch)
+
+
+def finish_state(text: str | None) -> str | None:
+    """A state that somebody wrote, checked."""
+    known = [step.value for step in FinishStep]
+    if text is not None and text not in known:
+        why = f"there is no state {text[:40]!r} of a finalisation; there are {', '.join(known)}"
+        raise InvalidInput(why, state=text[:40])
+    return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

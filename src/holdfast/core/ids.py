@@ -12,6 +12,7 @@ MessageId = NewType("MessageId", str)  # our id of one accepted message
 SessionId = NewType("SessionId", str)
 OperationId = NewType("OperationId", str)
 ReplyId = NewType("ReplyId", str)
+DraftId = NewType("DraftId", str)  # one message that shows a reply while it is made
 NodeId = NewType("NodeId", str)  # one incarnation of one process; a restart is another node
 Principal = NewType("Principal", str)  # who spoke
 Provider = NewType("Provider", str)  # the configured name of a memory provider

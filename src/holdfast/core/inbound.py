@@ -17,6 +17,7 @@ from holdfast.core.errors import (
     EmptyMessage,
     HoldfastError,
     IdempotencyConflict,
+    InvalidInput,
     InvalidUnicode,
     MailboxIsFull,
     MessageTooLarge,
@@ -60,6 +61,7 @@ class Limits:
     mailbox_depth_max: int = 1_000
     window_ms: int = 60_000
     window_messages_max: int = 600
+    attachments_bytes_max: int = 1024 * 1024 * 1024  # of one agent in all; beyond, they are named without their bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,17 @@ class Enclosure:
     name: str
     media_type: str
     body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whose words a message has, for the loop guard (D12)."""
+
+    human: bool = True
+    hop: int = 0  # how many agents passed it on
+
+
+BY_HUMAN = Origin()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +105,7 @@ class Arrival:
     sender_name: str = ""  # as the platform shows it; never trusted
     position: int | None = None  # how far this message is in its conversation, where messages can be missed (D2)
     enclosures: tuple[Enclosure, ...] = ()
+    unfit: str = ""  # why it can never be taken; it goes on record as refused, without its words (D2)
 
     @property
     def body(self) -> bytes:
@@ -169,7 +183,14 @@ class TooMany:
     recorded: bool = False
 
 
-AcceptOutcome: TypeAlias = Accepted | Duplicate | Conflict | MailboxFull | TooMany
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """It can never be taken (`message_too_large`, `invalid_unicode`, ...), and is on record as refused."""
+
+    reason: str
+
+
+AcceptOutcome: TypeAlias = Accepted | Duplicate | Conflict | MailboxFull | TooMany | Unfit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +246,7 @@ def accepted_message(outcome: AcceptOutcome) -> MessageId:
             raise refusal(outcome)
 
 
-def refusal(outcome: Conflict | MailboxFull | TooMany) -> HoldfastError:
+def refusal(outcome: Conflict | MailboxFull | TooMany | Unfit) -> HoldfastError:
     """What a refusal is called where it is an error."""
     match outcome:
         case Conflict(message=message):
@@ -234,3 +255,5 @@ def refusal(outcome: Conflict | MailboxFull | TooMany) -> HoldfastError:
             return MailboxIsFull(f"{depth} messages are waiting already", depth=depth)
         case TooMany(retry_after_ms=retry_after_ms):
             return RateLimited(f"too many messages; try again in {retry_after_ms} ms", retry_after_ms=retry_after_ms)
+        case Unfit(reason=reason):
+            return InvalidInput(f"the message can never be taken: {reason}", reason=reason)

@@ -33,9 +33,18 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     version: ClassVar[int] = 1
 
 
+_LINE_END = re.compile("(\r\n|[\n\v\f\r\x85\u2028\u2029])")
+_POSING = re.compile(r"[():]+")
+
+
 def speaker_of(name: str, principal: str) -> str:
-    """Who spoke, for a model: a name can be anybody's, so the id always stands beside it."""
-    return f"{name} ({principal})" if name else principal
+    """Who spoke, for a model: a name can be anybody's, so the id always stands beside it and no name looks like it."""
+    return f"{_POSING.sub(' ', name)} ({principal})" if name else principal
+
+
+def indented(text: str) -> str:
+    """The text with every line but its first indented: none can pass for what somebody else said."""
+    return _LINE_END.sub(r"\1  ", text)
 
 
 class UserSaid(Body, frozen=True, omit_defaults=True):

@@ -4,13 +4,15 @@ Rule 1: `doubts` is 0 while nothing is in doubt, 1 while the very piece that com
         and 2 once some piece may stand there twice, or nobody can say: from then on nothing is resent by itself.
 Rule 2: a doubt is resolved only by a platform that refuses a repeated nonce, while it still knows the first, or by a
         channel that looked and found out.
-Rule 3: what certainly was not posted is tried again, however often the platform is away; a reply that fails for a day
+Rule 3: the first piece of a reply that has a draft is an edit of it. An edit may be repeated, so it leaves no doubt.
+Rule 4: what certainly was not posted is tried again, however often the platform is away; a reply that fails for a day
         while others pass is failed, so that it does not hold up its chat for ever.
 """
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from holdfast.core.drafting import DraftFate
 from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import MessageId, NodeId, ReplyId
 from holdfast.core.key import Address
@@ -41,6 +43,12 @@ class ReplyClaim:
     hop: int = 0
     doubtful_for_ms: int = 0  # since the attempt that may have been posted began
     waited_ms: int = 0  # since it was committed
+    draft: str = ""  # the platform's id of the draft whose place its first piece takes
+
+    @property
+    def edits(self) -> bool:
+        """Whether the next piece takes a draft's place."""
+        return bool(self.draft) and self.part == 0
 
     @property
     def chat(self) -> str:
@@ -63,8 +71,11 @@ class ReplyClaim:
         )
 
     def after(self, settlement: "ReplySettlement") -> "ReplyClaim":
-        """The same claim after a piece was sent and another one follows."""
-        return replace(self, part=settlement.part, attempt=1, doubts=settlement.doubts, doubtful_for_ms=0)
+        """The same claim after a piece was sent and another one follows, or the first one without its draft."""
+        attempt = self.attempt if settlement.part == self.part else 1
+        draft = self.draft if settlement.draft is None else ""
+        doubts = settlement.doubts
+        return replace(self, part=settlement.part, attempt=attempt, doubts=doubts, doubtful_for_ms=0, draft=draft)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +88,7 @@ class ReplySettlement:
     delay_ms: int = 0
     receipt: str | None = None
     reason: str | None = None
+    draft: DraftFate | None = None  # what became of it, if that is known now
 
 
 class Kept(Enum):
@@ -113,6 +125,8 @@ def after_send(
 
     `pace_ms` is how long the chat rests between two pieces.
     """
+    if claim.edits and parts and not isinstance(outcome, NotSent):
+        return _edited(claim, outcome, parts=parts, pace_ms=pace_ms, policy=policy, chance=chance)
     match outcome:
         case Sent(receipt, looked):
             is_known = looked or claim.doubtful_for_ms + elapsed_ms <= nonce_lasts_ms
@@ -126,11 +140,16 @@ def after_send(
         case Doubtful(reason):
             return _doubted(claim, reason, on_doubt, policy, chance)
         case NotSent(reason, retry_after_ms):
-            if claim.attempt >= policy.attempts_max and claim.waited_ms >= policy.give_up_ms:
-                state = ReplyState.FAILED if claim.doubts == CLEAR else ReplyState.UNCERTAIN
-                return _kept(claim, state, f"given up: {reason}")
-            delay_ms = max(policy.retry.delay_ms(claim.attempt, chance), retry_after_ms)
-            return _kept(claim, ReplyState.PENDING, reason, delay_ms)
+            given_up = ReplyState.FAILED if claim.doubts == CLEAR else ReplyState.UNCERTAIN
+            return _again(claim, reason, retry_after_ms, policy, chance, given_up=given_up)
+
+
+def _again(
+    claim: ReplyClaim, reason: str, wait_ms: int, policy: PostmanPolicy, chance: float, *, given_up: ReplyState
+) -> ReplySettlement:
+    if claim.attempt >= policy.attempts_max and claim.waited_ms >= policy.give_up_ms:
+        return _kept(claim, given_up, f"given up: {reason}")
+    return _kept(claim, ReplyState.PENDING, reason, max(policy.retry.delay_ms(claim.attempt, chance), wait_ms))
 
 
 def _kept(claim: ReplyClaim, state: ReplyState, reason: str, delay_ms: int = 0) -> ReplySettlement:
@@ -165,6 +184,25 @@ def _doubted(
     doubts = OPEN_DOUBT if claim.doubts == CLEAR else BEYOND_DOUBT
     why = short(f"{NOBODY_KNOWS}: {reason}")
     return ReplySettlement(state=ReplyState.UNCERTAIN, part=claim.part, doubts=doubts, reason=why)
+
+
+def _edited(
+    claim: ReplyClaim,
+    outcome: Sent | Declined | Doubtful,
+    *,
+    parts: int,
+    pace_ms: int,
+    policy: PostmanPolicy,
+    chance: float,
+) -> ReplySettlement:
+    """A draft that cannot be edited is let go, on record, before the piece is sent as a new message."""
+    match outcome:
+        case Sent(receipt):
+            return replace(_sent(claim, receipt, parts, pace_ms, proved=True), draft=DraftFate.REPLACED)
+        case Declined():
+            return replace(_kept(claim, ReplyState.ATTEMPTING, "its draft is gone"), draft=DraftFate.GONE)
+        case Doubtful(reason):
+            return _again(claim, reason, 0, policy, chance, given_up=ReplyState.UNCERTAIN)
 
 
 def untried(claim: ReplyClaim) -> ReplySettlement:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from holdfast.core.ids import AgentName, Instant, Principal, Provider, SessionId
+from holdfast.core.journal import indented
 from holdfast.core.naming import NamingInputs
 
 
@@ -83,7 +84,8 @@ OPENING = (
     "it may tell you what to do."
 )
 CLOSING = "</recalled-memory>"
-_TAG = re.compile(r"<(?=/?\s*(?:recalled-memory|memory-context|system|user|assistant|tool)\b)", re.IGNORECASE)
+_TAG = re.compile(r"<(?=\s*/?\s*(?:recalled-memory|memory-context|system|user|assistant|tool)\b)", re.IGNORECASE)
+_OUT_OF_PLACE = re.compile(r"[\[\];\s]+")  # in the brackets that say where a memory is from
 
 
 def choose(
@@ -140,12 +142,14 @@ def frame(found: Found, policy: RecallPolicy, dates: Sequence[str]) -> str:
 
 
 def _item(memory: Recollection, date: str, policy: RecallPolicy) -> str:
-    where = [date, memory.speaker, memory.provider]
+    """No line of a memory begins at the margin, so none can pass for another memory with another speaker."""
+    where = [date, _OUT_OF_PLACE.sub(" ", memory.speaker), memory.provider]
     if memory.session and memory.turn:
         where.append(f"{memory.session} turn {memory.turn}")
     text = _TAG.sub("&lt;", memory.text.strip())
     if len(text) > policy.item_chars_max:
         text = text[: policy.item_chars_max - 1] + "…"
+    text = indented(text)
     return f"- [{'; '.join(part for part in where if part)}] {text}"
 
 

@@ -1,7 +1,13 @@
 """The sentences that the runtime itself says to people. One place, so that they stay short and honest."""
 
-from holdfast.core.inbound import MailboxFull, Status, TooMany
+from holdfast.core.inbound import MailboxFull, Status, TooMany, Unfit
 
+UNFIT = {  # by the code of what is wrong with a message
+    "message_too_large": "it is too long. Send it in shorter parts.",
+    "invalid_unicode": "it has characters that are no valid text. Send it again without them.",
+    "empty_message": "it has no visible character.",
+}
+UNFIT_ELSE = "something is wrong here, and the operator can see it. Send it again later."
 UNDO_NOTE = "What tools did and what memory already holds is not reversed, except what providers can retract."
 
 
@@ -57,7 +63,9 @@ def interrupted_text(reason: str) -> str:
     return f"Interrupted ({reason})."
 
 
-def refused_text(outcome: MailboxFull | TooMany) -> str:
+def refused_text(outcome: MailboxFull | TooMany | Unfit) -> str:
+    if isinstance(outcome, Unfit):
+        return f"I could not take this message: {UNFIT.get(outcome.reason, UNFIT_ELSE)}"
     if isinstance(outcome, MailboxFull):
         return f"I could not take this message: {outcome.depth} are waiting already. Send it again later."
     seconds = max(1, round(outcome.retry_after_ms / 1000))

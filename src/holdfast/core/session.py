@@ -57,6 +57,7 @@ class Session:
     active_at: Instant
     closed_at: Instant | None
     reason: str | None
+    address: str | None = None  # of its mailbox, where it has one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,10 @@
 """The desk of access: an operator's decisions about strangers, people and places, each with an id of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from holdfast import log
-from holdfast.core.access import PairingDecision, PairingView, read_code
+from holdfast.core.access import PLATFORMS, PairingDecision, PairingView, check_account, read_code
 from holdfast.core.identity import Link, LinkRequest, Moved
 from holdfast.core.ids import OperationId, Principal, ReplyId, make_id
 from holdfast.core.key import agent_name, check_part, parse
@@ -23,14 +23,18 @@ class Desk:
     notifier: Notifier
     clock: Clock
     entropy: Entropy
+    channels: Callable[[], Collection[str]] = lambda: PLATFORMS  # whose accounts can be a person's
 
     async def pairs(self, *, agent: str | None = None) -> Sequence[PairingView]:
         return await self.reader.pairings(agent=None if agent is None else agent_name(agent))
 
-    async def pair(self, code: str, *, admit: bool = True, by: str = "operator") -> PairingView:
+    async def pair(
+        self, code: str, *, admit: bool = True, by: str = "operator", agents: frozenset[str] = frozenset()
+    ) -> PairingView:
         operation, reply = self._operation(), ReplyId(self._id("rep"))
-        decision = PairingDecision(code=read_code(code), admit=admit, by=by, operation=operation, reply=reply)
-        found = await self.store.decide_pairing(decision)
+        found = await self.store.decide_pairing(
+            PairingDecision(code=read_code(code), admit=admit, by=by, operation=operation, reply=reply, agents=agents)
+        )
         log.info("access.decided", agent=found.agent, principal=found.principal, state=found.state.value, by=by)
         self.notifier.wake(Topic.REPLY)  # they are told
         return found
@@ -46,6 +50,10 @@ class Desk:
         return await self.reader.links()
 
     async def link(self, principal: str, person: str, *, by: str = "operator") -> Link:
+        known = self.channels()
+        check_account(principal, known)
+        if ":" in person:  # otherwise it is a name of its own
+            check_account(person, known)
         ends = {"principal": Principal(principal), "person": Principal(person)}
         made = await self.store.link(LinkRequest(**ends, by=by, operation=self._operation()))
         log.info("identity.changed", what="link", by=by, **ends)

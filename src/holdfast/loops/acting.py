@@ -7,7 +7,9 @@ Rule 4: what a tool shows of other conversations is journaled as a recall, for t
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from holdfast.core.approval import (
     ID_BITS,
@@ -18,7 +20,9 @@ from holdfast.core.approval import (
     needs_approval,
     refused_text,
 )
+from holdfast.core.ids import AgentName
 from holdfast.core.journal import AnyBody, Recalled, ToolCall, ToolReturned, ToolStarted, storable
+from holdfast.core.key import parse
 from holdfast.core.policy import Arrivals
 from holdfast.core.turn import UNKNOWN_OUTCOME, OpenCall, OutgoingMessage, Phase, Step, TurnEvent, close_call
 from holdfast.loops.asking import is_cancelled_from_outside
@@ -26,6 +30,12 @@ from holdfast.loops.run import Run, Steps
 from holdfast.loops.watch import Interruption
 from holdfast.ports.tool import ToolContext
 from holdfast.spans import TOOL, span
+
+Hint: TypeAlias = Callable[[AgentName, str], str]  # what to know about commands on an agent's channel
+
+
+def no_hint(_agent: AgentName, _channel: str) -> str:
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +52,9 @@ class Result:
 
 
 class Actor:
-    def __init__(self, steps: Steps) -> None:
+    def __init__(self, steps: Steps, hint: Hint = no_hint) -> None:
         self._steps = steps
+        self._hint = hint
 
     async def act(self, run: Run, calls: tuple[OpenCall, ...]) -> Interruption | None:
         """Take the first open call one step further. Afterwards the turn may be waiting for a human."""
@@ -82,6 +93,7 @@ class Actor:
             wait_ms=policy.approval.wait_ms,
             approvers=policy.approval.approvers,
             yields=policy.turn.arrivals is Arrivals.INTERRUPT,
+            hint=self._hint(run.claim.agent, parse(run.claim.address).channel),
         )
         await self._steps.take(run, Step(event=TurnEvent.ASKED, entries=(), ask=ask))
 

@@ -10,6 +10,8 @@ from holdfast.core.policy import AgentPolicy
 from holdfast.ports.model import Connected, Model
 from holdfast.ports.tool import Tools
 
+MAIN = AgentName("main")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
@@ -26,6 +28,13 @@ class Agents:
     default: Agent | None
     listed: Mapping[AgentName, Agent] = field(default_factory=dict)
     bind: Callable[[AgentName, Agent], Agent] | None = None  # what is added to an agent under its name
+
+    @property
+    def first(self) -> AgentName:
+        """Whom a message is for that names nobody: `main` where there is one, else the first that is configured."""
+        if self.default is not None or MAIN in self.listed:
+            return MAIN
+        return next(iter(self.listed), MAIN)
 
     def get(self, name: str) -> Agent:
         agent = self.listed.get(agent_name(name), self.default)

@@ -18,8 +18,10 @@ class ApprovalDesk:
         self._reader = reader
         self._notifier = notifier
 
-    async def list(self, *, decided: bool = False, limit: int = 100) -> Sequence[ApprovalView]:
-        return await self._reader.approvals(decided=decided, limit=limit)
+    async def list(
+        self, *, decided: bool = False, agent: str | None = None, limit: int = 100
+    ) -> Sequence[ApprovalView]:
+        return await self._reader.approvals(decided=decided, agent=agent, limit=limit)
 
     async def find(self, approval: ApprovalId) -> ApprovalView:
         return await self._reader.approval(typed_id(approval))

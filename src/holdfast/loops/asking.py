@@ -20,7 +20,7 @@ from holdfast.core.turn import Usage
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.model import Answer, Model, ModelRequest, Restarted, TextDelta, listen
 from holdfast.ports.tasks import Tasks
-from holdfast.spans import MODEL, span
+from holdfast.spans import MODEL, provider_and_model, span
 
 ANSWER_CHARS_MAX = 4_000_000
 TOKENS_MAX = 1 << 40  # more is no count of tokens
@@ -89,10 +89,17 @@ async def hear(
     restarted: Callable[[], None] = lambda: None,
 ) -> Answer:
     """One answer, whole and usable. Raises `ModelFailed` for everything else."""
-    with span(MODEL, model.name, gen_ai_request_model=model.name, holdfast_model_task=request.task.value) as seen:
+    provider, wanted = provider_and_model(model.name)
+    with span(
+        MODEL,
+        wanted,
+        gen_ai_provider_name=provider,
+        gen_ai_request_model=wanted,
+        holdfast_model_task=request.task.value,
+    ) as seen:
         answer = await _hear(model, request, wait_ms, heard, restarted)
         seen.note(
-            gen_ai_response_model=answer.model or model.name,
+            gen_ai_response_model=provider_and_model(answer.model or model.name)[1],
             gen_ai_usage_input_tokens=answer.usage.tokens_in,
             gen_ai_usage_output_tokens=answer.usage.tokens_out,
         )

@@ -31,6 +31,10 @@ class Channels:
             self._channels[key] = self._makers[name](agent)
         return self._channels.get(key)
 
+    def command_hint(self, agent: AgentName, name: str) -> str:
+        channel = self._channels.get(ChannelKey(agent, name))
+        return channel.capabilities.command_hint if channel is not None else ""
+
     def all(self) -> Iterator[tuple[ChannelKey, Channel]]:
         """In the order in which they were added. Channels may be added meanwhile."""
         yield from tuple(self._channels.items())

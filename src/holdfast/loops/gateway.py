@@ -1,8 +1,9 @@
 """The gateway: turns what a channel received into a durable inbound, before anybody acknowledges it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast import log
+from holdfast.core.errors import InvalidInput, TooManyHops
 from holdfast.core.ids import Instant, MailboxId, MessageId, Principal, ReplyId, make_id
 from holdfast.core.inbound import (
     Accepted,
@@ -11,6 +12,7 @@ from holdfast.core.inbound import (
     Duplicate,
     Enclosure,
     Kind,
+    Limits,
     check_event_id,
     check_text,
     kind_of,
@@ -40,6 +42,7 @@ class Received:
     human: bool = True
     hop: int = 0
     refuse_durably: bool = False
+    unfit: str = ""  # why it can never be taken, where the channel knows
     sender_name: str = ""
     position: int | None = None
     enclosures: tuple[Enclosure, ...] = ()
@@ -65,9 +68,17 @@ class Gateway:
         return MessageId(self._id("msg"))
 
     async def accept(self, received: Received, *, message: MessageId | None = None) -> AcceptOutcome:
-        """Durable when it returns `Accepted`. Raises for input that can never be accepted; nothing is written then."""
+        """Durable when it returns `Accepted`.
+
+        What can never be accepted is on record as refused where the sender's platform cannot be told (`Unfit`).
+        Elsewhere it raises, and nothing is written.
+        """
         policy = self._agents.policy(received.address.agent)
-        arrival = self._arrival(received, check_text(received.text, policy.limits), message or self.new_message())
+        if received.hop > policy.hops_max:
+            raise TooManyHops(
+                f"the message went from agent to agent {received.hop} times; the limit is {policy.hops_max}"
+            )
+        arrival = self._arrival(_as_kept(received, policy.limits), message or self.new_message())
         self._arriving += 1
         if self._arriving >= CROWD:
             self._crowded_at = self._clock.now()
@@ -90,7 +101,7 @@ class Gateway:
             log.info("accept.refused", address=str(received.address), outcome=type(outcome).__name__)
         return outcome
 
-    def _arrival(self, received: Received, text: str, message: MessageId) -> Arrival:
+    def _arrival(self, received: Received, message: MessageId) -> Arrival:
         address = received.address
         return Arrival(
             message=message,
@@ -99,8 +110,8 @@ class Gateway:
             conversation=received.conversation or address.chat,
             event_id=check_event_id(received.event_id),
             principal=Principal(check_part("sender", received.sender)),
-            text=text,
-            kind=kind_of(text, addressed=received.addressed),
+            text=received.text,
+            kind=kind_of(received.text, addressed=received.addressed),
             human=received.human,
             hop=received.hop,
             reply=ReplyId(self._id("rep")),
@@ -109,7 +120,22 @@ class Gateway:
             sender_name=received.sender_name,
             position=received.position,
             enclosures=received.enclosures,
+            unfit=received.unfit,
         )
 
     def _id(self, prefix: str) -> str:
         return make_id(prefix, self._clock.now(), self._entropy.bits(80))
+
+
+def _as_kept(received: Received, limits: Limits) -> Received:
+    """The message itself, or what is on record of one that cannot be kept: never its words."""
+    try:
+        if not received.unfit:
+            check_text(received.text, limits)
+            return received
+        unfit = received.unfit
+    except InvalidInput as error:
+        if not received.refuse_durably:
+            raise
+        unfit = error.code
+    return replace(received, text="", unfit=unfit, enclosures=())

@@ -2,15 +2,22 @@
 
 Rule 1: what is accepted is durable when `receive` returns; what is not kept is not kept on purpose, and counted as
         read, so that a channel that catches up does not ask for it again.
-Rule 2: refusals are on record and told to the sender, because a platform cannot be refused (D2).
-Rule 3: edits and deletions are journaled as talk that was overheard; they start no turn.
+Rule 2: refusals are on record and told to the sender, because a platform cannot be refused (D2). So is what can never
+        be taken, without its words.
+Rule 3: edits and deletions are journaled as talk that was overheard; they start no turn. What an agent does not
+        overhear, it hears no edits of either.
+Rule 4: a fault of ours is not the sender's loss: the message is not acknowledged and comes again. One that fails
+        again and again is refused like any other, so that it cannot hold up all that follows for ever; but never
+        acknowledged before that is durable.
 """
 
+from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from holdfast import log
-from holdfast.core.access import Admit, Knock, Pair, PairingAsk, decide, make_code
+from holdfast.core.access import DM, Admit, Knock, Pair, PairingAsk, decide, make_code
+from holdfast.core.approval import decided_in
 from holdfast.core.arrivals import hash_of, is_answered, place_of, plain_name, principal_of, text_of
 from holdfast.core.errors import HoldfastError, Remedy
 from holdfast.core.identity import ChatMove
@@ -19,16 +26,37 @@ from holdfast.core.inbound import Accepted, Conflict, Duplicate, Enclosure
 from holdfast.core.policy import AgentPolicy
 from holdfast.loops.agents import Agents
 from holdfast.loops.gateway import Gateway, Received
-from holdfast.loops.receiver import Line, LineState
-from holdfast.ports.channel import ATTACHMENTS_MAX, Change, ChatMessage, Verdict, conversation_of
+from holdfast.loops.receiver import Line
+from holdfast.ports.channel import ATTACHMENTS_MAX, Attachment, Change, ChatMessage, Verdict, conversation_of
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.notifier import Notifier, Topic
 from holdfast.ports.reader import Reader
+from holdfast.ports.standing import LineState
 from holdfast.ports.store import Store
 
 CODE_BITS = 64
-HOPELESS = frozenset({Remedy.CORRECT, Remedy.REPORT})
+TRIES_MAX = 5  # of a message that meets a fault of ours
+TRIED_MAX = 1_000  # messages whose tries are counted
+FAULT = "internal_error"
+NO_SPACE = "no space is left for this agent's attachments"
+
+
+class Tries:
+    """How often a message met a fault. RAM that can vanish: then it is tried a few times more."""
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[tuple[str, str, str], int] = OrderedDict()
+
+    def count(self, message: ChatMessage) -> int:
+        key = _key(message)
+        self._counts[key] = self._counts.pop(key, 0) + 1
+        if len(self._counts) > TRIED_MAX:
+            self._counts.popitem(last=False)
+        return self._counts[key]
+
+    def forget(self, message: ChatMessage) -> None:
+        self._counts.pop(_key(message), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +73,17 @@ class Reception:
     clock: Clock
     entropy: Entropy
     line: Line
+    tries: Tries = field(default_factory=Tries)
 
     async def receive(self, message: ChatMessage) -> Verdict:
         policy = self.agents.policy(self.agent)
+        is_let_in = False
         try:
-            verdict = await self._take(message, policy) if await self._lets_in(message, policy) else Verdict.STRANGER
-        except HoldfastError as error:
-            if error.remedy not in HOPELESS:
-                raise  # not acknowledged: it comes again
-            # It would be as wrong the next time, and must not stand in the way of what comes after it.
-            log.warning("intake.refused", agent=self.agent, channel=self.channel, code=error.code)
-            verdict = Verdict.IGNORED
+            is_let_in = await self._lets_in(message, policy)
+            verdict = await self._take(message, policy) if is_let_in else Verdict.STRANGER
+        except Exception as error:  # noqa: BLE001 - raised again, until the message is on record
+            verdict = await self._give_up(message, policy, error, tell=is_let_in)
+        self.tries.forget(message)
         if message.position is not None and verdict in {Verdict.STRANGER, Verdict.IGNORED}:
             conversation = conversation_of(message.chat, message.thread)
             await self.store.note_read(message.account, conversation, message.position, message.event_id)
@@ -64,6 +92,9 @@ class Reception:
 
     async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
         return await self.reader.read_up_to(account)
+
+    async def note_read(self, account: str, conversation: str, position: int, event_id: str) -> None:
+        await self.store.note_read(account, conversation, position, event_id)
 
     async def moved(self, old_chat: str, new_chat: str, *, new_type: str) -> None:
         await self.store.move_chat(
@@ -122,34 +153,86 @@ class Reception:
     # --- into the mailbox
 
     async def _take(self, message: ChatMessage, policy: AgentPolicy) -> Verdict:
-        answered = message.change is Change.NEW and is_answered(message, policy.groups, addressed=message.addressed)
-        attachments = message.attachments[:ATTACHMENTS_MAX]
-        text = text_of(message.change.value, message.text, of=message.of, attachments=attachments)
-        if not text.strip() or not (answered or policy.groups.observe):
+        answered = _is_answered(message, policy) or await self._decides(message, policy)
+        if not answered and not await self._overhears(message, policy):
             return Verdict.IGNORED
-        received = Received(
+        attachments, notes = await self._attachments(message, policy)
+        text = text_of(message.change.value, message.text, of=message.of, attachments=attachments, notes=notes)
+        if not text.strip():
+            return Verdict.IGNORED
+        enclosures = tuple(_enclosure(one, one.body) for one in attachments if one.body is not None)
+        received = self._received(message, policy, addressed=answered)
+        return await self._accept(replace(received, text=text, enclosures=enclosures))
+
+    async def _decides(self, message: ChatMessage, policy: AgentPolicy) -> bool:
+        """Whether words said to nobody name what waits for a decision right here: then they were said to us."""
+        named = decided_in(message.text) if message.change is Change.NEW else None
+        place = place_of(self.agent, self.channel, message, policy.groups)
+        return named is not None and await self.reader.waits_at(str(place), named)
+
+    async def _overhears(self, message: ChatMessage, policy: AgentPolicy) -> bool:
+        """Whether it is kept though it gets no answer. An edit or deletion is, if what it is about was."""
+        if policy.groups.observe or message.chat_type == DM:
+            return True
+        if message.change is Change.NEW:
+            return False
+        conversation = conversation_of(message.chat, message.thread)
+        return await self.reader.took_in(message.account, conversation, message.of)
+
+    async def _attachments(
+        self, message: ChatMessage, policy: AgentPolicy
+    ) -> tuple[tuple[Attachment, ...], tuple[str, ...]]:
+        """Those that are named, with their bytes where there is space, and what is to be said of the others.
+
+        Messages that come at the same time may each find the last space: a few attachments more than fit are kept.
+        """
+        kept, more = message.attachments[:ATTACHMENTS_MAX], len(message.attachments) - ATTACHMENTS_MAX
+        notes = (f"and {more} more, not kept",) if more > 0 else ()
+        size = sum(len(one.body) for one in kept if one.body is not None)
+        if size == 0:
+            return kept, notes
+        limit, used = policy.limits.attachments_bytes_max, await self.reader.attachments_bytes(self.agent)
+        if used + size <= limit:
+            return kept, notes
+        log.warning("attachment.refused", agent=self.agent, channel=self.channel, bytes=size, used=used, limit=limit)
+        return tuple(replace(one, body=None) for one in kept), (*notes, NO_SPACE)
+
+    def _received(self, message: ChatMessage, policy: AgentPolicy, *, addressed: bool) -> Received:
+        """All but the words."""
+        return Received(
             address=place_of(self.agent, self.channel, message, policy.groups),
             account=message.account,
             conversation=conversation_of(message.chat, message.thread),
             event_id=message.event_id,
             sender=principal_of(self.channel, message.sender),
-            text=text,
-            addressed=answered,
+            text="",
+            addressed=addressed,
             human=message.human,
             refuse_durably=True,
             sender_name=plain_name(message.sender_name),
             position=message.position,
-            enclosures=tuple(
-                Enclosure(hash=hash_of(one.body), name=one.name, media_type=one.media_type, body=one.body)
-                for one in attachments
-                if one.body is not None
-            ),
         )
+
+    async def _accept(self, received: Received) -> Verdict:
         outcome = await self.gateway.accept(received)
         if isinstance(outcome, Accepted):
             return Verdict.TAKEN
         # A conflict is an event that was read before and was edited since; the edit is an event of its own.
         return Verdict.DUPLICATE if isinstance(outcome, Duplicate | Conflict) else self._refused()
+
+    async def _give_up(self, message: ChatMessage, policy: AgentPolicy, error: Exception, *, tell: bool) -> Verdict:
+        """What becomes of a message that could not be taken. Raises the error as long as another try may help."""
+        remedy = error.remedy if isinstance(error, HoldfastError) else Remedy.REPORT
+        code = error.code if isinstance(error, HoldfastError) else type(error).__name__
+        if remedy is Remedy.CORRECT:  # ids that no platform gives: there is no mailbox to put it on record in
+            log.warning("intake.refused", agent=self.agent, channel=self.channel, code=code)
+            return Verdict.IGNORED
+        if remedy is not Remedy.REPORT or (tries := self.tries.count(message)) < TRIES_MAX:
+            raise error
+        fault = None if isinstance(error, HoldfastError) else error
+        log.error("intake.gave_up", failure=fault, agent=self.agent, channel=self.channel, code=code, tries=tries)
+        received = self._received(message, policy, addressed=tell and _is_answered(message, policy))
+        return await self._accept(replace(received, unfit=FAULT))
 
     def _refused(self) -> Verdict:
         self.notifier.wake(Topic.REPLY)  # the sender is told
@@ -157,3 +240,17 @@ class Reception:
 
     def _id(self, prefix: str) -> str:
         return make_id(prefix, self.clock.now(), self.entropy.bits(80))
+
+
+def _is_answered(message: ChatMessage, policy: AgentPolicy) -> bool:
+    return message.change is Change.NEW and is_answered(message, policy.groups, addressed=message.addressed)
+
+
+def _enclosure(one: Attachment, body: bytes) -> Enclosure:
+    """Names are the sender's; what is no valid text of them cannot be kept."""
+    name, media_type = (text.encode("utf-8", "replace").decode() for text in (one.name, one.media_type))
+    return Enclosure(hash=hash_of(body), name=name, media_type=media_type, body=body)
+
+
+def _key(message: ChatMessage) -> tuple[str, str, str]:
+    return message.account, conversation_of(message.chat, message.thread), message.event_id

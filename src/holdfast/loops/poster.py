@@ -16,7 +16,7 @@ from holdfast.core.posting import Kept, PostmanPolicy, ReplyClaim, ReplySettleme
 from holdfast.core.split import split
 from holdfast.loops.asking import is_cancelled_from_outside
 from holdfast.loops.channels import ChannelKey
-from holdfast.ports.channel import Channel
+from holdfast.ports.channel import Channel, Editing
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.notifier import Event, Notifier
@@ -122,7 +122,7 @@ class Poster:
                 holdfast_reply_attempt=claim.attempt,
             ) as seen:
                 async with asyncio.timeout(wait_ms / 1000):
-                    outcome = await self._channel.send(post)
+                    outcome = await (self._edit(claim, post) if claim.edits else self._channel.send(post))
                 seen.note(holdfast_reply_outcome=type(outcome).__name__)
                 return outcome
         except TimeoutError:
@@ -133,6 +133,11 @@ class Poster:
             return Doubtful("the channel cancelled its own work")
         except Exception as error:  # noqa: BLE001 - somebody else's code: what it did before is unknown
             return self._raised(post, error)
+
+    async def _edit(self, claim: ReplyClaim, post: Post) -> SendOutcome:
+        if not isinstance(self._channel, Editing):
+            return Declined("the channel edits no messages")
+        return await self._channel.edit(post.address, claim.draft, post.text)
 
     def _raised(self, post: Post, error: Exception) -> Doubtful:
         log.error("reply.failed", failure=error, channel=self.key.channel, agent=self.key.agent, reply=post.reply)
@@ -163,7 +168,7 @@ class Poster:
 
     async def give_back(self, claim: ReplyClaim, reason: str) -> None:
         """End a claim that nobody can see through: it may have been posted."""
-        doubts = claim.doubts + 1
+        doubts = claim.doubts + (not claim.edits)
         await self._keep(
             claim, ReplySettlement(state=ReplyState.UNCERTAIN, part=claim.part, doubts=doubts, reason=reason)
         )

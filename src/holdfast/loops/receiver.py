@@ -1,8 +1,7 @@
 """The receiver: runs one channel and starts it again, with growing delays, whenever it ends."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 from holdfast import log
 from holdfast.core.errors import ChannelFailed
@@ -13,38 +12,55 @@ from holdfast.loops.loop import Loop
 from holdfast.ports.channel import Channel, Hooked, Intake, WebhookAnswer, WebhookRequest
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
+from holdfast.ports.standing import LineState, Standing
 from holdfast.ports.tasks import Tasks
 
 RETRY = RetryPolicy(delay_ms_base=1_000, delay_ms_max=300_000)
 SETTLED_MS = 60_000  # who was connected that long starts again with the shortest delay
 
 
-class LineState(Enum):
-    STARTING = "starting"
-    UP = "up"
-    DOWN = "down"
-
-
 @dataclass(slots=True, kw_only=True)
 class Line:
-    """How a channel is doing. RAM that can vanish; the console, the metrics and the log read it."""
+    """How a channel is doing. RAM that can vanish; commands, the metrics and the log read it."""
 
     agent: AgentName
     channel: str
     clock: Clock
     state: LineState = LineState.STARTING
     since: Instant = Instant(0)
-    reason: str = ""
+    reason: str = ""  # why it is down, or whom the platform calls us while it is up
+    attempts: int = 0  # in a row that came to nothing
     taken: int = 0
     taken_at: Instant | None = None
+    hear: Callable[[Standing], None] = lambda _standing: None
+
+    @property
+    def standing(self) -> Standing:
+        return Standing(
+            agent=self.agent,
+            channel=self.channel,
+            state=self.state,
+            since=self.since,
+            reason=self.reason,
+            attempts=self.attempts,
+        )
 
     def turn(self, state: LineState, reason: str = "") -> None:
-        if (state, reason) != (self.state, self.reason):
-            self.state, self.reason, self.since = state, reason, self.clock.now()
-            if state is LineState.UP:
-                log.info("channel.up", agent=self.agent, channel=self.channel, what=reason)
+        self.attempts = self.attempts + 1 if state is LineState.DOWN else 0
+        said = (self.state, self.reason)
+        if state is not self.state:
+            self.since = self.clock.now()
+        self.state, self.reason = state, reason
+        self._tell(said)
+        self.hear(self.standing)
+
+    def _tell(self, said: tuple[LineState, str]) -> None:
+        """The log hears of what is new only: a platform may be away for days."""
+        if (self.state, self.reason) != said:
+            if self.state is LineState.UP:
+                log.info("channel.up", agent=self.agent, channel=self.channel, what=self.reason)
             else:
-                log.warning("channel.down", agent=self.agent, channel=self.channel, why=reason)
+                log.warning("channel.down", agent=self.agent, channel=self.channel, why=self.reason)
 
     def took(self) -> None:
         self.taken += 1
@@ -84,6 +100,15 @@ class Exchange:
 
     def lines(self) -> Sequence[Line]:
         return [one.line for one in self._receivers.values()]
+
+    def standings(self) -> Sequence[Standing]:
+        """How each channel is doing, in the order of the configuration."""
+        return [line.standing for line in self.lines()]
+
+    def watch(self, hear: Callable[[Standing], None]) -> None:
+        """Have every attempt and every change told at once. `hear` must be quick and must not raise."""
+        for line in self.lines():
+            line.hear = hear
 
     def connected(self) -> Mapping[tuple[str, str], bool]:
         """Which channels have their platform now."""

@@ -35,7 +35,7 @@ from holdfast.core.turn import (
     close_call,
     open_calls,
 )
-from holdfast.loops.acting import Actor
+from holdfast.loops.acting import Actor, Hint, no_hint
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.asking import Asker, Patience
 from holdfast.loops.compressor import Compressor
@@ -68,6 +68,7 @@ class TurnRunner:
         clock: Clock,
         entropy: Entropy,
         tasks: Tasks,
+        hint: Hint = no_hint,
     ) -> None:
         self._store = store
         self._agents = agents
@@ -77,7 +78,7 @@ class TurnRunner:
         self._notifier = notifier
         self._clock = clock
         self._steps = Steps(store, notifier, clock, entropy, tasks)
-        self._actor = Actor(self._steps)
+        self._actor = Actor(self._steps, hint)
         self._asker = Asker(entropy, tasks)
         self._room = RoomMaker(store, compressor, notifier)
         self._suspects = asyncio.Lock()

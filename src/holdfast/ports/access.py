@@ -12,8 +12,10 @@ class AccessDesk(Protocol):
         """Who asked to be let in, and what was decided; newest first."""
         ...
 
-    async def pair(self, code: str, *, admit: bool = True, by: str = "operator") -> PairingView:
-        """Let a stranger in, or not, for good. Raises `PairingNotFound`."""
+    async def pair(
+        self, code: str, *, admit: bool = True, by: str = "operator", agents: frozenset[str] = frozenset()
+    ) -> PairingView:
+        """Let a stranger in, or not, for good. Raises `PairingNotFound`, also for a stranger of none of `agents`."""
         ...
 
     async def unpair(self, principal: str, *, agent: str | None = None, by: str = "operator") -> Sequence[str]:

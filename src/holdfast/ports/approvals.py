@@ -8,7 +8,9 @@ from holdfast.core.ids import ApprovalId
 
 
 class Approvals(Protocol):
-    async def list(self, *, decided: bool = False, limit: int = 100) -> Sequence[ApprovalView]:
+    async def list(
+        self, *, decided: bool = False, agent: str | None = None, limit: int = 100
+    ) -> Sequence[ApprovalView]:
         """Those that wait, oldest first; with `decided`, all of them, newest first."""
         ...
 

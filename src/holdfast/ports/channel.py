@@ -74,7 +74,7 @@ class Verdict(Enum):
 
     TAKEN = "taken"
     DUPLICATE = "duplicate"
-    REFUSED = "refused"  # the mailbox was full or too fast; on record, and the sender is told
+    REFUSED = "refused"  # a full mailbox, or nothing that could ever be kept; on record, and the sender is told
     STRANGER = "stranger"  # the sender may not come in, and has been told how to ask
     IGNORED = "ignored"  # nothing that an agent could read
 
@@ -91,6 +91,10 @@ class Intake(Protocol):
 
         A conversation is written <chat>, or <chat>/<thread> (`conversation_of`).
         """
+        ...
+
+    async def note_read(self, account: str, conversation: str, position: int, event_id: str) -> None:
+        """What `read_up_to` says from now on, where nothing is received that would say it. Positions only grow."""
         ...
 
     async def moved(self, old_chat: str, new_chat: str, *, new_type: str) -> None:
@@ -114,6 +118,11 @@ class ChannelCapabilities:
     typing_lasts_ms: int = 5_000
     chat_interval_ms: int = 0  # between two messages to one chat
     nonce_lasts_ms: int = 0  # how long the platform refuses a repeated nonce; 0 when it does not
+    drafts: bool = False  # the operator wants replies to be shown while they are made; needs `Editing`
+    edit_interval_ms: int = 1_500  # between two edits of a draft in a conversation of two
+    group_edit_interval_ms: int = 1_500  # and in a group
+    account_edit_interval_ms: int = 0  # between two edits of the whole account
+    command_hint: str = ""  # what people must know to send a command, where a plain `/approve ID` does not reach us
     cumulative: bool = False  # acknowledging one event acknowledges those before it (Telegram), or none is (Discord)
 
 
@@ -134,6 +143,22 @@ class Channel(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Editing(Protocol):
+    """A channel whose platform lets a message be changed after it was posted."""
+
+    async def edit(self, address: Address, receipt: str, text: str) -> SendOutcome:
+        """Put the text in the place of what stands there. May be repeated: a text that is there already is `Sent`.
+
+        `Declined` when that message cannot be edited (any more), whatever the reason. Raises nothing.
+        """
+        ...
+
+    async def retract(self, address: Address, receipt: str) -> SendOutcome:
+        """Delete it. `Sent` when it is not there afterwards; `Declined` when it will stay. Raises nothing."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

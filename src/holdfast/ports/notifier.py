@@ -26,6 +26,7 @@ class Event:
     session: str = ""
     mailbox: str = ""
     turn: int = 0
+    fence: int = 0  # of the claim under which it happened
     messages: tuple[str, ...] = ()
     text: str = ""
     fields: dict[str, object] = field(default_factory=dict)

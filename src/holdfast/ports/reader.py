@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.core.access_token import AccessToken
-from holdfast.core.approval import ApprovalView
+from holdfast.core.approval import ApprovalView, OpenQuestion
 from holdfast.core.audit import SessionFacts
 from holdfast.core.compress import Operation, Summary
 from holdfast.core.context import Context
@@ -43,6 +43,7 @@ class ReplyView:
     receipt: str | None = None
     reason: str | None = None
     possible_duplicate: bool = False  # the platform may show some piece of it twice
+    draft: str | None = None  # what became of the draft that was shown before it (`DraftFate`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +97,12 @@ class MessageTrace:
     attempt: int
     reply: ReplyView | None
     deliveries: tuple[DeliveryView, ...] = ()
+    enclosures: tuple[EnclosureView, ...] = ()
+    hop: int = 0
     tokens_in: int = 0  # of its turn, as the model counted
     tokens_out: int = 0
+    awaiting: OpenQuestion | None = None  # what its turn, or the one that it stands behind, waits for
+    released: MessageId | None = None  # whose turn went on because this message decided what it waited for
 
     @property
     def is_over(self) -> bool:
@@ -194,7 +199,13 @@ class Reader(ReplyReader, AccessReader, Protocol):
         """Raises `ApprovalNotFound`."""
         ...
 
-    async def approvals(self, *, decided: bool = False, limit: int = 100) -> Sequence[ApprovalView]:
+    async def waits_at(self, address: str, approval: ApprovalId) -> bool:
+        """Whether the approval is open and its turn belongs to the mailbox of this very address."""
+        ...
+
+    async def approvals(
+        self, *, decided: bool = False, agent: str | None = None, limit: int = 100
+    ) -> Sequence[ApprovalView]:
         """Tool calls that wait for a human, oldest first; with `decided`, all of them, newest first."""
         ...
 
@@ -218,7 +229,14 @@ class Reader(ReplyReader, AccessReader, Protocol):
         """How much there is to do now, for those who watch. Read from indexes, never from whole tables."""
         ...
 
-    async def finalisations(self, *, session: SessionId | None = None, limit: int = 100) -> Sequence[Finalisation]:
+    async def finalisations(
+        self,
+        *,
+        session: SessionId | None = None,
+        agent: str | None = None,
+        state: str | None = None,
+        limit: int = 100,
+    ) -> Sequence[Finalisation]:
         """Ends of epochs, newest first, with what was extracted and what did not fit."""
         ...
 
@@ -244,8 +262,20 @@ class Reader(ReplyReader, AccessReader, Protocol):
         """Conversation to the newest position read there, and its event."""
         ...
 
+    async def took_in(self, account: str, conversation: str, event_id: str) -> bool:
+        """Whether the event was taken into a mailbox once; one that was refused was not."""
+        ...
+
     async def enclosures(self, message: MessageId) -> Sequence[EnclosureView]:
         """What came with a message."""
+        ...
+
+    async def enclosure_of(self, hash: str, *, agent: str | None = None) -> EnclosureView | None:
+        """What the newest message (of that agent) that brought these bytes says of them; None when none did."""
+        ...
+
+    async def attachments_bytes(self, agent: AgentName) -> int:
+        """How much an agent's attachments take, each counted once."""
         ...
 
     async def attachment(self, hash: str) -> bytes | None:

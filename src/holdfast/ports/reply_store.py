@@ -27,6 +27,7 @@ class PostedReply:
     due_at: Instant | None
     receipt: str | None
     reason: str | None
+    draft: str | None = None  # what became of the draft that was shown before it, if there was one (`DraftFate`)
 
 
 class ReplyStore(Protocol):

@@ -25,6 +25,7 @@ class OutgoingReply(Out, frozen=True, kw_only=True):
     due_at: int | None  # when it is tried next, while it is on its way
     receipt: str | None  # the platform's ids of what was posted, with spaces between
     reason: str | None
+    draft: str | None  # of the draft that was shown before: replaced, gone, unknown (it may still stand there)
 
 
 class OutgoingReplies(Out, frozen=True, kw_only=True):
@@ -49,6 +50,7 @@ def reply_view(one: PostedReply) -> OutgoingReply:
         due_at=one.due_at if one.state in ON_ITS_WAY else None,
         receipt=one.receipt,
         reason=one.reason,
+        draft=one.draft,
     )
 
 

@@ -8,14 +8,16 @@ from holdfast.core.compress import Operation
 from holdfast.core.context import Context, ModelMessage
 from holdfast.core.forget import Forgetting
 from holdfast.core.ids import DeliveryId, Instant, MessageId, SessionId
-from holdfast.core.inbound import AcceptOutcome
+from holdfast.core.inbound import BY_HUMAN, AcceptOutcome, Origin
 from holdfast.core.recall import Found
 from holdfast.core.session import Session
 from holdfast.ports.access import AccessDesk
 from holdfast.ports.approvals import Approvals
+from holdfast.ports.finalisations import Finalisations
 from holdfast.ports.notifier import Event, Feed
 from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace, Reader
 from holdfast.ports.replies import Replies
+from holdfast.ports.standing import Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,24 @@ class Service(Protocol):
     def replies(self) -> Replies: ...
 
     @property
+    def finalisations(self) -> Finalisations: ...
+
+    @property
     def access(self) -> AccessDesk: ...
 
     async def health(self) -> Health: ...
 
     def agents(self) -> Sequence[str]:
         """Those that are configured; `main` where any name is an agent."""
+        ...
+
+    @property
+    def default_agent(self) -> str:
+        """Whom a message is for that names nobody: `main` where there is one, else the first that is configured."""
+        ...
+
+    def channels(self) -> Sequence[Standing]:
+        """How the bot accounts of this process are doing."""
         ...
 
     def new_message(self) -> MessageId:
@@ -74,17 +88,18 @@ class Service(Protocol):
         chat: str,
         text: str,
         *,
-        agent: str = "main",
+        agent: str | None = None,
         sender: str = "user",
         id: str | None = None,
         channel: str = "http",
         message: MessageId | None = None,
+        origin: Origin = BY_HUMAN,
     ) -> AcceptOutcome:
         """Durable when it returns `Accepted`; raises for input that can never be accepted."""
         ...
 
     async def unanswered(
-        self, chat: str, prefix: str, *, agent: str = "main", channel: str = "http"
+        self, chat: str, prefix: str, *, agent: str | None = None, channel: str = "http"
     ) -> MessageId | None:
         """The newest message of a chat that is not over and whose id begins so."""
         ...
@@ -102,7 +117,7 @@ class Service(Protocol):
         ...
 
     def stream(
-        self, chat: str, text: str, *, agent: str = "main", sender: str = "user", id: str | None = None
+        self, chat: str, text: str, *, agent: str | None = None, sender: str = "user", id: str | None = None
     ) -> AsyncIterator[Delta]: ...
 
     async def reply_to(self, message: MessageId) -> str: ...
@@ -130,7 +145,7 @@ class Service(Protocol):
         ...
 
     async def recall(
-        self, text: str, *, agent: str = "main", chat: str = "", sender: str = "user", channel: str = "http"
+        self, text: str, *, agent: str | None = None, chat: str = "", sender: str = "user", channel: str = "http"
     ) -> Found: ...
 
     async def deliveries(

@@ -35,6 +35,7 @@ from holdfast.core.memory import MemoryBatch, MemoryOutcome, MemoryUndo
 from holdfast.core.session import CommandDone, CommandRun
 from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, TurnRecord
 from holdfast.ports.access_store import AccessStore
+from holdfast.ports.draft_store import DraftStore
 from holdfast.ports.reply_store import ReplyStore
 from holdfast.ports.spend import SpendLedger
 
@@ -60,7 +61,7 @@ class Reaped:
     operations: int
 
 
-class Store(ReplyStore, AccessStore, SpendLedger, Protocol):
+class Store(ReplyStore, DraftStore, AccessStore, SpendLedger, Protocol):
     # --- nodes
     async def register_node(self, node: NodeId, host: str, *, sole: bool) -> None:
         """Announce a process that will claim. `sole` voids every earlier claim: the owner lock is held."""
@@ -282,7 +283,10 @@ class Store(ReplyStore, AccessStore, SpendLedger, Protocol):
         ...
 
     async def retry_finalisation(self, session: SessionId, epoch: int) -> Finalisation:
-        """Take a failed one up again, from its stored answer if there is one. Others are left as they are."""
+        """Take a failed one up again, from its stored answer if there is one. Others are left as they are.
+
+        Raises `FinalisationNotFound`.
+        """
         ...
 
     # --- tokens

@@ -9,12 +9,13 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from holdfast.core.audit import Report
+from holdfast.core.approval import OpenQuestion
 from holdfast.core.compress import Operation, Summary, snapshot_name
 from holdfast.core.delivery import OPEN
 from holdfast.core.errors import HoldfastError
 from holdfast.core.inbound import Accepted, AcceptOutcome, Duplicate, refusal
 from holdfast.core.journal import AssistantSaid, Observed, ToolCall, ToolReturned, ToolStarted, UserSaid
+from holdfast.core.key import parse
 from holdfast.core.session import Session
 from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace, ReplyView
 from holdfast.ports.service import Health, Prompt
@@ -28,12 +29,15 @@ class Out(Struct, frozen=True, kw_only=True):
 
 
 class NewMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A message for a chat. `id` is the sender's own, unique within (agent, chat): repeating it is safe."""
+    """A message for a chat. `id` is the sender's own, unique within (agent, chat): repeating it is safe.
+
+    Without `agent` it is for main where there is one, else for the first agent that is configured.
+    """
 
     chat: Part
     id: Part
     text: str
-    agent: Name = "main"
+    agent: Name | None = None
     sender: Part = "user"
 
 
@@ -63,6 +67,7 @@ class Reply(Out, frozen=True, kw_only=True):
     receipt: str | None
     reason: str | None
     possible_duplicate: bool  # the platform may show some piece of it twice
+    draft: str | None  # of the draft that was shown before: replaced, gone, unknown (it may still stand there)
 
 
 class Delivery(Out, frozen=True, kw_only=True):
@@ -84,6 +89,24 @@ class Delivery(Out, frozen=True, kw_only=True):
     reason: str | None
 
 
+class Awaited(Out, frozen=True, kw_only=True):
+    """The approval that a message waits for; `/approve <approval>` or `/deny <approval>` in its chat decides it."""
+
+    approval: str
+    tool: str
+    text: str
+    due_at: int  # when it counts as denied
+
+
+class AttachmentOf(Out, frozen=True, kw_only=True):
+    """Something that came with a message. `hash` is the SHA-256 of its bytes; name and type are the sender's words."""
+
+    hash: str
+    name: str
+    media_type: str
+    bytes: int
+
+
 class MessageStatus(Out, frozen=True, kw_only=True):
     """What happened to one message."""
 
@@ -101,6 +124,8 @@ class MessageStatus(Out, frozen=True, kw_only=True):
     attempt: int
     reply: Reply | None
     deliveries: list[Delivery]
+    attachments: list[AttachmentOf]
+    awaiting: Awaited | None = None  # set while its turn, or the one that it stands behind, waits for a human
 
 
 class SessionView(Out, frozen=True, kw_only=True):
@@ -114,6 +139,8 @@ class SessionView(Out, frozen=True, kw_only=True):
     active_at: int
     turns: int
     summaries: int
+    address: str | None = None  # where it is held; none for one that a program wrote
+    chat: str | None = None
 
 
 class Sessions(Out, frozen=True, kw_only=True):
@@ -134,6 +161,7 @@ class JournalEntry(Out, frozen=True, kw_only=True, omit_defaults=True):
     at: int
     calls: list[ToolCall] = field(default_factory=list)  # the tools that the model asked for
     tool: str | None = None  # the tool that an entry of kind `tool` or `tool_started` is about
+    sender: str | None = None  # who said it, on what a sender said
 
 
 class Entries(Out, frozen=True, kw_only=True):
@@ -206,30 +234,6 @@ class ErrorReport(Out, frozen=True, kw_only=True):
     error: ErrorDetail
 
 
-class AuditCheck(Out, frozen=True, kw_only=True):
-    name: str
-    promise: str
-    examined: int
-    contradictions: int
-
-
-class AuditContradiction(Out, frozen=True, kw_only=True):
-    check: str
-    session: str
-    what: str
-
-
-class AuditReport(Out, frozen=True, kw_only=True):
-    ok: bool
-    sessions: int
-    entries: int
-    operations: int
-    summaries: int
-    log_lines: int | None
-    checks: list[AuditCheck]
-    first_contradiction: AuditContradiction | None
-
-
 # --- from our values -------------------------------------------------------------------------------
 
 
@@ -260,7 +264,16 @@ def message_view(trace: MessageTrace) -> MessageStatus:
         attempt=trace.attempt,
         reply=_reply_view(trace.reply) if trace.reply else None,
         deliveries=[delivery_view(one) for one in trace.deliveries],
+        attachments=[
+            AttachmentOf(hash=one.hash, name=one.name, media_type=one.media_type, bytes=one.size)
+            for one in trace.enclosures
+        ],
+        awaiting=_awaited_view(trace.awaiting) if trace.awaiting else None,
     )
+
+
+def _awaited_view(asked: OpenQuestion) -> Awaited:
+    return Awaited(approval=asked.id, tool=asked.tool, text=asked.text, due_at=asked.due_at)
 
 
 def _reply_view(reply: ReplyView) -> Reply:
@@ -272,6 +285,7 @@ def _reply_view(reply: ReplyView) -> Reply:
         receipt=reply.receipt,
         reason=reply.reason,
         possible_duplicate=reply.possible_duplicate,
+        draft=reply.draft,
     )
 
 
@@ -310,6 +324,8 @@ def session_view(session: Session) -> SessionView:
         active_at=session.active_at,
         turns=session.turns,
         summaries=session.summaries,
+        address=session.address,
+        chat=parse(session.address).chat if session.address else None,
     )
 
 
@@ -329,6 +345,7 @@ def entry_view(view: EntryView) -> JournalEntry:
         at=entry.at,
         calls=list(body.calls) if isinstance(body, AssistantSaid) else [],
         tool=body.name if isinstance(body, ToolStarted | ToolReturned) else None,
+        sender=body.principal if isinstance(body, UserSaid | Observed) else None,
     )
 
 
@@ -374,23 +391,3 @@ def health_view(health: Health) -> HealthReport:
 
 def error_view(error: HoldfastError) -> ErrorReport:
     return ErrorReport(error=ErrorDetail(code=error.code, message=str(error), hint=error.hint))
-
-
-def audit_view(report: Report) -> AuditReport:
-    return AuditReport(
-        ok=report.ok,
-        sessions=report.sessions,
-        entries=report.entries,
-        operations=report.operations,
-        summaries=report.summaries,
-        log_lines=report.log_lines,
-        checks=[
-            AuditCheck(name=one.name, promise=one.promise, examined=one.examined, contradictions=one.contradictions)
-            for one in report.checks
-        ],
-        first_contradiction=AuditContradiction(
-            check=report.first.check, session=report.first.session, what=report.first.what
-        )
-        if report.first
-        else None,
-    )

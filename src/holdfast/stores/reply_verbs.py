@@ -7,11 +7,12 @@ from holdfast.core.outgoing import OnDoubt
 from holdfast.core.posting import Kept, ReplyClaim, ReplySettlement
 from holdfast.ports.reply_store import PostedReply
 from holdfast.stores.database import Database
+from holdfast.stores.draft_verbs import DraftVerbs
 from holdfast.stores.verbs import replies
 
 
-class ReplyVerbs:
-    """Implements the ports `ReplyStore` and `ReplyReader`."""
+class ReplyVerbs(DraftVerbs):
+    """Implements the ports `ReplyStore` and `ReplyReader`, and with its drafts `DraftStore`."""
 
     _db: Database
 

@@ -12,8 +12,6 @@ from holdfast.core.audit import SessionFacts
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
 from holdfast.core.delivery import DeliveryPolicy, Parcel
-from holdfast.core.extraction import Excerpt, Notes, Proposal
-from holdfast.core.finish import Ending, Expired, Finalisation, FinishEvent, NotEnded
 from holdfast.core.forget import ForgetRequest, Forgetting
 from holdfast.core.ids import (
     AgentName,
@@ -37,6 +35,7 @@ from holdfast.ports.reader import DeliveryView, EnclosureView, EntryView, Gauges
 from holdfast.ports.store import Busy, Committed, Reaped
 from holdfast.stores.access_verbs import AccessVerbs
 from holdfast.stores.database import Database
+from holdfast.stores.finish_verbs import FinishVerbs
 from holdfast.stores.reply_verbs import ReplyVerbs
 from holdfast.stores.shelf import ContextShelf
 from holdfast.stores.spend_verbs import SpendVerbs
@@ -47,8 +46,6 @@ from holdfast.stores.verbs import (
     commands,
     contexts,
     cursors,
-    extract,
-    finish,
     forget,
     gauges,
     mail,
@@ -70,7 +67,7 @@ SWEPT_MAX = 100  # requests in one transaction
 ENTRIES_KEPT_MAX = 2_000  # a longer tail is read again rather than held
 
 
-class SqlStore(ReplyVerbs, AccessVerbs, SpendVerbs):
+class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, SpendVerbs):
     """Implements the ports `Store` and `Reader`."""
 
     def __init__(self, database: Database, secret: bytes) -> None:
@@ -112,8 +109,17 @@ class SqlStore(ReplyVerbs, AccessVerbs, SpendVerbs):
     async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
         return await self._db.read("read_up_to", lambda: reading.read_up_to(account))
 
+    async def took_in(self, account: str, conversation: str, event_id: str) -> bool:
+        return await self._db.read("took_in", lambda: accept.took_in(account, conversation, event_id, self._secret))
+
     async def enclosures(self, message: MessageId) -> Sequence[EnclosureView]:
         return await self._db.read("enclosures", lambda: reading.enclosures(message))
+
+    async def enclosure_of(self, hash: str, *, agent: str | None = None) -> EnclosureView | None:
+        return await self._db.read("enclosure_of", lambda: reading.enclosure_of(hash, agent))
+
+    async def attachments_bytes(self, agent: AgentName) -> int:
+        return await self._db.read("attachments_bytes", lambda: reading.attachments_bytes(agent))
 
     async def attachment(self, hash: str) -> bytes | None:
         return await self._db.read("attachment", lambda: reading.attachment(hash))
@@ -162,8 +168,13 @@ class SqlStore(ReplyVerbs, AccessVerbs, SpendVerbs):
     async def approval(self, approval: ApprovalId) -> ApprovalView:
         return await self._db.read("approval", lambda: approvals.approval(approval))
 
-    async def approvals(self, *, decided: bool = False, limit: int = 100) -> Sequence[ApprovalView]:
-        return await self._db.read("approvals", lambda: approvals.approvals(limit, decided=decided))
+    async def waits_at(self, address: str, approval: ApprovalId) -> bool:
+        return await self._db.read("waits_at", lambda: approvals.waits_at(address, approval))
+
+    async def approvals(
+        self, *, decided: bool = False, agent: str | None = None, limit: int = 100
+    ) -> Sequence[ApprovalView]:
+        return await self._db.read("approvals", lambda: approvals.approvals(limit, decided=decided, agent=agent))
 
     # --- lanes
 
@@ -262,45 +273,6 @@ class SqlStore(ReplyVerbs, AccessVerbs, SpendVerbs):
 
     async def forgetting(self, id: ForgetId) -> Forgetting:
         return await self._db.read("forgetting", lambda: forget.forgetting(id))
-
-    # --- ends of epochs
-
-    async def open_agents(self) -> tuple[Instant, tuple[AgentName, ...]]:
-        return await self._db.read("open_agents", finish.open_agents)
-
-    async def expired_sessions(self, agent: AgentName, *, before: Instant, limit: int) -> Sequence[Expired]:
-        return await self._db.read("expired_sessions", lambda: finish.expired_sessions(agent, before, limit))
-
-    async def begin_finalisation(self, ending: Ending) -> Finalisation | NotEnded:
-        return await self._db.write("begin_finalisation", lambda: finish.begin_finalisation(ending))
-
-    async def claim_finalisation(self, node: NodeId, *, name: str = "") -> Finalisation | None:
-        return await self._db.write("claim_finalisation", lambda: finish.claim_finalisation(node, name))
-
-    async def read_excerpt(self, held: Finalisation) -> Excerpt:
-        return await self._db.read("read_excerpt", lambda: extract.read_excerpt(held))
-
-    async def record_finalisation(
-        self,
-        held: Finalisation,
-        event: FinishEvent,
-        *,
-        answer: bytes | None = None,
-        model: str | None = None,
-        reason: str = "",
-        retry_in_ms: int = 0,
-    ) -> Finalisation:
-        recorded = finish.Recorded(event, answer, model, reason, retry_in_ms)
-        return await self._db.write("record_finalisation", lambda: finish.record_finalisation(held, recorded))
-
-    async def apply_finalisation(self, held: Finalisation, proposals: Sequence[Proposal], notes: Notes) -> Finalisation:
-        return await self._db.write("apply_finalisation", lambda: extract.apply_finalisation(held, proposals, notes))
-
-    async def retry_finalisation(self, session: SessionId, epoch: int) -> Finalisation:
-        return await self._db.write("retry_finalisation", lambda: finish.retry_finalisation(session, epoch))
-
-    async def finalisations(self, *, session: SessionId | None = None, limit: int = 100) -> Sequence[Finalisation]:
-        return await self._db.read("finalisations", lambda: finish.finalisations(session, limit))
 
     async def newest_forgetting(self) -> ForgetId | None:
         return await self._db.read("newest_forgetting", forget.newest_forgetting)

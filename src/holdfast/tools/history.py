@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 
 from holdfast.core.errors import SessionNotFound
 from holdfast.core.ids import SessionId
-from holdfast.core.journal import AssistantSaid, Entry, Recalled, UserSaid, storable
+from holdfast.core.journal import AssistantSaid, Entry, Recalled, UserSaid, indented, storable
 from holdfast.core.session import Session
 from holdfast.ports.reader import EntryView, MailboxView
 from holdfast.ports.tool import ToolContext, ToolOutcome
@@ -140,4 +140,4 @@ def _line(entry: Entry, context: ToolContext) -> str:
     text = entry.text.strip().replace("<", "&lt;")
     if len(text) > LINE_CHARS_MAX:
         text = text[: LINE_CHARS_MAX - 1] + "…"
-    return f"- [{entry.session or context.session} turn {entry.turn}; {day}; {who}] {text}"
+    return f"- [{entry.session or context.session} turn {entry.turn}; {day}; {who}] {indented(text)}"

@@ -4,14 +4,18 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
+from holdfast.channels.attendance import EVERY_MS
 from holdfast.channels.discord import DiscordChannel, make_discord
-from holdfast.core.ids import AgentName, MessageId, ReplyId
+from holdfast.core.ids import AgentName, Instant, MessageId, ReplyId
 from holdfast.core.key import Address
 from holdfast.core.outgoing import Post
 from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.ports.channel import ChannelFactory, ChannelSetup, ChatMessage, Verdict, conversation_of
+from holdfast.ports.clock import Clock
 from tests.platforms.discord import FakeDiscord
 from tests.platforms.discord_shapes import Bot, Room
 
@@ -20,15 +24,42 @@ FACTORY: ChannelFactory = make_discord  # a type checker sees that the port is k
 
 
 class HastyTasks(AsyncTasks):
-    """Pauses take no time; how long they would have been is kept."""
+    """Pauses take no time; how long they would have been is kept. The time of attendance passes when it is told to."""
 
     def __init__(self) -> None:
         super().__init__()
         self.pauses_ms: list[float] = []
+        self.minutes = asyncio.Semaphore(0)
+        self.kept = 0  # how often the time of attendance was waited for
+        self.told = asyncio.Event()
 
     async def sleep(self, delay_ms: float) -> None:
+        if delay_ms == EVERY_MS:
+            self.kept += 1
+            self.told.set()
+            await self.minutes.acquire()
+            return
         self.pauses_ms.append(delay_ms)
         await asyncio.sleep(0)
+
+    async def minute(self) -> None:
+        """It is noted, or not, that everything was heard."""
+        kept = self.kept
+        self.minutes.release()
+        async with asyncio.timeout(WAIT_S):
+            while self.kept == kept:
+                self.told.clear()
+                await self.told.wait()
+
+
+class Later:
+    """The real clock, put forward."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def now(self) -> Instant:
+        return Instant(SystemClock().now() + self.ahead_ms)
 
 
 class Mailbox:
@@ -40,6 +71,7 @@ class Mailbox:
         self.errors: deque[Exception] = deque()  # each is raised by one call of `receive`
         self.read_errors: deque[Exception] = deque()
         self.positions: dict[str, tuple[int, str]] = {}
+        self.notes: list[tuple[str, int]] = []  # every call of `note_read`
         self.ups: list[str] = []
         self.downs: list[str] = []
         self.open = asyncio.Event()
@@ -69,6 +101,12 @@ class Mailbox:
             raise self.read_errors.popleft()
         return dict(self.positions)
 
+    async def note_read(self, account: str, conversation: str, position: int, event_id: str) -> None:
+        self.notes.append((conversation, position))
+        if position > self.positions.get(conversation, (0, ""))[0]:
+            self.positions[conversation] = (position, event_id)
+        self._changed.set()
+
     async def moved(self, old_chat: str, new_chat: str, *, new_type: str) -> None:
         raise AssertionError("Discord moves no chats")
 
@@ -93,6 +131,10 @@ class Mailbox:
         return [one.text for one in self.taken if room is None or room.id in (one.chat, one.thread)]
 
 
+def tasks_of(channel: DiscordChannel) -> HastyTasks:
+    return cast("HastyTasks", channel._setup.tasks)
+
+
 def setup_of(fake: FakeDiscord, bot: Bot, **settings: object) -> ChannelSetup:
     return ChannelSetup(
         name="discord",
@@ -107,9 +149,11 @@ def setup_of(fake: FakeDiscord, bot: Bot, **settings: object) -> ChannelSetup:
 
 
 @asynccontextmanager
-async def running(fake: FakeDiscord, bot: Bot, mailbox: Mailbox) -> AsyncIterator[DiscordChannel]:
+async def running(
+    fake: FakeDiscord, bot: Bot, mailbox: Mailbox, clock: Clock | None = None
+) -> AsyncIterator[DiscordChannel]:
     """The channel, connected; stopped in the end as a runtime does it."""
-    channel = make_discord(setup_of(fake, bot))
+    channel = make_discord(replace(setup_of(fake, bot), clock=clock or SystemClock()))
     ups = len(mailbox.ups)
     task = asyncio.get_running_loop().create_task(channel.run(mailbox))
     task.add_done_callback(lambda _: mailbox._changed.set())

@@ -3,9 +3,10 @@
 import asyncio
 from types import SimpleNamespace
 
+from holdfast.channels.attendance import Attendance
 from holdfast.channels.discord.reading import Event, Reading
 from holdfast.core.errors import EmptyMessage, StoreUnavailable
-from holdfast.machine import SystemEntropy
+from holdfast.machine import SystemClock, SystemEntropy
 from holdfast.ports.channel import Change, ChatMessage
 from tests.integration.discord.kit import HastyTasks, Mailbox, running
 from tests.platforms.discord import Fault
@@ -156,7 +157,18 @@ async def test_a_flood_that_comes_all_at_once_in_a_new_conversation_is_fetched_a
         for n in range(after + 1, 140):
             yield SimpleNamespace(id=n)
 
-    reading = Reading("discord:1", mailbox, translate, history, tasks=HastyTasks(), entropy=SystemEntropy())
+    tasks = HastyTasks()
+    attendance = Attendance("discord:1", mailbox, clock=SystemClock(), tasks=tasks)
+    reading = Reading(
+        "discord:1",
+        mailbox,
+        translate,
+        history,
+        lambda: True,
+        attendance=attendance,
+        tasks=tasks,
+        entropy=SystemEntropy(),
+    )
     reading.connected()
     for n in range(100, 140):
         reading.offer(Event(change=Change.NEW, channel_id=7, message_id=n))

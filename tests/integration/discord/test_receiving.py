@@ -148,6 +148,16 @@ async def test_attachments_are_fetched_from_discord_alone(world):
     assert message.attachments[1].size == ATTACHMENT_BYTES_MAX + 1
 
 
+async def test_more_files_than_are_kept_are_named_and_not_fetched(world, monkeypatch):
+    monkeypatch.setattr("holdfast.channels.discord.files.ATTACHMENTS_MAX", 1)
+    async with running(world.fake, world.bot, world.mailbox):
+        files = [world.fake.attach(f"{n}.txt", b"x") for n in range(3)]
+        world.fake.say(world.dm, world.ann, "look", attachments=files)
+        await world.mailbox.has(1)
+    kept = [(one.name, one.body) for one in world.mailbox.taken[0].attachments]
+    assert kept == [("0.txt", b"x"), ("1.txt", None), ("2.txt", None)]
+
+
 async def test_a_file_that_is_larger_than_it_claims_is_left(world, monkeypatch):
     monkeypatch.setattr("holdfast.channels.discord.files.ATTACHMENT_BYTES_MAX", 1000)
     async with running(world.fake, world.bot, world.mailbox):

@@ -53,6 +53,30 @@ async def test_what_was_said_while_the_process_was_away_is_answered_once_and_in_
     assert answers() == ["re: one", "re: two", "re: three", "re: four"]
 
 
+async def test_the_first_words_ever_said_in_a_channel_are_answered_once_though_nobody_was_there(world, opened):
+    fake = world.fake
+
+    def answers():
+        return fake.texts(world.room, world.bot.user)
+
+    fake.say(world.room, world.ann, f"<@{world.bot.id}> long ago", mentions=[world.bot.user])
+    async with await opened() as runtime:
+        await noted(runtime, world)
+    fake.say(world.room, world.ann, f"<@{world.bot.id}> first", mentions=[world.bot.user])
+    for _ in range(2):
+        async with await opened():
+            fake.say(world.dm, world.ann, "hello")
+            await fake.until(lambda: len(answers()) == 1 and fake.texts(world.dm, world.bot.user)[-1] == "re: hello")
+    assert [one.rpartition(": ")[2] for one in answers()] == ["first"]
+
+
+async def noted(runtime, world):
+    """Where the account stands is durable: something that comes in shows that the positions were loaded."""
+    thread = world.fake.add_thread(world.room, "elsewhere")
+    world.fake.say(thread, world.ann, f"<@{world.bot.id}> there?", mentions=[world.bot.user])
+    await world.fake.until(lambda: bool(world.fake.texts(thread, world.bot.user)))
+
+
 async def test_an_answer_in_a_thread_stays_in_the_thread(world, opened):
     thread = world.fake.add_thread(world.room, "plans")
     async with await opened():

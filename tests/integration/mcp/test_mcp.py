@@ -73,6 +73,19 @@ def names(tools: McpTools) -> set[str]:
 # --- over the pipes of a subprocess
 
 
+async def test_what_a_program_says_on_stderr_goes_to_a_file_of_its_own(tmp_path, capfd):
+    code = "import sys; print('canary', file=sys.stderr); sys.exit(1)"
+    policy = AgentPolicy(mcp={"t": {"command": [sys.executable, "-c", code]}}, memory={})
+    for _ in range(2):
+        async with await open_runtime(tmp_path, agents=make_agents(model=ScriptedModel(), policy=policy)):
+            pass
+    file = tmp_path / "mcp.main.t.log"
+    assert set(file.read_text().split()) == {"canary"}
+    assert "canary" not in "".join(capfd.readouterr())
+    if sys.platform != "win32":
+        assert file.stat().st_mode & 0o077 == 0
+
+
 async def test_a_server_that_dies_in_a_call_leaves_an_unknown_outcome_and_is_there_for_the_next(monkeypatch):
     monkeypatch.setattr(server_module, "CALL_WAIT_S", 60.0)  # a busy machine starts programs slowly
     async with started(STDIO) as tools:

@@ -161,3 +161,13 @@ async def test_a_wrong_key_and_an_unknown_response_are_errors_that_the_client_kn
             await client.responses.retrieve("chatcmpl-1")
         with pytest.raises(openai.AuthenticationError):
             await client.with_options(api_key="wrong").models.list()
+
+
+async def test_more_than_one_answer_is_refused_and_nothing_is_said_twice(tmp_path):
+    async with serve(tmp_path) as server, client_of(server) as client:
+        with pytest.raises(openai.BadRequestError) as caught:
+            await client.chat.completions.create(model="main", messages=[user("hello")], n=2, user="ada")
+        assert caught.value.code == "unsupported_parameter"
+        assert await server.runtime.sessions() == []
+        made = await client.chat.completions.create(model="main", messages=[user("hello")], n=1, user="ada")
+        assert len(made.choices) == 1

@@ -3,33 +3,62 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
+from holdfast.channels.attendance import EVERY_MS
 from holdfast.channels.slack import SlackChannel
 from holdfast.channels.slack.settings import SlackSettings
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ids import AgentName, MessageId, ReplyId, make_id
+from holdfast.core.ids import AgentName, Instant, MessageId, ReplyId, make_id
 from holdfast.core.key import Address
 from holdfast.core.outgoing import Post
 from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.ports.channel import ChannelSetup, ChatMessage, Verdict, conversation_of
+from holdfast.ports.clock import Clock
 from tests.platforms.slack import Bot, FakeSlack
 
 WAIT_S = 30.0
 
 
 class QuickTasks(AsyncTasks):
-    """Delays are written down, not waited for."""
+    """Delays are written down, not waited for. The time of attendance passes when it is told to."""
 
     def __init__(self) -> None:
         super().__init__()
         self.slept: list[float] = []
+        self.minutes = asyncio.Semaphore(0)
+        self.kept = 0  # how often the time of attendance was waited for
+        self.told = asyncio.Event()
 
     async def sleep(self, delay_ms: float) -> None:
+        if delay_ms == EVERY_MS:
+            self.kept += 1
+            self.told.set()
+            await self.minutes.acquire()
+            return
         self.slept.append(delay_ms)
         await asyncio.sleep(0)
+
+    async def minute(self) -> None:
+        """It is noted, or not, that everything was heard."""
+        kept = self.kept
+        self.minutes.release()
+        async with asyncio.timeout(WAIT_S):
+            while self.kept == kept:
+                self.told.clear()
+                await self.told.wait()
+
+
+class Later:
+    """The real clock, put forward."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def now(self) -> Instant:
+        return Instant(SystemClock().now() + self.ahead_ms)
 
 
 @dataclass(eq=False)
@@ -41,6 +70,7 @@ class Mailbox:
     asked: list[ChatMessage] = field(default_factory=list)  # whether or not anything came of it
     clashes: list[ChatMessage] = field(default_factory=list)  # an event that came a second time in other words
     marks: dict[str, tuple[int, str]] = field(default_factory=dict)
+    notes: list[tuple[str, int]] = field(default_factory=list)  # every call of `note_read`
     errors: list[HoldfastError] = field(default_factory=list)  # each fails one call
     mark_errors: list[HoldfastError] = field(default_factory=list)
     gates: dict[str, asyncio.Event] = field(default_factory=dict)  # by chat: receiving waits for it
@@ -72,6 +102,12 @@ class Mailbox:
         if self.mark_errors:
             raise self.mark_errors.pop(0)
         return dict(self.marks)
+
+    async def note_read(self, account: str, conversation: str, position: int, event_id: str) -> None:
+        self.notes.append((conversation, position))
+        if position > self.marks.get(conversation, (0, ""))[0]:
+            self.marks[conversation] = (position, event_id)
+        self.changed.set()
 
     async def moved(self, old_chat: str, new_chat: str, *, new_type: str) -> None:
         raise AssertionError("Slack's channels keep their ids")
@@ -119,19 +155,25 @@ def setup_of(
     )
 
 
-def channel_of(slack: FakeSlack, bot: Bot) -> SlackChannel:
+def channel_of(slack: FakeSlack, bot: Bot, clock: Clock | None = None) -> SlackChannel:
     settings = SlackSettings(token=bot.token, app_token=bot.app_token, api_url=slack.api_url)
-    return SlackChannel(setup_of({}), settings)
+    return SlackChannel(replace(setup_of({}), clock=clock or SystemClock()), settings)
+
+
+def tasks_of(channel: SlackChannel) -> QuickTasks:
+    return cast("QuickTasks", channel._setup.tasks)
 
 
 def slept(channel: SlackChannel) -> list[float]:
-    return cast("QuickTasks", channel._setup.tasks).slept
+    return tasks_of(channel).slept
 
 
 @asynccontextmanager
-async def running(slack: FakeSlack, bot: Bot, mailbox: Mailbox) -> AsyncIterator[SlackChannel]:
+async def running(
+    slack: FakeSlack, bot: Bot, mailbox: Mailbox, clock: Clock | None = None
+) -> AsyncIterator[SlackChannel]:
     """A channel that is connected; ended as the runtime ends it."""
-    channel = channel_of(slack, bot)
+    channel = channel_of(slack, bot, clock)
     connects = bot.connects
     task = asyncio.ensure_future(channel.run(mailbox))
     task.add_done_callback(lambda _: mailbox.changed.set())

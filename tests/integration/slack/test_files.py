@@ -33,6 +33,13 @@ async def test_a_file_that_says_it_is_too_large_is_not_fetched(world):
     assert "file" not in [method for method, _ in world.slack.requests]
 
 
+async def test_more_files_than_are_kept_are_named_and_not_fetched(world, monkeypatch):
+    monkeypatch.setattr(slack_files, "ATTACHMENTS_MAX", 1)
+    message = await taken(world, *(world.slack.upload(f"{n}.txt", b"x") for n in range(3)))
+    kept = [(one.name, one.body) for one in message.attachments]
+    assert kept == [("0.txt", b"x"), ("1.txt", None), ("2.txt", None)]
+
+
 async def test_a_file_that_turns_out_too_large_is_dropped_on_the_way(world, monkeypatch):
     monkeypatch.setattr(slack_files, "ATTACHMENT_BYTES_MAX", 1_000)
     message = await taken(world, world.slack.upload("a.txt", b"x" * 100_000, size=10))

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from holdfast.channels.attendance import WHOLE
 from holdfast.channels.slack import SlackChannel, history, reading
 from holdfast.channels.slack.hook import LOOK_MS
 from holdfast.channels.slack.settings import SlackSettings
 from holdfast.channels.slack.signature import AGE_MS_MAX, SIGNATURE, TIMESTAMP, check_signature
 from holdfast.core.errors import BadSignature, ChannelFailed, InvalidName, StoreUnavailable
 from holdfast.core.ids import Instant
+from holdfast.machine import SystemClock
 from holdfast.ports.channel import WebhookRequest
 from tests.integration.slack.kit import WAIT_S, channel_of, setup_of
 from tests.platforms.slack import Fault
@@ -343,11 +345,27 @@ async def test_what_slack_gave_up_on_is_read_back_at_the_next_look(desk, monkeyp
     mailbox = desk.world.mailbox
     assert await desk.say("before") == 200
     desk.clock.ms += LOOK_MS
-    await desk.world.slack.until(lambda: "conversations.history" in dict(desk.world.slack.requests))
+    asked = desk.world.slack.requests
+    await desk.world.slack.until(lambda: [method for method, _ in asked].count("conversations.history") == 2)
     desk.said("given up")
     assert await desk.say("after") == 200  # moves the mark past it
     desk.clock.ms += LOOK_MS
     await mailbox.until_texts("before", "after", "given up")
+
+
+async def test_first_words_that_slack_gave_up_on_are_read_back_at_the_next_look(idle, monkeypatch):
+    monkeypatch.setattr(history, "OVERLAP", 0)
+    mailbox = idle.world.mailbox
+    idle.clock.ms = SystemClock().now()
+    async with idle.running():
+        idle.said("given up", idle.world.room)
+        idle.said("given up as well")
+        assert await idle.say("after") == 200  # the first mark, which is past it
+        idle.clock.ms += LOOK_MS
+        await mailbox.until_texts("after", "given up as well", chat=idle.world.dm)
+        await mailbox.until_texts("given up", chat=idle.world.room)
+        await mailbox.until(lambda: len([one for one, _ in mailbox.notes if one == WHOLE]) == 2)
+    assert mailbox.marks[WHOLE][0] == idle.clock.ms
 
 
 async def test_a_slack_that_is_away_at_a_look_is_asked_again(desk):

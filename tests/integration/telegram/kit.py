@@ -43,6 +43,9 @@ class Ear:
     async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
         return {}
 
+    async def note_read(self, account: str, conversation: str, position: int, event_id: str) -> None:
+        raise AssertionError("Telegram keeps what was not acknowledged")
+
     async def moved(self, old_chat: str, new_chat: str, *, new_type: str) -> None:
         self.moves.append((old_chat, new_chat, new_type))
         self._changed.set()

@@ -33,11 +33,13 @@ async def test_an_update_is_confirmed_only_after_it_was_taken(ada, say):
         for _ in range(20):  # whatever the channel would do by itself it does now
             await asyncio.sleep(0)
         assert [update["message"]["text"] for update in ada.bot.pending] == ["first", "second"]
-        assert len(ada.bot.called("getUpdates")) == 1
+        assert not any("offset" in form for form in ada.bot.called("getUpdates"))
         ada.ear.gate.set()
         await ada.server.until(lambda: not ada.bot.pending)
     assert ada.ear.texts == ["first", "second"]
-    assert ada.bot.called("getUpdates")[1]["offset"] == str(ada.bot.confirmed[-1] + 1)
+    assert [form["offset"] for form in ada.bot.called("getUpdates") if "offset" in form][-1:] == [
+        str(ada.bot.confirmed[-1] + 1)
+    ]
 
 
 async def test_what_could_not_be_taken_comes_again_with_all_that_is_behind_it(ada, say):
@@ -79,14 +81,13 @@ async def test_only_the_kinds_of_updates_that_are_read_are_asked_for(ada):
     assert json.loads(ada.bot.called("getUpdates")[0]["allowed_updates"]) == kinds
 
 
-async def test_updates_that_come_doubled_and_out_of_order_are_taken_in_order(ada, say):
+async def test_updates_that_come_doubled_and_out_of_order_are_taken_once_and_in_order(ada, say):
     ada.bot.arrange = lambda batch: [*reversed(batch), *batch]
     for number in range(5):
         say(str(number))
     async with ada.running():
         await ada.server.until(lambda: not ada.bot.pending)
-    assert ada.ear.texts == ["0", "0", "1", "1", "2", "2", "3", "3", "4", "4"]
-    assert len({message.event_id for message in ada.ear.taken}) == 5
+    assert ada.ear.texts == ["0", "1", "2", "3", "4"]
 
 
 STRANGE = [
@@ -127,7 +128,7 @@ async def test_updates_without_ids_are_not_asked_for_in_a_circle(ada, say):
     say("fine")
     async with ada.running():
         await ada.ear.until(lambda: ada.ear.taken)
-    assert ada.ear.line == [("down", "Telegram's updates have no ids"), ("up", "polling")]
+    assert ada.ear.line == [("down", "Telegram's updates have no ids"), ("up", "@AdaBot, polling")]
 
 
 async def test_after_an_answered_poll_the_offset_is_forgotten(ada, say):
@@ -163,7 +164,7 @@ async def test_a_second_process_that_polls_the_token_is_named_and_nothing_is_los
         await ada.ear.until(lambda: ada.ear.taken)
     what = "another process polls this bot's token; stop one of them, or give each its own bot"
     assert ("down", what) in ada.ear.line
-    assert ada.ear.line[-1] == ("up", "polling")
+    assert ada.ear.line[-1] == ("up", "@AdaBot, polling")
     assert 15_000 <= max(ada.tasks.slept_ms) <= 30_000  # slow on purpose
     assert ada.ear.texts == ["still here"]
 
@@ -214,11 +215,11 @@ async def test_an_outage_is_waited_out_with_growing_delays(ada, server, say):
     async with ada.running():
         await server.until(lambda: ada.bot.waiting)
         await server.stop()
-        await ada.ear.until(lambda: ("up", "polling") in ada.ear.line and len(ada.tasks.slept_ms) >= 12)
+        await ada.ear.until(lambda: ("up", "@AdaBot, polling") in ada.ear.line and len(ada.tasks.slept_ms) >= 12)
         say("said in the dark")
         await server.start(server.port)
         await ada.ear.until(lambda: ada.ear.taken)
-    assert ada.ear.line[-1] == ("up", "polling")
+    assert ada.ear.line[-1] == ("up", "@AdaBot, polling")
     assert ada.tasks.slept_ms[0] <= 1_000
     assert 30_000 <= ada.tasks.slept_ms[10] <= 60_000
     assert len(set(ada.tasks.slept_ms)) > 10  # with chance in them

@@ -8,6 +8,8 @@ Rule 3: the token is in no error and no log line.
 import asyncio
 import hashlib
 import re
+from collections.abc import Awaitable
+from dataclasses import replace
 
 import aiohttp
 import discord
@@ -19,7 +21,7 @@ from holdfast.channels.discord.wire import OFFICIAL, Bot
 from holdfast.channels.settings import check_url, read_secret, read_settings
 from holdfast.core.errors import ChannelFailed
 from holdfast.core.key import Address
-from holdfast.core.outgoing import Declined, NotSent, Post, SendOutcome
+from holdfast.core.outgoing import Declined, NotSent, Post, SendOutcome, Sent
 from holdfast.ports.channel import ChannelCapabilities, ChannelSetup, Intake
 
 SEND_S = 20.0
@@ -29,6 +31,8 @@ CLOSED: dict[int, str] = {
     4004: "Discord refuses the token; make a new one in the developer portal and put it where the configuration says",
     4014: "Discord refuses the intents; switch on the Message Content Intent in the developer portal, under Bot",
 }
+SILENT = {"parse": [], "replied_user": False}  # a model's words wake nobody up
+HINTS = {"stream": "it must be true or false"}
 _SNOWFLAKE = re.compile(r"\d{1,20}\Z")
 
 
@@ -36,13 +40,14 @@ class Settings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     token_env: str | None = None
     token_file: str | None = None
     api_url: str = OFFICIAL
+    stream: bool = False  # show a reply in the chat while it is made
 
 
 def make_discord(setup: ChannelSetup) -> "DiscordChannel":
     """Raises `ConfigInvalid`."""
-    settings = read_settings(setup, Settings)
+    settings = read_settings(setup, Settings, HINTS)
     token = read_secret(setup, settings.token_env, settings.token_file)
-    return DiscordChannel(setup, token, check_url(setup, settings.api_url))
+    return DiscordChannel(setup, token, check_url(setup, settings.api_url), stream=settings.stream)
 
 
 def utf16_length(text: str) -> int:
@@ -50,19 +55,23 @@ def utf16_length(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
+CAPABILITIES = ChannelCapabilities(
+    text_chars_max=2_000,
+    text_length=utf16_length,
+    typing=True,
+    typing_lasts_ms=10_000,
+    nonce_lasts_ms=120_000,  # "the past few minutes", says Discord
+    group_edit_interval_ms=2_000,  # a channel takes five messages in five seconds, edits included
+    account_edit_interval_ms=50,  # and the account fifty requests a second
+    cumulative=True,
+)
+
+
 class DiscordChannel:
-    """Implements `Channel`."""
+    """Implements `Channel` and `Editing`."""
 
-    capabilities = ChannelCapabilities(
-        text_chars_max=2_000,
-        text_length=utf16_length,
-        typing=True,
-        typing_lasts_ms=10_000,
-        nonce_lasts_ms=120_000,  # "the past few minutes", says Discord
-        cumulative=True,
-    )
-
-    def __init__(self, setup: ChannelSetup, token: str, api_url: str) -> None:
+    def __init__(self, setup: ChannelSetup, token: str, api_url: str, *, stream: bool = False) -> None:
+        self.capabilities = replace(CAPABILITIES, drafts=stream)
         self._setup = setup
         self._token = token
         self._api_url = api_url
@@ -99,15 +108,28 @@ class DiscordChannel:
             return Declined("the address is no channel of Discord")
         if self._bot is None:
             return NotSent("the channel is not connected")
-        letter, why = Letter(), ""
-        try:
-            async with asyncio.timeout(SEND_S):
-                await self._bot.http.post_message(target, _payload(post), letter)
-        except discord.RateLimited as error:
-            letter.wait_ms, why = int(error.retry_after * 1000), "it limits the rate"
-        except (Limited, discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError, RuntimeError) as error:
-            why = _name(error)  # RuntimeError is what aiohttp raises when the channel was closed meanwhile
-        return letter.outcome(why)
+        letter = Letter()
+        return await _carried(letter, self._bot.http.post_message(target, _payload(post), letter))
+
+    async def edit(self, address: Address, receipt: str, text: str) -> SendOutcome:
+        target = _target(address)
+        if target is None or not _SNOWFLAKE.match(receipt):
+            return Declined("the address is no message of Discord")
+        if self._bot is None:
+            return NotSent("the channel is not connected")
+        letter = Letter()
+        words: dict[str, object] = {"content": text, "allowed_mentions": SILENT}
+        return await _carried(letter, self._bot.http.edit_text(target, int(receipt), words, letter))
+
+    async def retract(self, address: Address, receipt: str) -> SendOutcome:
+        target = _target(address)
+        if target is None or not _SNOWFLAKE.match(receipt):
+            return Declined("the address is no message of Discord")
+        if self._bot is None:
+            return NotSent("the channel is not connected")
+        letter = Letter()
+        outcome = await _carried(letter, self._bot.http.remove(target, int(receipt), letter))
+        return Sent(receipt) if letter.is_removed else outcome
 
     async def typing(self, address: Address) -> None:
         target = _target(address)
@@ -123,6 +145,19 @@ class DiscordChannel:
         """`run` closes what it opened when it ends."""
 
 
+async def _carried(letter: Letter, request: Awaitable[None]) -> SendOutcome:
+    """What is certain after the request, whatever it raised."""
+    why = ""
+    try:
+        async with asyncio.timeout(SEND_S):
+            await request
+    except discord.RateLimited as error:
+        letter.wait_ms, why = int(error.retry_after * 1000), "it limits the rate"
+    except (Limited, discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError, RuntimeError) as error:
+        why = _name(error)  # RuntimeError is what aiohttp raises when the channel was closed meanwhile
+    return letter.outcome(why)
+
+
 def _target(address: Address) -> int | None:
     """A thread is a channel of its own."""
     channel_id = address.thread or address.chat
@@ -134,7 +169,7 @@ def _payload(post: Post) -> dict[str, object]:
         "content": post.text,
         "nonce": hashlib.sha256(post.nonce.encode()).hexdigest()[:NONCE_CHARS],
         "enforce_nonce": True,
-        "allowed_mentions": {"parse": [], "replied_user": False},  # a model's words wake nobody up
+        "allowed_mentions": SILENT,
     }
     answered = post.in_reply_to.partition(".")[0]
     if _SNOWFLAKE.match(answered):

@@ -33,13 +33,13 @@ class Files:
         if not message.attachments:
             return ()
         async with self._gate:
-            return tuple([await self._attachment(item) for item in message.attachments[:ATTACHMENTS_MAX]])
+            return tuple([await self._attachment(item, n) for n, item in enumerate(message.attachments)])
 
     async def close(self) -> None:
         await self._session.close()
 
-    async def _attachment(self, item: discord.Attachment) -> Attachment:
-        body = await self._body(item) if self._is_wanted(item) else None
+    async def _attachment(self, item: discord.Attachment, n: int) -> Attachment:
+        body = await self._body(item) if n < ATTACHMENTS_MAX and self._is_wanted(item) else None
         media_type = item.content_type or "application/octet-stream"
         size = item.size if body is None else len(body)
         return Attachment(name=item.filename, media_type=media_type, size=size, body=body)

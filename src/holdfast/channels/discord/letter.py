@@ -16,6 +16,7 @@ from holdfast.core.outgoing import Declined, Doubtful, NotSent, SendOutcome, Sen
 
 BLOCKED_WAIT_MS = 60_000  # when Discord's front door answers instead of its API, or does not like the token
 REASON_CHARS_MAX = 100
+UNKNOWN_MESSAGE = 10008  # Discord's code
 
 
 class Limited(Exception):
@@ -50,6 +51,11 @@ class Letter:
         if not self.status:
             return NotSent(f"Discord was not reached ({why})", self.wait_ms)
         return self._refused()
+
+    @property
+    def is_removed(self) -> bool:
+        """Of a request to delete: whether the message is not there any more, or was not."""
+        return self.status == 204 or (self.status == 404 and _field(self.body, "code") == UNKNOWN_MESSAGE)
 
     def _refused(self) -> SendOutcome:
         code = _field(self.body, "code")

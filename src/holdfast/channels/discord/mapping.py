@@ -11,6 +11,7 @@ import discord
 
 from holdfast.ports.channel import Attachment, Change, ChatMessage
 
+EPOCH_MS = 1_420_070_400_000
 SPOKEN = frozenset({discord.MessageType.default, discord.MessageType.reply})  # the others report joins, pins, calls
 _CHANNEL = re.compile(r"(\d{1,20})\Z")
 
@@ -53,6 +54,11 @@ def channel_id_of(conversation: str) -> int | None:
     """The channel to fetch from, of a conversation as the intake names it: its chat, or its chat and thread."""
     found = _CHANNEL.search(conversation)
     return int(found[1]) if found else None
+
+
+def snowflake_at(ms: int) -> int:
+    """The smallest id that Discord gives to anything made then."""
+    return max(0, ms - EPOCH_MS) << 22
 
 
 def is_for_us(message: discord.Message, me: Me) -> bool:

@@ -6,15 +6,16 @@ Rule 1: each channel is a stream of its own, taken one event after the other. Th
 Rule 2: a stream that may have missed something is behind: after every new or resumed connection, after an intake that
         raised, and after its queue overflowed. A stream that is behind first fetches what follows its position, oldest
         first, and only then takes what arrived meanwhile. What is taken twice is a duplicate, and harmless.
-Rule 3: positions come from the intake, so a restart continues where the store was. A conversation that the store does
-        not know begins with the first message that arrives; until that is stored, only this process knows it.
+Rule 3: positions come from the intake, so a restart continues where the store was. A stream that the store does not
+        know begins where the account last had heard everything (attendance.py), whether or not anything arrives there;
+        at the first start ever, with the first message that arrives.
 Rule 4: Discord cannot be asked for edits and deletions that were missed while disconnected. They are lost to us, but a
         message that is fetched has the text of its newest edit.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -22,7 +23,9 @@ import aiohttp
 import discord
 
 from holdfast import log
-from holdfast.channels.discord.mapping import channel_id_of
+from holdfast.channels.attendance import Attendance
+from holdfast.channels.discord.mapping import channel_id_of, snowflake_at
+from holdfast.channels.discord.rooms import Room
 from holdfast.core.errors import HoldfastError, Remedy
 from holdfast.core.policy import RetryPolicy
 from holdfast.ports.channel import Change, ChatMessage, Intake
@@ -73,7 +76,9 @@ class Reading:
         intake: Intake,
         translate: Callable[[Event], Awaitable[ChatMessage | None]],
         history: Callable[[int, int], AsyncIterator[discord.Message]],
+        has_all_rooms: Callable[[], bool],
         *,
+        attendance: Attendance,
         tasks: Tasks,
         entropy: Entropy,
     ) -> None:
@@ -81,13 +86,17 @@ class Reading:
         self._intake = intake
         self._translate = translate
         self._history = history
+        self._has_all_rooms = has_all_rooms
+        self._attendance = attendance
         self._tasks = tasks
         self._entropy = entropy
         self._streams: dict[int, Stream] = {}
         self._known: dict[int, int] = {}
         self._loaded = asyncio.Event()
         self._connection = 0
-        self._loader: Task | None = None
+        self._is_up = False
+        self._looking = 0  # guilds whose rooms wait for the positions
+        self._helpers: list[Task] = []
         self._fetches = asyncio.Semaphore(FETCHES_MAX)
         self._running = 0
         self._idle = asyncio.Event()
@@ -95,10 +104,23 @@ class Reading:
     def connected(self) -> None:
         """Everything may have missed something. Called before any event of the new connection is offered."""
         self._connection += 1
+        self._is_up = True
         self._loaded.clear()
         for stream in self._streams.values():
             self._ask(stream)
-        self._loader = self._start(self._load(self._connection), "discord positions")
+        if not self._helpers:
+            self._help(lambda: self._attendance.keep(self._hears_all), "discord attendance")
+        connection = self._connection
+        self._help(lambda: self._load(connection), "discord positions")
+
+    def disconnected(self) -> None:
+        self._is_up = False
+
+    def look_through(self, rooms: Iterable[Room]) -> None:
+        """Those that were never read catch up where somebody spoke since the account had last heard everything."""
+        self._looking += 1
+        connection = self._connection
+        self._help(lambda: self._look_through(connection, rooms), "discord rooms")
 
     def offer(self, event: Event) -> None:
         stream = self._stream(event.channel_id)
@@ -112,7 +134,7 @@ class Reading:
 
     async def close(self) -> None:
         """Whatever was not taken is fetched in the next run. A call that cannot be cancelled is left to itself."""
-        for task in (self._loader, *(stream.task for stream in self._streams.values())):
+        for task in (*self._helpers, *(stream.task for stream in self._streams.values())):
             if task is not None:
                 task.cancel()
         with suppress(TimeoutError):
@@ -137,17 +159,21 @@ class Reading:
 
     def _wake(self, stream: Stream) -> None:
         if stream.task is None:
-            stream.task = self._start(self._work(stream), f"discord channel {stream.channel_id}")
+            stream.task = self._start(lambda: self._work(stream), f"discord channel {stream.channel_id}")
 
-    def _start(self, work: Awaitable[None], name: str) -> Task:
+    def _help(self, work: Callable[[], Awaitable[None]], name: str) -> None:
+        self._helpers = [task for task in self._helpers if not task.done()]
+        self._helpers.append(self._start(work, name))
+
+    def _start(self, work: Callable[[], Awaitable[None]], name: str) -> Task:
         async def counted() -> None:
+            self._running += 1  # only here: what is cancelled before it begins would never be counted off
             try:
-                await work
+                await work()
             finally:
                 self._running -= 1
                 self._idle.set()
 
-        self._running += 1
         return self._tasks.start(counted(), name=name)
 
     async def _load(self, connection: int) -> None:
@@ -155,7 +181,7 @@ class Reading:
         failures = 0
         while connection == self._connection:
             try:
-                positions = await self._intake.read_up_to(self._account)
+                positions = await self._attendance.resume()
             except Exception as error:  # noqa: BLE001 (the top of what every stream waits for)
                 failures += 1
                 await self._pause(error, failures)
@@ -167,6 +193,27 @@ class Reading:
                 for channel_id in self._known:
                     self._wake(self._stream(channel_id))
             return
+
+    async def _look_through(self, connection: int, rooms: Iterable[Room]) -> None:
+        try:
+            await self._loaded.wait()
+            since = self._since()
+            if since is None or connection != self._connection:
+                return  # whoever connected later looks for itself
+            for room in rooms:
+                if room.newest > since and room.channel_id not in self._known and room.is_open():
+                    self._wake(self._stream(room.channel_id))
+        finally:
+            self._looking -= 1
+
+    def _since(self) -> int | None:
+        since_ms = self._attendance.since_ms
+        return None if since_ms is None else snowflake_at(since_ms) - 1
+
+    def _hears_all(self) -> bool:
+        """Whether nothing waits, and nobody is left to be asked. All of it is looked at in one instant."""
+        is_known = self._is_up and self._loaded.is_set() and not self._looking and self._has_all_rooms()
+        return is_known and not any(stream.has_work for stream in self._streams.values())
 
     # --- one stream --------------------------------------------------------------------------------
 
@@ -198,21 +245,31 @@ class Reading:
         why = error.code if isinstance(error, HoldfastError) else type(error).__name__
         fault = None if isinstance(error, EXPECTED) else error
         log.error("channel.behind", failure=fault, account=self._account, chat=channel_id, failures=failures, why=why)
-        await self._tasks.sleep(RETRY.delay_ms(failures, self._entropy.fraction()))
+        least_ms = error.retry_after * 1000 if isinstance(error, discord.RateLimited) else 0
+        await self._tasks.sleep(max(least_ms, RETRY.delay_ms(failures, self._entropy.fraction())))
 
     async def _catch_up(self, stream: Stream) -> None:
         asked = stream.asked
         if stream.position is None:
             await self._loaded.wait()
-            stream.position = self._known.get(stream.channel_id)
+            stream.position = self._known.get(stream.channel_id, self._since())
         if stream.position is None:
             self._begin(stream, asked)
             return
         async with self._fetches:
-            async for message in self._history(stream.channel_id, stream.position):
+            await self._fetch(stream, stream.position)
+        stream.done = asked
+
+    async def _fetch(self, stream: Stream, after: int) -> None:
+        try:
+            async for message in self._history(stream.channel_id, after):
                 missed = Event(change=Change.NEW, channel_id=stream.channel_id, message_id=message.id, message=message)
                 await self._take(stream, missed)
-        stream.done = asked
+        except (discord.Forbidden, discord.NotFound) as error:
+            if not stream.queue:
+                raise
+            # It may be heard and not be read: what arrived there is taken.
+            log.warning("channel.skipped", account=self._account, chat=stream.channel_id, why=f"{error.status}")
 
     def _begin(self, stream: Stream, asked: int) -> None:
         """Nothing was missed before the first message; but when asked again, something may be missing after it."""

@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator
 
 import discord
 
+from holdfast.channels.attendance import Attendance
 from holdfast.channels.discord.files import Files
 from holdfast.channels.discord.mapping import Me, Place, deleted, is_for_us, place_of, said
 from holdfast.channels.discord.reading import Event, Reading
+from holdfast.channels.discord.rooms import rooms_of
 from holdfast.channels.discord.wire import Bot
 from holdfast.ports.channel import Change, ChannelSetup, ChatMessage, Intake
 
@@ -27,17 +29,21 @@ class Session:
         self._files = Files(api_url)
         self._places: dict[int, Place] = {}
         self._authors: dict[int, int] = {}  # Discord does not say whose message was deleted
+        self._shown: set[int] = set()  # guilds whose rooms were looked through since the last connecting
         self._reading: Reading | None = None
 
     def begin(self) -> None:
         """Once logged in: the account has its id."""
         self._user_id = self.bot.user.id if self.bot.user is not None else 0
         self._account = f"discord:{self._user_id}"
+        attendance = Attendance(self._account, self._intake, clock=self._setup.clock, tasks=self._setup.tasks)
         self._reading = Reading(
             self._account,
             self._intake,
             self._translate,
             self._history,
+            self._is_shown,
+            attendance=attendance,
             tasks=self._setup.tasks,
             entropy=self._setup.entropy,
         )
@@ -53,12 +59,32 @@ class Session:
     # --- what happens on the connection --------------------------------------------------------------
 
     def connected(self) -> None:
-        self._intake.connected(self._account)
+        name = self.bot.user.name if self.bot.user is not None else ""
+        self._intake.connected(f"@{name}" if name else self._account)
         if self._reading is not None:
             self._reading.connected()
+        self._shown.clear()
+        for guild in self.bot.guilds:  # a resumed connection shows none again
+            if not guild.unavailable:
+                self.shown(guild)
 
     def disconnected(self) -> None:
         self._intake.disconnected("Discord closed the connection")
+        if self._reading is not None:
+            self._reading.disconnected()
+
+    def shown(self, guild: discord.Guild) -> None:
+        self._shown.add(guild.id)
+        if self._reading is not None:
+            self._reading.look_through(rooms_of(guild, self._user_id))
+
+    def joined(self, guild: discord.Guild) -> None:
+        """What was said there before was not said to this bot."""
+        self._shown.add(guild.id)
+
+    def _is_shown(self) -> bool:
+        """Whether no guild is left that might hold something unheard."""
+        return all(guild.id in self._shown and not guild.unavailable for guild in self.bot.guilds)
 
     def posted(self, message: discord.Message) -> None:
         self._offer(Change.NEW, message.channel.id, message.id, message)

@@ -20,6 +20,7 @@ from holdfast.ports.entropy import Entropy
 from holdfast.ports.tasks import Tasks
 
 OFFICIAL = "https://discord.com/api/v10"
+MESSAGE = "/channels/{channel_id}/messages/{message_id}"
 RATELIMIT_WAIT_S = 30.0  # the longest that discord.py waits for a limit by itself, and the shortest it can be told
 CLOSE_S = 3.0
 IDENTIFY_MS_MIN, IDENTIFY_MS_SPREAD = 1_000, 4_000  # between a session that Discord voids and the next
@@ -31,6 +32,10 @@ class Listener(Protocol):
     def connected(self) -> None: ...
 
     def disconnected(self) -> None: ...
+
+    def shown(self, guild: discord.Guild) -> None: ...
+
+    def joined(self, guild: discord.Guild) -> None: ...
 
     def posted(self, message: discord.Message) -> None: ...
 
@@ -64,6 +69,14 @@ class Wire(HTTPClient):
     async def post_message(self, channel_id: int, payload: dict[str, object], letter: Letter) -> None:
         route = Route("POST", "/channels/{channel_id}/messages", channel_id=channel_id)
         await self.request(route, json=payload, trace_request_ctx=letter, allow_redirects=False)
+
+    async def edit_text(self, channel_id: int, message_id: int, payload: dict[str, object], letter: Letter) -> None:
+        route = Route("PATCH", MESSAGE, channel_id=channel_id, message_id=message_id)
+        await self.request(route, json=payload, trace_request_ctx=letter, allow_redirects=False)
+
+    async def remove(self, channel_id: int, message_id: int, letter: Letter) -> None:
+        route = Route("DELETE", MESSAGE, channel_id=channel_id, message_id=message_id)
+        await self.request(route, trace_request_ctx=letter, allow_redirects=False)
 
     async def ws_connect(self, url: str, *, compress: int = 0) -> aiohttp.ClientWebSocketResponse:
         official = str(DiscordWebSocket.DEFAULT_GATEWAY)
@@ -114,6 +127,12 @@ class Bot(discord.Client):
 
     async def on_disconnect(self) -> None:
         self._listener.disconnected()
+
+    async def on_guild_available(self, guild: discord.Guild) -> None:
+        self._listener.shown(guild)
+
+    async def on_guild_join(self, guild: discord.Guild) -> None:
+        self._listener.joined(guild)
 
     async def on_message(self, message: discord.Message) -> None:
         self._listener.posted(message)

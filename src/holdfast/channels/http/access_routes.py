@@ -1,6 +1,7 @@
 """The routes of access: strangers who ask to be let in, links between people's accounts, addresses that moved.
 
-All of them need the scope `admin`, and none is for a token that names agents: who somebody is concerns every agent.
+All of them need the scope `admin`. A token that names agents decides about the strangers at those; links and moves are
+not for it: who somebody is concerns every agent.
 """
 
 from starlette.requests import Request

@@ -13,7 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 from holdfast import log
 from holdfast.channels.http import openapi
 from holdfast.channels.http.caller import Caller, Keyring
-from holdfast.channels.http.endpoint import Endpoint, Settings, answer
+from holdfast.channels.http.endpoint import Endpoint, Settings, answer, caller_of
 from holdfast.channels.http.errors import (
     AuthRequired,
     InternalError,
@@ -97,9 +97,9 @@ class _Handling:
         await response(scope, receive, send)
 
     async def _respond(self, request: Request) -> Response:
-        caller = request.scope.get("caller")
-        if caller is None:
+        if self._endpoint.is_open:
             return await self._endpoint.handler(request, self._settings)
+        caller = caller_of(request)  # without one nothing that needs a token is ever run
         if isinstance(self._endpoint.scope, TokenScope):
             caller.require(self._endpoint.scope)
         self._guard.check_cookie_use(caller, request.method, request.scope["headers"])

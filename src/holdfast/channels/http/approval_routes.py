@@ -37,9 +37,15 @@ class FencedApprovals:
         self._inner = inner
         self._token = token
 
-    async def list(self, *, decided: bool = False, limit: int = 100) -> Sequence[ApprovalView]:
-        found = await self._inner.list(decided=decided, limit=APPROVALS_MAX)
-        return [one for one in found if self._token.sees(one.agent)][:limit]
+    async def list(
+        self, *, decided: bool = False, agent: str | None = None, limit: int = 100
+    ) -> Sequence[ApprovalView]:
+        """Each agent is asked for by itself, so that however many others have, they hide none."""
+        wanted = sorted(self._token.agents) if agent is None else [name for name in [agent] if self._token.sees(name)]
+        found: list[ApprovalView] = []
+        for name in wanted:
+            found += await self._inner.list(decided=decided, agent=name, limit=limit)
+        return sorted(found, key=lambda one: (one.asked_at, one.id), reverse=decided)[:limit]
 
     async def find(self, approval: ApprovalId) -> ApprovalView:
         found = await self._inner.find(approval)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from holdfast.channels.http.errors import AuthRequired
 from holdfast.core.access_token import AccessToken, Scope, hash_token, is_token
 from holdfast.core.errors import ScopeRequired, TokenNotFound
-from holdfast.core.ids import Instant, TokenId
+from holdfast.core.ids import Instant, Principal, TokenId
+from holdfast.core.key import check_part
 from holdfast.ports.clock import Clock
 from holdfast.ports.reader import Reader
 
@@ -33,12 +34,13 @@ class Caller:
             held = ", ".join(sorted(one.value for one in self.token.scopes))
             raise ScopeRequired(f"this needs the scope {scope.value}; the token has: {held}", scope=scope.value)
 
-    def speak_as(self, sender: str) -> str:
-        """The sender, unless that is somebody on another channel: <channel>:<id> may be said by an operator only.
+    async def speak_as(self, sender: str, reader: Reader) -> str:
+        """The sender, unless that is somebody on another channel: such may be spoken for by an operator only.
 
-        Raises `ScopeRequired`.
+        Known by <channel>:<id>, or by a name that such an account is linked to. Raises `ScopeRequired`.
         """
-        if ":" in sender and not self.token.may(Scope.ADMIN):
+        known = Principal(check_part("sender", sender))
+        if not self.token.may(Scope.ADMIN) and any(":" in one for one in (known, *await reader.kin(known))):
             why = f"the sender {sender[:80]!r} is somebody on another channel; to speak for them needs the scope admin"
             raise ScopeRequired(why, scope=Scope.ADMIN.value)
         return sender

@@ -30,6 +30,13 @@ class InvalidJson(InvalidInput):
     hint = "Send one JSON object, encoded as UTF-8."
 
 
+class UnsupportedParameter(InvalidInput):
+    """The request asks for something that OpenAI's API has and this one does not."""
+
+    code = "unsupported_parameter"
+    hint = "Leave the parameter out."
+
+
 class AuthRequired(HoldfastError):
     """The request has no valid token."""
 
@@ -118,6 +125,14 @@ class PublicBindRefused(HoldfastError):
     hint = "Use --host 127.0.0.1 and a reverse proxy, or set HOLDFAST_TOKEN and name this server with --public-host."
 
 
+class TokenTooShort(HoldfastError):
+    """A token that can be guessed is no lock on a door that others can reach."""
+
+    code = "token_too_short"
+    remedy = Remedy.CORRECT
+    hint = "Unset it and make one with `holdfast token new --scope admin`, or choose one of 32 characters or more."
+
+
 class PortInUse(HoldfastError):
     """Another program listens on the port."""
 
@@ -135,7 +150,9 @@ STATUS_BY_CODE: Mapping[str, int] = {
     "not_found": 404,
     "address_not_found": 404,
     "agent_not_found": 404,
+    "attachment_not_found": 404,
     "delivery_not_found": 404,
+    "finalisation_not_found": 404,
     "forget_not_found": 404,
     "message_not_found": 404,
     "pairing_not_found": 404,

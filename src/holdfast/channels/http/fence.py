@@ -4,11 +4,13 @@ Rule 1: what is not listed here is refused (`ScopeRequired`): a new question is 
 Rule 2: what exists elsewhere and what exists nowhere get the same answer.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NoReturn
 
 from holdfast.channels.http.approval_routes import FencedApprovals
 from holdfast.channels.http.reply_routes import FencedReplies
+from holdfast.core.access import PairingView
 from holdfast.core.access_token import AccessToken
 from holdfast.core.compress import Operation, Summary
 from holdfast.core.context import Context
@@ -21,15 +23,17 @@ from holdfast.core.errors import (
     SessionNotFound,
 )
 from holdfast.core.forget import Forgetting, Kind
-from holdfast.core.ids import AgentName, ForgetId, MessageId, SessionId
-from holdfast.core.inbound import AcceptOutcome
-from holdfast.core.key import parse
+from holdfast.core.ids import AgentName, ForgetId, MessageId, Principal, SessionId
+from holdfast.core.inbound import BY_HUMAN, AcceptOutcome, Origin
+from holdfast.core.key import agent_name, check_part, parse
 from holdfast.core.recall import Found
 from holdfast.core.session import Session
 from holdfast.core.spend import SpendTotal
+from holdfast.ports.access import AccessDesk
 from holdfast.ports.notifier import Feed
-from holdfast.ports.reader import DeliveryView, EntryView, MailboxView, MessageTrace, Reader
+from holdfast.ports.reader import DeliveryView, EnclosureView, EntryView, MailboxView, MessageTrace, Reader
 from holdfast.ports.service import Delta, Health, Prompt, Service
+from holdfast.ports.standing import Standing
 
 PAGE = 1_000
 
@@ -52,11 +56,26 @@ class FencedReader:
         check_agent(self._token, parse(address).agent)
         return await self._inner.mailbox(address)
 
+    async def kin(self, principal: Principal) -> Sequence[Principal]:
+        """For judging who may speak for whom, not for showing: links are of no agent."""
+        return await self._inner.kin(principal)
+
     async def session(self, session: SessionId) -> Session:
         found = await self._inner.session(session)
         if not self._token.sees(found.agent):
             raise SessionNotFound(f"there is no session {session}", session=session)
         return found
+
+    async def enclosure_of(self, hash: str, *, agent: str | None = None) -> EnclosureView | None:
+        """As the first of the token's agents that was sent it calls it."""
+        for name in sorted(self._token.agents if agent is None else self._token.agents & {agent}):
+            found = await self._inner.enclosure_of(hash, agent=name)
+            if found is not None:
+                return found
+        return None
+
+    async def attachment(self, hash: str) -> bytes | None:
+        return None if await self.enclosure_of(hash) is None else await self._inner.attachment(hash)
 
     async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
         await self.session(session)
@@ -75,6 +94,35 @@ class FencedReader:
         return await self._inner.operations(session=session, after=after, limit=limit)
 
 
+class FencedAccess:
+    """Implements the part of `AccessDesk` that is about one agent: its strangers, and whom it lets in."""
+
+    def __init__(self, desk: AccessDesk, token: AccessToken) -> None:
+        self._inner = desk
+        self._token = token
+
+    def __getattr__(self, name: str) -> NoReturn:
+        refuse(name)
+
+    async def pairs(self, *, agent: str | None = None) -> Sequence[PairingView]:
+        found = [one for name in self._wanted(agent) for one in await self._inner.pairs(agent=name)]
+        return sorted(found, key=lambda one: (-one.asked_at, one.code))
+
+    async def pair(self, code: str, *, admit: bool = True, by: str = "operator") -> PairingView:
+        return await self._inner.pair(code, admit=admit, by=by, agents=self._token.agents)
+
+    async def unpair(self, principal: str, *, agent: str | None = None, by: str = "operator") -> Sequence[str]:
+        """Without an agent, for each of the token's own."""
+        who = check_part("principal", principal)
+        return [gone for name in self._wanted(agent) for gone in await self._inner.unpair(who, agent=name, by=by)]
+
+    def _wanted(self, agent: str | None) -> Sequence[str]:
+        """Raises `InvalidName` for what no agent can be called, as the desk does."""
+        if agent is None:
+            return sorted(self._token.agents)
+        return [one for one in [agent_name(agent)] if self._token.sees(one)]
+
+
 class FencedService:
     """Implements the part of `Service` that a token for some agents may use."""
 
@@ -84,6 +132,7 @@ class FencedService:
         self.reader = FencedReader(service.reader, token)
         self.approvals = FencedApprovals(service.approvals, token)
         self.replies = FencedReplies(service.replies, token)
+        self.access = FencedAccess(service.access, token)
 
     def __getattr__(self, name: str) -> NoReturn:
         refuse(name)
@@ -91,8 +140,24 @@ class FencedService:
     def agents(self) -> Sequence[str]:
         return sorted(self._token.agents)
 
+    @property
+    def default_agent(self) -> str:
+        """The service's own, or the token's only one. Among several others nobody chooses."""
+        usual = self._inner.default_agent
+        only = next(iter(self._token.agents))
+        return only if len(self._token.agents) == 1 and not self._token.sees(usual) else usual
+
+    def _whom(self, agent: str | None) -> str:
+        """Raises `AgentNotFound`."""
+        whom = self.default_agent if agent is None else agent
+        check_agent(self._token, whom)
+        return whom
+
     async def health(self) -> Health:
         return await self._inner.health()
+
+    def channels(self) -> Sequence[Standing]:
+        return [one for one in self._inner.channels() if self._token.sees(one.agent)]
 
     def new_message(self) -> MessageId:
         return self._inner.new_message()
@@ -102,20 +167,23 @@ class FencedService:
         chat: str,
         text: str,
         *,
-        agent: str = "main",
+        agent: str | None = None,
         sender: str = "user",
         id: str | None = None,
         channel: str = "http",
         message: MessageId | None = None,
+        origin: Origin = BY_HUMAN,
     ) -> AcceptOutcome:
-        check_agent(self._token, agent)
-        return await self._inner.accept(chat, text, agent=agent, sender=sender, id=id, channel=channel, message=message)
+        whom = self._whom(agent)
+        with hushed(whom):
+            return await self._inner.accept(
+                chat, text, agent=whom, sender=sender, id=id, channel=channel, message=message, origin=origin
+            )
 
     async def unanswered(
-        self, chat: str, prefix: str, *, agent: str = "main", channel: str = "http"
+        self, chat: str, prefix: str, *, agent: str | None = None, channel: str = "http"
     ) -> MessageId | None:
-        check_agent(self._token, agent)
-        return await self._inner.unanswered(chat, prefix, agent=agent, channel=channel)
+        return await self._inner.unanswered(chat, prefix, agent=self._whom(agent), channel=channel)
 
     def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:
         """Ids are not guessable, and whoever has one was let see it."""
@@ -140,7 +208,7 @@ class FencedService:
     ) -> Sequence[Session]:
         """Newest first, over all the agents that the token names."""
         if agent is not None or chat is not None:
-            wanted = [name for name in [agent or "main"] if self._token.sees(name)]
+            wanted = [name for name in [self.default_agent if agent is None else agent] if self._token.sees(name)]
         else:
             wanted = sorted(self._token.agents)
         found: list[Session] = []
@@ -158,18 +226,21 @@ class FencedService:
         return await self._inner.context(session)
 
     async def prompt(self, session: SessionId) -> Prompt:
-        await self.reader.session(session)
-        return await self._inner.prompt(session)
+        found = await self.reader.session(session)
+        with hushed(found.agent):
+            return await self._inner.prompt(session)
 
     async def begin_compression(self, session: SessionId) -> Operation:
-        await self.reader.session(session)
-        return await self._inner.begin_compression(session)
+        found = await self.reader.session(session)
+        with hushed(found.agent):
+            return await self._inner.begin_compression(session)
 
     async def recall(
-        self, text: str, *, agent: str = "main", chat: str = "", sender: str = "user", channel: str = "http"
+        self, text: str, *, agent: str | None = None, chat: str = "", sender: str = "user", channel: str = "http"
     ) -> Found:
-        check_agent(self._token, agent)
-        return await self._inner.recall(text, agent=agent, chat=chat, sender=sender, channel=channel)
+        whom = self._whom(agent)
+        with hushed(whom):
+            return await self._inner.recall(text, agent=whom, chat=chat, sender=sender, channel=channel)
 
     async def deliveries(
         self, *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100
@@ -201,7 +272,7 @@ class FencedService:
         if agent is None and found.kind is Kind.SESSION:
             agent = (await self._inner.reader.session(SessionId(found.subject))).agent
         if agent is None or not self._token.sees(agent):
-            raise ForgetNotFound(f"nobody asked to forget anything under {id!r}", forget=ForgetId(id))
+            raise ForgetNotFound(f"nothing was asked to be forgotten under {id!r}", forget=ForgetId(id))
         return found
 
 
@@ -210,6 +281,15 @@ def check_agent(token: AccessToken, agent: str) -> None:
     if not token.sees(agent):
         known = ", ".join(sorted(token.agents))
         raise AgentNotFound(f"this token knows no agent {agent[:80]!r}; it is for {known}")
+
+
+@contextmanager
+def hushed(agent: str) -> Iterator[None]:
+    """An agent that a token names and nobody configured is not there, whoever else is."""
+    try:
+        yield
+    except AgentNotFound as error:
+        raise AgentNotFound(f"there is no agent {agent[:80]!r} any more") from error
 
 
 def refuse(what: str) -> NoReturn:

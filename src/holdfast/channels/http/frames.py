@@ -3,6 +3,8 @@
 Rule 1: a delta is a preview. `restarted` voids the deltas before it, and `reply` has the whole durable text: whoever
         missed deltas, or joined late, has lost nothing.
 Rule 2: nothing is told that is not durable, except deltas.
+Rule 3: a message that waits for a human, in its turn or behind one, says so once for each question: nobody waits for a
+        day without knowing why.
 """
 
 from collections.abc import AsyncGenerator, Iterable
@@ -38,6 +40,16 @@ class State(Frame, frozen=True, kw_only=True, tag="state"):
     state: str
 
 
+class HumanAsked(Frame, frozen=True, kw_only=True, tag="asked"):
+    """The message waits for a human: `/approve <approval>` or `/deny <approval>`, said in its chat, lets it go on."""
+
+    message: str
+    approval: str
+    tool: str
+    text: str
+    due_at: int
+
+
 class Replied(Frame, frozen=True, kw_only=True, tag="reply"):
     """The end of a message: its final state, and the reply if there is one."""
 
@@ -48,6 +60,7 @@ class Replied(Frame, frozen=True, kw_only=True, tag="reply"):
     state: str
     text: str
     reason: str | None
+    hop: int  # for whoever passes the reply on to another agent, to be said with it
 
 
 class Failed(Frame, frozen=True, kw_only=True, tag="error"):
@@ -64,7 +77,16 @@ def reply_of(trace: MessageTrace) -> Replied:
         state=trace.state.value,
         text=trace.reply.text if trace.reply else "",
         reason=trace.reason,
+        hop=trace.hop + 1,
     )
+
+
+def question_of(trace: MessageTrace, told: str) -> HumanAsked | None:
+    """What the message waits for, unless that has been told."""
+    asked = trace.awaiting
+    if asked is None or asked.id == told:
+        return None
+    return HumanAsked(message=trace.message, approval=asked.id, tool=asked.tool, text=asked.text, due_at=asked.due_at)
 
 
 def live_frames(event: Event) -> Iterable[Frame] | None:
@@ -83,9 +105,12 @@ def live_frames(event: Event) -> Iterable[Frame] | None:
 async def follow_message(service: Service, message: MessageId, feed: Feed) -> AsyncGenerator[Frame]:
     """Everything about one message until it ends; the last frame is its `Replied`. Closes the feed."""
     try:
-        trace = await service.trace(message)
+        trace, told = await service.trace(message), ""
         yield State(message=message, state=trace.state.value)
         while trace.state in UNFINISHED:
+            if (asked := question_of(trace, told)) is not None:
+                told = asked.approval
+                yield asked
             event = await feed.next_within(LOOK_EVERY_MS)
             frames = live_frames(event) if event is not None else None
             if frames is None:

@@ -192,10 +192,13 @@ class Guard:
         log.warning("auth.refused", client=client)
 
     def check_cookie_use(self, caller: Caller, method: str, headers: Headers) -> None:
-        """What changes something must be made by our own page. Raises `CsrfTokenMissing`."""
-        if caller.cookie and method not in SAFE:
+        """What changes something must be made by our own page. Raises `CsrfTokenMissing` and `OriginNotAllowed`."""
+        if not caller.cookie:
+            return
+        if method not in SAFE:
             given = [value.decode("latin-1") for name, value in headers if name == CSRF_HEADER]
             self._logins.check_csrf(caller.cookie, given[0] if len(given) == 1 else "")
+        self.check_origin(headers, self.check_host(headers))
 
     def _cookie(self, headers: Headers) -> str:
         for name, value in headers:

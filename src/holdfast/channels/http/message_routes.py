@@ -7,11 +7,12 @@ from starlette.responses import Response
 
 from holdfast.channels.http.endpoint import EVENTS, Endpoint, Settings, answer, caller_of
 from holdfast.channels.http.frames import follow_message
+from holdfast.channels.http.hops import origin_of
 from holdfast.channels.http.request import Query, decode, read_body
 from holdfast.channels.http.stream import EventStream, event, events_of
 from holdfast.core.access_token import Scope
 from holdfast.core.ids import MessageId
-from holdfast.core.inbound import Accepted
+from holdfast.core.inbound import Accepted, Origin
 from holdfast.core.key import check_part
 from holdfast.ports import surface
 
@@ -20,21 +21,24 @@ async def post_message(request: Request, settings: Settings) -> Response:
     """202 only once the message is durable. Whoever asks for events hears the reply in the same response."""
     Query(request, ())
     new = decode(await read_body(request, settings.body_bytes_max), surface.NewMessage)
-    caller_of(request).speak_as(new.sender)
+    await caller_of(request).speak_as(new.sender, settings.service.reader)
     if EVENTS in request.headers.get("accept", ""):
-        return await _send_and_stream(new, settings)
+        return await _send_and_stream(new, settings, origin_of(request))
     with settings.metrics.accept_seconds.time():
-        outcome = await settings.service.accept(new.chat, new.text, agent=new.agent, sender=new.sender, id=new.id)
+        outcome = await settings.service.accept(
+            new.chat, new.text, agent=new.agent, sender=new.sender, id=new.id, origin=origin_of(request)
+        )
     return answer(surface.accepted_view(outcome), 202 if isinstance(outcome, Accepted) else 200)
 
 
-async def _send_and_stream(new: surface.NewMessage, settings: Settings) -> Response:
+async def _send_and_stream(new: surface.NewMessage, settings: Settings, origin: Origin) -> Response:
     service, wanted = settings.service, settings.service.new_message()
     feed = service.listen(message=wanted)  # from before the message exists, so that nothing of its reply is missed
     try:
-        outcome = await service.accept(
-            new.chat, new.text, agent=new.agent, sender=new.sender, id=new.id, message=wanted
-        )
+        with settings.metrics.accept_seconds.time():
+            outcome = await service.accept(
+                new.chat, new.text, agent=new.agent, sender=new.sender, id=new.id, message=wanted, origin=origin
+            )
         accepted = surface.accepted_view(outcome)
     except BaseException:
         feed.close()
@@ -78,7 +82,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=post_message,
         scope=Scope.SEND,
         summary="Send a message to a chat; 202 only once it is durable. With `Accept: text/event-stream` the reply "
-        "follows as events: `accepted`, `state`, `delta`, `restarted`, `reply`",
+        "follows as events: `accepted`, `state`, `delta`, `restarted`, `asked`, `reply`",
         body=surface.NewMessage,
         answers={202: surface.AcceptedMessage, 200: surface.DuplicateMessage},
         also=EVENTS,

@@ -113,7 +113,7 @@ async def get_recall(request: Request, settings: Settings) -> Response:
         raise InvalidInput("the query parameter q is missing: what should be looked for?")
     found = await settings.service.recall(
         text,
-        agent=query.text("agent") or "main",
+        agent=query.text("agent"),
         chat=query.text("chat") or "",
         sender=query.text("sender") or "user",
     )

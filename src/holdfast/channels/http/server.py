@@ -3,6 +3,8 @@
 Rule 1: loopback, unless whoever starts it says that the public may come.
 Rule 2: a connection must show the whole head of a request within ten seconds and 64 KiB; one that is told to close must
         go within five, whether its client reads or not.
+Rule 3: a request is judged by its head. What a chunked body has behind it (trailers) is no part of that and is dropped.
+Rule 4: whoever was answered before the body had come has five seconds to send the rest, and is let go then.
 """
 
 import errno
@@ -28,6 +30,7 @@ KEEP_ALIVE_S = 30
 GRACE_S = 5
 HEAD_WAIT_MS = 10_000
 HEAD_BYTES_MAX = 64 * 1024
+LINE_BYTES = 4  # what stands between and behind a name and its value
 CLOSE_WAIT_MS = 5_000
 SWEEP_EVERY_S = 1
 
@@ -70,23 +73,53 @@ class HttpProtocol(HttpToolsProtocol):
     """A connection that knows since when it has been silent, and how much head it has shown."""
 
     in_head = True  # until the first head is whole, and again when the next one begins
+    in_body = False  # from the end of a head to the end of its request
     head_since: int | None = None
-    head_bytes = 0
+    rest_since: int | None = None
     closing_since: int | None = None
+    plain_bytes = 0  # that brought neither the end of a head nor a body: the parser keeps them
+    shown_bytes = 0  # of the present head
+
+    @property
+    def is_answered_early(self) -> bool:
+        return self.in_body and self.cycle is not None and self.cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
-        self.head_bytes += len(data) if self.in_head else 0
+        self.plain_bytes += len(data)
         super().data_received(data)
-        if self.in_head and self.head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
+        if self.plain_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
             self.send_400_response("The head of the request is too large.")
 
     def on_message_begin(self) -> None:
-        self.in_head = True
+        self.in_head, self.shown_bytes = True, 0
         super().on_message_begin()
 
+    def on_url(self, url: bytes) -> None:
+        self._show(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.in_head:
+            self._show(len(name) + len(value) + LINE_BYTES)
+            super().on_header(name, value)
+
+    def _show(self, size: int) -> None:
+        """What the parser hears raised it answers with 400."""
+        self.shown_bytes += size
+        if self.shown_bytes > HEAD_BYTES_MAX:
+            raise ValueError("the head of the request is too large")
+
     def on_headers_complete(self) -> None:
-        self.in_head, self.head_bytes, self.head_since = False, 0, None
+        self.in_head, self.in_body, self.plain_bytes, self.head_since = False, True, 0, None
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self.plain_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self.in_body, self.plain_bytes, self.rest_since = False, 0, None
+        super().on_message_complete()
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
@@ -98,6 +131,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if message["type"] == "websocket.close":
             self.writable.set()
         await super().send(message)
+        if message["type"] == "websocket.http.response.body":
+            self.handshake_complete = True  # refused, which is no fault of ours to be logged
 
     def send_receive_event_to_app(self) -> None:
         """What is not UTF-8 ends the connection, without a line in anybody's log."""
@@ -154,7 +189,7 @@ class HttpServer(uvicorn.Server):
         yield
 
     async def sweep(self) -> None:
-        """Let go of connections that dawdle: over the head of a request, or over their own end."""
+        """Let go of connections that dawdle: over the head of a request, over its rest, or over their own end."""
         now = self._clock.now()
         for connection in list(self.server_state.connections):
             transport = cast("Transport | None", connection.transport)
@@ -166,6 +201,9 @@ class HttpServer(uvicorn.Server):
             elif isinstance(connection, HttpProtocol) and connection.in_head:
                 connection.head_since = connection.head_since or now
                 self._abort(transport, connection.head_since, now, HEAD_WAIT_MS)
+            elif isinstance(connection, HttpProtocol) and connection.is_answered_early:
+                connection.rest_since = connection.rest_since or now
+                self._abort(transport, connection.rest_since, now, CLOSE_WAIT_MS)
 
     def _abort(self, transport: BaseTransport, since: int, now: int, wait_ms: int) -> None:
         if now - since >= wait_ms:

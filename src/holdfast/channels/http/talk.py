@@ -12,15 +12,17 @@ from msgspec import Struct
 
 from holdfast.channels.http.caller import Caller
 from holdfast.channels.http.endpoint import Settings
-from holdfast.channels.http.frames import LOOK_EVERY_MS, Failed, Frame, State, live_frames, reply_of
+from holdfast.channels.http.frames import LOOK_EVERY_MS, Failed, Frame, State, live_frames, question_of, reply_of
+from holdfast.channels.http.hops import Hop, origin_by
 from holdfast.channels.http.outbox import Outbox
 from holdfast.channels.http.request import decode
 from holdfast.core.access_token import Scope
 from holdfast.core.errors import HoldfastError, InvalidInput
 from holdfast.core.ids import AgentName, MessageId
-from holdfast.core.inbound import UNFINISHED, Accepted
+from holdfast.core.inbound import UNFINISHED, Accepted, Kind, kind_of
 from holdfast.core.key import Address, check_part
 from holdfast.ports.notifier import Event, Feed
+from holdfast.ports.reader import MessageTrace
 from holdfast.ports.surface import AcceptedMessage, accepted_view, error_view
 
 CHATS_MAX = 1_000
@@ -39,13 +41,14 @@ class SendMessage(In, frozen=True, kw_only=True, tag="send", forbid_unknown_fiel
     chat: str
     id: str
     text: str
-    agent: str = "main"
+    agent: str | None = None  # the default one
     sender: str = "user"
+    hop: Hop = 0  # as the reply said that is passed on
 
 
 class Subscribe(In, frozen=True, kw_only=True, tag="subscribe", forbid_unknown_fields=True):
     chat: str
-    agent: str = "main"
+    agent: str | None = None
 
 
 class Follow(In, frozen=True, kw_only=True, tag="follow", forbid_unknown_fields=True):
@@ -104,7 +107,7 @@ def frame_in(text: str) -> InFrame:
 class Chat:
     feed: Feed
     subscribed: bool = False
-    awaited: set[str] = field(default_factory=set)
+    awaited: dict[str, str] = field(default_factory=dict)  # messages, each with the last question that was told
 
 
 class Talk:
@@ -131,7 +134,7 @@ class Talk:
                 await self._send(frame)
             case Subscribe(chat=chat, agent=agent):
                 self._caller.require(Scope.READ)
-                await self._subscribe(Address(agent=AgentName(agent), channel="http", type="dm", chat=chat))
+                await self._subscribe(Address(agent=AgentName(self._whom(agent)), channel="http", type="dm", chat=chat))
             case Follow(message=message):
                 self._caller.require(Scope.READ)
                 await self._follow(MessageId(check_part("message", message)))
@@ -147,27 +150,37 @@ class Talk:
     # --- what a client says
 
     async def _send(self, frame: SendMessage) -> None:
-        if len(self._chats) >= CHATS_MAX:
-            raise InvalidInput(f"{CHATS_MAX} chats are followed over this connection already; use another one")
-        sender = self._caller.speak_as(frame.sender)
+        self._check_room()
+        sender = await self._caller.speak_as(frame.sender, self._service.reader)
+        origin = origin_by(self._caller, frame.hop)
         with self._metrics.accept_seconds.time():
-            outcome = await self._service.accept(frame.chat, frame.text, agent=frame.agent, sender=sender, id=frame.id)
+            outcome = await self._service.accept(
+                frame.chat, frame.text, agent=frame.agent, sender=sender, id=frame.id, origin=origin
+            )
         told = accepted_view(outcome)
-        place = {"id": frame.id, "chat": frame.chat, "agent": frame.agent}
+        place = {"id": frame.id, "chat": frame.chat, "agent": self._whom(frame.agent)}
         if isinstance(outcome, Accepted) and isinstance(told, AcceptedMessage):
             self._await(outcome.mailbox, outcome.message)  # before anything else runs, so that nothing is missed
             self._outbox.put(Taken(**place, message=told.message, queued_behind=told.queued_behind))
-            if frame.text.startswith("/"):  # signals are answered when they are accepted, and nothing tells of it
+            if kind_of(frame.text) is Kind.SIGNAL:  # they are answered when they are accepted, and nothing tells of it
                 await self._tell_of(self._chat(outcome.mailbox), None)
         else:
             self._outbox.put(Known(**place, message=told.message, state=getattr(told, "state", "")))
             await self._tell(MessageId(told.message))
 
+    def _whom(self, agent: str | None) -> str:
+        return self._service.default_agent if agent is None else agent
+
+    def _check_room(self) -> None:
+        if len(self._chats) + len(self._coming) >= CHATS_MAX:
+            raise InvalidInput(f"{CHATS_MAX} chats are followed over this connection already; use another one")
+
     async def _subscribe(self, address: Address) -> None:
+        self._check_room()
         found = await self._service.reader.mailbox(str(address))
         if found is not None:
             self._chat(found.mailbox).subscribed = True
-        elif str(address) not in self._coming and len(self._coming) < CHATS_MAX:
+        elif str(address) not in self._coming:
             self._coming.add(str(address))
             self._start(self._until_there(address), "ws-coming")
         self._outbox.put(Subscribed(chat=address.chat, agent=address.agent))
@@ -181,6 +194,7 @@ class Talk:
         self._outbox.put(Subscribed(chat=address.chat, agent=address.agent))
 
     async def _follow(self, message: MessageId) -> None:
+        self._check_room()
         await self._tell(message)
 
     async def _tell(self, message: MessageId) -> None:
@@ -193,11 +207,20 @@ class Talk:
         found = await self._service.reader.mailbox(trace.address)
         if found is not None:
             self._await(found.mailbox, message)
+            self._ask(self._chat(found.mailbox), trace)
 
     # --- what a client is told
 
     def _await(self, mailbox: str, message: str) -> None:
-        self._chat(mailbox).awaited.add(message)
+        self._chat(mailbox).awaited.setdefault(message, "")
+
+    def _ask(self, chat: Chat, trace: MessageTrace) -> None:
+        """Tell what a message waits for: once, where this client awaits it."""
+        asked = question_of(trace, chat.awaited.get(trace.message, ""))
+        if asked is not None:
+            self._outbox.put(asked)
+            if trace.message in chat.awaited:
+                chat.awaited[trace.message] = asked.approval
 
     def _chat(self, mailbox: str) -> Chat:
         chat = self._chats.get(mailbox)
@@ -222,7 +245,7 @@ class Talk:
     async def _tell_of(self, chat: Chat, event: Event | None) -> None:
         about = set(event.messages if event is not None else sorted(chat.awaited)[:CHECKED_MAX])
         if not chat.subscribed:
-            about &= chat.awaited
+            about &= chat.awaited.keys()
         frames = live_frames(event) if event is not None else None
         if frames is not None:
             for frame in frames if about else ():
@@ -231,5 +254,7 @@ class Talk:
         for message in sorted(about):
             trace = await self._service.trace(MessageId(message))
             if trace.state not in UNFINISHED:
-                chat.awaited.discard(message)
+                chat.awaited.pop(message, None)
                 self._outbox.put(reply_of(trace))
+            else:
+                self._ask(chat, trace)

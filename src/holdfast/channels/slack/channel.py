@@ -10,7 +10,7 @@ from holdfast.channels.slack.hook import Hook
 from holdfast.channels.slack.line import Line
 from holdfast.channels.slack.message import Me, word
 from holdfast.channels.slack.people import People
-from holdfast.channels.slack.posting import send_post
+from holdfast.channels.slack.posting import delete_post, edit_post, send_post
 from holdfast.channels.slack.reading import Reading
 from holdfast.channels.slack.settings import SlackSettings, read_slack
 from holdfast.channels.slack.text import escaped_length
@@ -30,23 +30,30 @@ from holdfast.ports.channel import (
 
 TEXT_CHARS_MAX = 3_900  # Slack recommends at most 4,000 and cuts at 40,000
 CHAT_INTERVAL_MS = 1_000  # one message per second and channel, says Slack
+EDIT_INTERVAL_MS = 1_500  # chat.update takes about fifty calls a minute in the whole workspace (tier 3)
+COMMAND_HINT = "Slack keeps what begins with a slash to itself: mention me in front of it."
 RETRY = RetryPolicy(delay_ms_base=200, delay_ms_max=60_000)
 SETTLED_MS = 30_000  # a line that lasted this long is made again with the shortest delay
 
 
 class SlackChannel:
-    """Implements `Channel` and `Hooked`."""
-
-    capabilities = ChannelCapabilities(
-        text_chars_max=TEXT_CHARS_MAX, text_length=escaped_length, chat_interval_ms=CHAT_INTERVAL_MS
-    )
+    """Implements `Channel`, `Editing` and `Hooked`."""
 
     def __init__(self, setup: ChannelSetup, settings: SlackSettings) -> None:
+        self.capabilities = ChannelCapabilities(
+            text_chars_max=TEXT_CHARS_MAX,
+            text_length=escaped_length,
+            chat_interval_ms=CHAT_INTERVAL_MS,
+            drafts=settings.stream,
+            account_edit_interval_ms=EDIT_INTERVAL_MS,
+            command_hint=COMMAND_HINT,
+        )
         self._setup = setup
         self._app_token = settings.app_token or ""
         self._hook = Hook(setup, settings.signing_secret) if settings.signing_secret else None
         self._web = Web(settings.token, settings.api_url)
         self._people = People(self._web, setup.clock)
+        self._who = ""
 
     async def run(self, intake: Intake) -> None:
         me = await self._identify()
@@ -92,6 +99,7 @@ class SlackChannel:
         )
         if not me.team or not me.user:
             raise ChannelFailed("slack: auth.test names no team and no user; is api_url Slack's API?")
+        self._who = f"@{me.name}" if me.name else me.user
         return me
 
     async def _attend(self, reading: Reading, intake: Intake) -> str:
@@ -103,7 +111,7 @@ class SlackChannel:
                 reason = _passing("app-level", failure)
                 await self._setup.tasks.sleep(failure.retry_after_ms)
                 return reason
-            intake.connected()
+            intake.connected(self._who)
             await reading.attend(line)
         except HoldfastError as error:
             if isinstance(error, ChannelFailed):
@@ -117,6 +125,12 @@ class SlackChannel:
 
     async def send(self, post: Post) -> SendOutcome:
         return await send_post(self._web, post)
+
+    async def edit(self, address: Address, receipt: str, text: str) -> SendOutcome:
+        return await edit_post(self._web, address, receipt, text)
+
+    async def retract(self, address: Address, receipt: str) -> SendOutcome:
+        return await delete_post(self._web, address, receipt)
 
     async def typing(self, address: Address) -> None:
         """Slack has no typing indicator for bots."""

@@ -24,11 +24,11 @@ class Files:
         self._web = web
 
     async def fetch(self, files: tuple[Json, ...]) -> tuple[Attachment, ...]:
-        kept = [file for file in files if word(file, "mode") != "tombstone"][:ATTACHMENTS_MAX]
+        kept = [file for file in files if word(file, "mode") != "tombstone"]
         bodies: list[bytes | None] = [None] * len(kept)
         try:
             async with asyncio.timeout(MESSAGE_S):
-                for n, file in enumerate(kept):
+                for n, file in enumerate(kept[:ATTACHMENTS_MAX]):
                     bodies[n] = await self._body(file)
         except TimeoutError:
             pass  # those that are missing are named without a body

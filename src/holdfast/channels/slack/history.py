@@ -28,13 +28,34 @@ Marks: TypeAlias = Mapping[str | None, int]  # thread, or None for the channel i
 
 async def missed(web: Web, chat: str, marks: Marks) -> list[Json] | Failure:
     """Messages and replies of a channel since shortly before the marks of the channel and its threads, oldest first."""
+    found = await _since_marks(web, chat, marks)
+    return found if isinstance(found, Failure) else _in_order(found)
+
+
+async def unheard(web: Web, chat: str, marks: Marks, since: int | None) -> list[Json] | Failure:
+    """The same; and of a channel that was never read, or not to its end, everything after `since`."""
+    known = await missed(web, chat, marks) if marks else []
+    if since is None or isinstance(known, Failure):
+        return known
+    first = await _since_marks(web, chat, {None: since})
+    if isinstance(first, Failure):
+        return first
+    new = {ts: message for ts, message in first.items() if (position_of(ts) or 0) > since}
+    return _in_order({word(message, "ts"): message for message in known} | new)
+
+
+def _in_order(found: Mapping[str, Json]) -> list[Json]:
+    return [found[ts] for ts in sorted(found, key=lambda ts: position_of(ts) or 0)]
+
+
+async def _since_marks(web: Web, chat: str, marks: Marks) -> dict[str, Json] | Failure:
     top = await _top(web, chat, marks)
     if isinstance(top, Failure):
         return top
     found = {word(message, "ts"): message for message in top if _is_since(message, marks.get(None))}
     for thread, mark in _threads(top, marks).items():
         oldest = _oldest(mark - OVERLAP)
-        replies = await _pages(web, "conversations.replies", PAGES_MAX, channel=chat, ts=thread, oldest=oldest)
+        replies = await pages(web, "conversations.replies", PAGES_MAX, channel=chat, ts=thread, oldest=oldest)
         if isinstance(replies, Failure) and replies.code in GONE:
             continue  # the thread was deleted
         if isinstance(replies, Failure):
@@ -42,14 +63,14 @@ async def missed(web: Web, chat: str, marks: Marks) -> list[Json] | Failure:
         newer = {word(reply, "ts"): reply for reply in replies if _is_since(reply, mark)}
         newer.pop(thread, None)  # it comes along with its replies, and belongs to the channel
         found |= newer
-    return sorted(found.values(), key=lambda message: position_of(word(message, "ts")) or 0)
+    return found
 
 
 async def _top(web: Web, chat: str, marks: Marks) -> list[Json] | Failure:
     if None not in marks:
         return []
     oldest = _oldest(marks[None] - OVERLAP - THREADS_REACH)
-    return await _pages(web, "conversations.history", PAGES_MAX, channel=chat, oldest=oldest)
+    return await pages(web, "conversations.history", PAGES_MAX, channel=chat, oldest=oldest)
 
 
 def _threads(top: list[Json], marks: Marks) -> dict[str, int]:
@@ -71,25 +92,27 @@ async def landed(web: Web, post: Post) -> str | Failure | None:
     if post.address.thread is not None:
         method, where = "conversations.replies", {**where, "ts": post.address.thread}
     oldest = _oldest((made_at_ms(post.reply) - SKEW_MS) * 1000)
-    messages = await _pages(web, method, LOOKUP_PAGES_MAX, **where, oldest=oldest, include_all_metadata=True)
+    messages = await pages(web, method, LOOKUP_PAGES_MAX, **where, oldest=oldest, include_all_metadata=True)
     if isinstance(messages, Failure):
         return messages
     return next((word(message, "ts") for message in messages if _nonce(message) == post.nonce), None)
 
 
-async def _pages(web: Web, method: str, pages_max: int, **params: object) -> list[Json] | Failure:
-    messages: list[Json] = []
+async def pages(
+    web: Web, method: str, pages_max: int, what: str = "messages", **params: object
+) -> list[Json] | Failure:
+    found: list[Json] = []
     cursor = ""
     for _ in range(pages_max):
         paging = {"cursor": cursor} if cursor else {}
         answer = await web.get(method, **params, **paging, limit=PAGE)
         if isinstance(answer, Failure):
             return answer
-        messages += parts(answer, "messages")
+        found += parts(answer, what)
         cursor = word(part(answer, "response_metadata"), "next_cursor")
         if not cursor:
-            return messages
-    return Failure(Kind.REFUSED, f"more than {pages_max * PAGE} messages")
+            return found
+    return Failure(Kind.REFUSED, f"more than {pages_max * PAGE} {what}")
 
 
 def _oldest(position: int) -> str:

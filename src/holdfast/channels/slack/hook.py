@@ -56,7 +56,7 @@ class Hook:
 
     async def stay(self, reading: Reading, intake: Intake, check: Check) -> None:
         """Take events until cancelled. Raises `ChannelFailed`, as `check` does when the token is no longer taken."""
-        known: Known = {}
+        known: Known | None = None
         failures = 0
         reason = ""
         try:
@@ -74,7 +74,7 @@ class Hook:
         finally:
             self._reading = None
 
-    async def _look(self, reading: Reading, known: Known) -> tuple[Known, str]:
+    async def _look(self, reading: Reading, known: Known | None) -> tuple[Known | None, str]:
         try:
             known = await reading.catch_up(known)
         except HoldfastError as error:

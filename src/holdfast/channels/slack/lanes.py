@@ -29,6 +29,10 @@ class Lanes:
         self._room.set()
         self.is_broken = False
 
+    @property
+    def is_idle(self) -> bool:
+        return not self._lanes
+
     async def put(self, chat: str, work: Work) -> None:
         await self._room.wait()
         self._count(+1)

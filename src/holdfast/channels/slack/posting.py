@@ -3,15 +3,19 @@
 Rule 1: Slack refuses no repeated nonce. Ours travels as the message's metadata, and before a piece that may have
         arrived is sent again, the conversation is searched for it. Found is proof; then nothing is sent.
 Rule 2: not found is proof only after a quiet time: a request whose answer was lost may still be under way in Slack.
-Rule 3: where the search is not allowed (no history scope), the piece is sent: once more at most, as the ledger says.
+Rule 3: an edit may be repeated. A message that is not there, or may not be edited, is a refusal. An edit parses names
+        unless told not to, and cannot be told to leave *stars* alone.
+Rule 4: where the search is not allowed (no history scope), the piece is sent: once more at most, as the ledger says.
 """
 
 from holdfast.channels.slack.history import EVENT_TYPE, landed
 from holdfast.channels.slack.message import word
 from holdfast.channels.slack.text import escape
 from holdfast.channels.slack.web import Failure, Kind, Web
+from holdfast.core.key import Address
 from holdfast.core.outgoing import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
 
+GONE = "message_not_found"
 QUIET_MS = 30_000  # as long as we wait for an answer ourselves
 
 
@@ -29,6 +33,19 @@ async def send_post(web: Web, post: Post) -> SendOutcome:
         return _outcome(answer)
     receipt = word(answer, "ts")
     return Sent(receipt, proved=is_absent) if receipt else Doubtful("Slack said ok without naming the message")
+
+
+async def edit_post(web: Web, address: Address, receipt: str, text: str) -> SendOutcome:
+    body: dict[str, object] = {"channel": address.chat, "ts": receipt, "text": escape(text), "parse": "none"}
+    answer = await web.post("chat.update", body)
+    return _outcome(answer) if isinstance(answer, Failure) else Sent(receipt)
+
+
+async def delete_post(web: Web, address: Address, receipt: str) -> SendOutcome:
+    answer = await web.post("chat.delete", {"channel": address.chat, "ts": receipt})
+    if isinstance(answer, Failure) and answer.code != GONE:
+        return _outcome(answer)
+    return Sent(receipt)
 
 
 def _body(post: Post) -> dict[str, object]:

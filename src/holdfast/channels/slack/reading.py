@@ -4,28 +4,33 @@ Rule 1: an event is acknowledged after `Intake.receive` has returned, never befo
 Rule 2: a message that cannot be made durable stays at the head of its conversation and is tried again, however long
         that takes. Taking a later one first would move the mark past it, and it would be lost with the process.
 Rule 3: after every connecting, each conversation that was read before is read again from shortly before its mark, and
-        what comes in meanwhile waits behind that. A conversation never read before starts with what comes in.
+        what comes in meanwhile waits behind that. One that was never read is read from where the account last had
+        heard everything (attendance.py), once it is listed (survey.py) or something comes in there; at the first start
+        ever, it starts with what comes in.
 """
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
 from slack_sdk.socket_mode.request import SocketModeRequest
 
 from holdfast import log
+from holdfast.channels.attendance import Attendance
 from holdfast.channels.slack.files import Files
-from holdfast.channels.slack.history import Marks, missed
-from holdfast.channels.slack.lanes import Lanes
+from holdfast.channels.slack.history import Marks, unheard
+from holdfast.channels.slack.lanes import Lanes, Work
 from holdfast.channels.slack.line import Line
 from holdfast.channels.slack.message import Heard, Json, Me, heard, part, said
 from holdfast.channels.slack.people import People
+from holdfast.channels.slack.survey import survey
 from holdfast.channels.slack.text import MENTIONS_MAX, mentioned, readable, without_address
 from holdfast.channels.slack.web import Failure, Web
 from holdfast.core.errors import HoldfastError, Remedy
 from holdfast.core.policy import RetryPolicy
 from holdfast.ports.channel import ChannelSetup, ChatMessage, Intake
+from holdfast.ports.tasks import Task
 
 RETRY = RetryPolicy(delay_ms_base=250, delay_ms_max=30_000)
 WAITING_MAX = 1_000
@@ -48,7 +53,14 @@ class Reading:
         self._intake = intake
         self._lanes = Lanes(setup.tasks, self._broke, waiting_max=WAITING_MAX)
         self._line: Line | None = None
+        self._attendance = Attendance(me.account, intake, clock=setup.clock, tasks=setup.tasks)
+        self._survey: Task | None = None
+        self._is_surveyed = False  # every conversation that Slack lists was asked since the last connecting
+        self._is_whole = False  # and it lists all of them
+        self._asked: set[str] = set()  # those that were, or will be
         self._behind: set[str] = set()  # conversations whose reading back waits in their lane
+        self._unread = 0  # readings back that are not over
+        self._all_read = asyncio.Event()
         self._taken: OrderedDict[tuple[str, str], None] = OrderedDict()  # spares what is read back; may be forgotten
 
     @property
@@ -63,19 +75,57 @@ class Reading:
         """Read back what was missed, then take what comes, until the line is over. Raises what `read_up_to` does."""
         self._line = line
         await self.catch_up()
-        while (request := await line.next()) is not None:
-            await self._envelope(line, request)
+        keeping = self._setup.tasks.start(self._attendance.keep(self._hears_all), name="slack attendance")
+        try:
+            while (request := await line.next()) is not None:
+                await self._envelope(line, request)
+        finally:
+            keeping.cancel()
+
+    def _hears_all(self) -> bool:
+        return self._is_surveyed and self._lanes.is_idle
 
     async def catch_up(self, earlier: Known | None = None) -> Known:
         """Read back from the marks, or from `earlier` ones; the marks as they are. Raises what `read_up_to` does."""
+        began = self._setup.clock.now()
+        self._stop_survey()
         marks: dict[str, dict[str | None, int]] = {}
-        for conversation, (position, _) in (await self._intake.read_up_to(self._me.account)).items():
+        for conversation, (position, _) in (await self._attendance.resume()).items():
             chat, _, thread = conversation.partition("/")
             marks.setdefault(chat, {})[thread or None] = position
+        self._asked = set()
         for chat, of_chat in marks.items():
-            before = (earlier or {}).get(chat, {})
-            await self._read_back(chat, {where: min(mark, before.get(where, mark)) for where, mark in of_chat.items()})
+            before = of_chat if earlier is None else earlier.get(chat, {})
+            oldest = {where: min(mark, before.get(where, mark)) for where, mark in of_chat.items()}
+            await self._read_back(chat, oldest, since=None if None in before else self._since())
+        self._survey = self._setup.tasks.start(self._ask_the_rest(began), name="slack survey")
         return marks
+
+    def _since(self) -> int | None:
+        since_ms = self._attendance.since_ms
+        return None if since_ms is None else since_ms * 1000 - 1
+
+    def _stop_survey(self) -> None:
+        self._is_surveyed = self._is_whole = False
+        if self._survey is not None:
+            self._survey.cancel()
+
+    async def _ask_the_rest(self, began: int) -> None:
+        """The conversations without a mark. When all of them were read, everything said until `began` was heard."""
+        since = self._since()
+        if since is not None:
+            self._is_whole = await survey(self._web, self._until_told, self._read_first)
+        while self._unread:
+            self._all_read.clear()
+            await self._all_read.wait()
+        self._is_surveyed = True
+        await self._attendance.advance(began)
+
+    async def _read_first(self, chat: str, done: Callable[[], None]) -> None:
+        if chat in self._asked:
+            done()
+        else:
+            await self._read_back(chat, {}, since=self._since(), done=done)
 
     async def deliver(self, event: Json) -> bool:
         """Whether it is durable, or nothing to keep. What is not in time stays in its lane, where it is tried again."""
@@ -93,7 +143,7 @@ class Reading:
 
         try:
             async with asyncio.timeout(DELIVER_S):
-                await self._lanes.put(news.chat, take)
+                await self._put(news.chat, take)
                 await settled.wait()
         except TimeoutError:
             log.warning("update.postponed", reason="not durable in time")
@@ -110,33 +160,50 @@ class Reading:
             await self._take(news)
             await line.acknowledge(request)
 
-        await self._lanes.put(news.chat, take)
+        await self._put(news.chat, take)
 
-    async def _read_back(self, chat: str, marks: Marks) -> None:
+    async def _put(self, chat: str, work: Work) -> None:
+        """What comes in waits behind what was missed: taken first, it would be the mark of all that was said before."""
+        since = self._since()
+        if since is not None and chat not in self._asked and not (self._is_surveyed and self._is_whole):
+            await self._read_back(chat, {}, since=since)
+        await self._lanes.put(chat, work)
+
+    async def _read_back(
+        self, chat: str, marks: Marks, *, since: int | None, done: Callable[[], None] = lambda: None
+    ) -> None:
+        self._asked.add(chat)
         if chat in self._behind:
+            done()
             return
         self._behind.add(chat)
+        self._unread += 1
 
         async def catch_up() -> None:
             self._behind.discard(chat)
-            for message in await self._missed(chat, marks):
+            found = await self._until_told(lambda: unheard(self._web, chat, marks, since), chat=chat)
+            for message in found or []:
                 news = said(message, chat, self._me)
                 if news is not None:
                     await self._take(news)
+            self._unread -= 1
+            self._all_read.set()
+            done()
 
         await self._lanes.put(chat, catch_up)
 
-    async def _missed(self, chat: str, marks: Marks) -> list[Json]:
+    async def _until_told(self, ask: Callable[[], Awaitable[list[Json] | Failure]], **where: str) -> list[Json] | None:
+        """Asked until there is an answer; None when there never will be."""
         attempt = 0
         while True:
-            found = await missed(self._web, chat, marks)
+            found = await ask()
             if not isinstance(found, Failure):
                 return found
             if not found.passes:
-                log.warning("channel.skipped", account=self._me.account, chat=chat, why=found.code)
-                return []
+                log.warning("channel.skipped", account=self._me.account, why=found.code, **where)
+                return None
             attempt += 1
-            await self._pause(chat, found.code, attempt, found.retry_after_ms)
+            await self._pause(found.code, attempt, found.retry_after_ms, **where)
 
     async def _take(self, news: Heard, postponed: Callable[[], None] = lambda: None) -> None:
         """Until it is durable, or known not to be kept. `postponed` is told when that takes more than one attempt."""
@@ -148,7 +215,7 @@ class Reading:
         while (wrong := await self._received(message)) is not None:
             postponed()
             attempt += 1
-            await self._pause(news.chat, wrong, attempt)
+            await self._pause(wrong, attempt, chat=news.chat)
         self._taken[key] = None
         if len(self._taken) > TAKEN_MAX:
             self._taken.popitem(last=False)
@@ -184,9 +251,10 @@ class Reading:
             position=news.position,
         )
 
-    async def _pause(self, chat: str, why: str, attempt: int, least_ms: int = 0) -> None:
-        log.warning("channel.behind", account=self._me.account, chat=chat, failures=attempt, why=why)
+    async def _pause(self, why: str, attempt: int, least_ms: int = 0, **where: str) -> None:
+        log.warning("channel.behind", account=self._me.account, failures=attempt, why=why, **where)
         await self._setup.tasks.sleep(max(least_ms, RETRY.delay_ms(attempt, self._setup.entropy.fraction())))
 
     async def close(self) -> None:
+        self._stop_survey()
         await self._lanes.close()

@@ -5,6 +5,7 @@ mode = "socket" | "http"                   socket mode needs no public address; 
 app_token_env or app_token_file            socket mode: the app-level token, xapp-...
 signing_secret_env or signing_secret_file  HTTP: what Slack signs its requests with
 api_url                                    another API server than Slack's own
+stream                                     show a reply in the chat while it is made
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from holdfast.core.errors import ConfigInvalid
 from holdfast.ports.channel import ChannelSetup
 
 API_URL = "https://slack.com/api"
-HINTS = {"mode": 'it must be "socket" or "http"'}
+HINTS = {"mode": 'it must be "socket" or "http"', "stream": "it must be true or false"}
 SOCKET_ONLY = ("app_token_env", "app_token_file")
 HTTP_ONLY = ("signing_secret_env", "signing_secret_file")
 
@@ -31,6 +32,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     signing_secret_env: str | None = None
     signing_secret_file: str | None = None
     api_url: str = API_URL
+    stream: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,7 @@ class SlackSettings:
     app_token: str | None = field(default=None, repr=False)  # socket mode
     signing_secret: str | None = field(default=None, repr=False)  # over HTTP
     api_url: str = API_URL
+    stream: bool = False
 
 
 def read_slack(setup: ChannelSetup) -> SlackSettings:
@@ -50,13 +53,14 @@ def read_slack(setup: ChannelSetup) -> SlackSettings:
     api_url = check_url(setup, table.api_url)
     if table.mode == "http":
         _check_unused(setup, table, SOCKET_ONLY, 'it is used in socket mode only; remove it, or mode = "http"')
-        return SlackSettings(token=_bot(setup, token), signing_secret=_signing_secret(setup, table), api_url=api_url)
+        secret = _signing_secret(setup, table)
+        return SlackSettings(token=_bot(setup, token), signing_secret=secret, api_url=api_url, stream=table.stream)
     _check_unused(setup, table, HTTP_ONLY, 'it is used with mode = "http" only; add that, or remove the key')
     app_token = read_secret(setup, table.app_token_env, table.app_token_file, name="app_token")
     if token.startswith("xapp-") or app_token.startswith("xox"):
         what = "the tokens are swapped: token is the bot's (xoxb-...), app_token the app-level one (xapp-...)"
         raise ConfigInvalid(f"{setup.name}: {what}", key="app_token")
-    return SlackSettings(token=token, app_token=app_token, api_url=api_url)
+    return SlackSettings(token=token, app_token=app_token, api_url=api_url, stream=table.stream)
 
 
 def _bot(setup: ChannelSetup, token: str) -> str:

@@ -29,7 +29,9 @@ from aiogram.exceptions import (
     TelegramUnauthorizedError,
 )
 from aiogram.methods import (
+    DeleteMessage,
     DeleteWebhook,
+    EditMessageText,
     GetFile,
     GetMe,
     GetUpdates,
@@ -66,6 +68,10 @@ class _Updates(GetUpdates):
 
 
 class _Send(SendMessage):
+    __returning__ = dict[str, Any]
+
+
+class _Edit(EditMessageText):
     __returning__ = dict[str, Any]
 
 
@@ -156,6 +162,13 @@ class Calls:
         fields: dict[str, Any] = {"chat_id": chat, "message_thread_id": thread, "text": text}
         method = _Send(**fields, parse_mode=None, reply_parameters=quoted)
         return str((await self._call(method)).get("message_id", ""))
+
+    async def edit(self, chat: int, message: int, text: str) -> None:
+        fields: dict[str, Any] = {"chat_id": chat, "message_id": message, "text": text}
+        await self._call(_Edit(**fields, parse_mode=None))
+
+    async def delete(self, chat: int, message: int) -> None:
+        await self._call(DeleteMessage(chat_id=chat, message_id=message))
 
     async def typing(self, chat: int, thread: int | None) -> None:
         await self._call(SendChatAction(chat_id=chat, message_thread_id=thread, action="typing"))

@@ -7,6 +7,7 @@ Rule 3: the secret of a webhook is compared before anything of the request is re
 
 import asyncio
 import json
+from dataclasses import replace
 from secrets import compare_digest
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from holdfast.channels.telegram.receiving import poll, stay_hooked
 from holdfast.channels.telegram.sending import Sender
 from holdfast.channels.telegram.settings import TelegramSettings
 from holdfast.channels.telegram.taking import Taker
+from holdfast.channels.telegram.window import Window
 from holdfast.channels.telegram.wire import Me
 from holdfast.channels.telegram.wording import utf16_units
 from holdfast.core.errors import BadSignature, ChannelFailed, HoldfastError
@@ -35,6 +37,8 @@ CAPABILITIES = ChannelCapabilities(
     typing=True,
     typing_lasts_ms=5_000,
     chat_interval_ms=1_000,  # https://core.telegram.org/bots/faq: one message a second in one chat
+    group_edit_interval_ms=4_000,  # and twenty a minute in a group, edits included
+    account_edit_interval_ms=50,  # and thirty a second in all
     cumulative=True,
 )
 
@@ -43,6 +47,7 @@ class TelegramChannel:
     def __init__(self, setup: ChannelSetup, settings: TelegramSettings) -> None:
         self._setup = setup
         self._settings = settings
+        self._able = replace(CAPABILITIES, drafts=settings.stream)
         self._sender = Sender(setup.clock.now)
         self._loading = asyncio.Lock()
         self._calls: Calls | None = None
@@ -52,7 +57,7 @@ class TelegramChannel:
 
     @property
     def capabilities(self) -> ChannelCapabilities:
-        return CAPABILITIES
+        return self._able
 
     async def run(self, intake: Intake) -> None:
         """Receive until cancelled. Raises `ChannelFailed`, and whatever the intake raised: it was not acknowledged."""
@@ -60,11 +65,12 @@ class TelegramChannel:
         calls = await self._connection()
         line = Line(intake, self._setup.tasks, self._setup.entropy, token_from=self._settings.token_from)
         me = self._me = await line.persist(calls.me)
+        line.who = me.username
         if self._settings.webhook is not None:
             await stay_hooked(calls, line, self._settings.webhook, self._setup.tasks)
         else:
-            now = self._setup.clock.now
-            await poll(calls, line, lambda: Taker(calls, me, intake, now), poll_s=self._settings.poll_s)
+            now, window = self._setup.clock.now, Window(self._setup.tasks)
+            await poll(calls, line, window, lambda: Taker(calls, me, intake, now), poll_s=self._settings.poll_s)
 
     async def hook(self, request: WebhookRequest, intake: Intake) -> WebhookAnswer:
         """200 when the update is durable, 503 when it should come again. Raises `BadSignature`."""
@@ -84,7 +90,8 @@ class TelegramChannel:
         if self._me is None or self._calls is None:
             return 503  # who the bot is is not known yet; Telegram calls again
         try:
-            await Taker(self._calls, self._me, intake, self._setup.clock.now).take(update)
+            taker = Taker(self._calls, self._me, intake, self._setup.clock.now)
+            await taker.take(taker.read(update))
         except HoldfastError as error:
             log.warning("update.postponed", reason=error.code)
             return 503
@@ -96,13 +103,24 @@ class TelegramChannel:
         While aiogram is being loaded nothing can leave, and that is said at once: what waited here would be in doubt
         after a crash, although it was never sent.
         """
+        calls = await self._ready()
+        return calls if isinstance(calls, NotSent) else await self._sender.send(calls, post, self._intake)
+
+    async def _ready(self) -> "Calls | NotSent":
         if self._loading.locked():
             return NotSent("the channel is not ready yet", NOT_READY_MS, whole_account=True)
         try:
-            calls = await self._connection()
+            return await self._connection()
         except ChannelFailed:
             return NotSent("the channel is closed")
-        return await self._sender.send(calls, post, self._intake)
+
+    async def edit(self, address: Address, receipt: str, text: str) -> SendOutcome:
+        calls = await self._ready()
+        return calls if isinstance(calls, NotSent) else await self._sender.edit(calls, address, receipt, text)
+
+    async def retract(self, address: Address, receipt: str) -> SendOutcome:
+        calls = await self._ready()
+        return calls if isinstance(calls, NotSent) else await self._sender.retract(calls, address, receipt)
 
     async def typing(self, address: Address) -> None:
         if self._calls is not None and not self._closed:

@@ -24,6 +24,7 @@ class Line:
         self._tasks = tasks
         self._entropy = entropy
         self._token_from = token_from
+        self.who = ""  # the bot's name, once Telegram has said it
         self.is_up = False
         self._failures = 0
 
@@ -31,7 +32,7 @@ class Line:
         self._failures = 0
         if not self.is_up:
             self.is_up = True
-            self._intake.connected(detail)
+            self._intake.connected(f"@{self.who}, {detail}" if self.who else detail)
 
     async def persist(self, call: Callable[[], Awaitable[T]]) -> T:
         """The call's result, asked for until there is one. Raises `ChannelFailed` when there never will be."""

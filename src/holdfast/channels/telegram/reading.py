@@ -12,8 +12,10 @@ Telegram tells bots of no deletion, so there are no such events.
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+import msgspec
+
 from holdfast.channels.telegram.media import Parcel, enclosed
-from holdfast.channels.telegram.wire import Chat, Me, Message, Update
+from holdfast.channels.telegram.wire import Chat, Envelope, Me, Message, Update
 from holdfast.channels.telegram.wording import Words, clean
 from holdfast.ports.channel import Change, ChatMessage
 
@@ -26,19 +28,58 @@ class Heard:
     message: ChatMessage
     parcel: Parcel | None = None  # what came with it, not fetched yet
 
+    @property
+    def chats(self) -> tuple[str, ...]:
+        return (self.message.chat,)
+
 
 @dataclass(frozen=True, slots=True)
 class Moved:
     old: str
     new: str
 
+    @property
+    def chats(self) -> tuple[str, ...]:
+        return (self.old, self.new)
+
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
     why: str
+    chats: tuple[str, ...] = ()
+    is_odd: bool = False  # not even an update
 
 
 Event: TypeAlias = Heard | Moved | Nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """An update, read."""
+
+    id: int | None
+    event: Event
+
+    @property
+    def has_file(self) -> bool:
+        return isinstance(self.event, Heard) and self.event.parcel is not None
+
+
+def read_raw(raw: object, me: Me) -> Arrival:
+    """Whatever Telegram sent, as an update."""
+    try:
+        update = msgspec.convert(raw, Update)
+    except msgspec.ValidationError:  # its text may quote the update
+        return Arrival(update_id(raw), Nothing("it cannot be read", is_odd=True))
+    return Arrival(update.update_id, read_update(update, me))
+
+
+def update_id(raw: object) -> int | None:
+    """The id of an update whose content may be anything; None when it has none."""
+    try:
+        return msgspec.convert(raw, Envelope).update_id
+    except msgspec.ValidationError:
+        return None
 
 
 def read_update(update: Update, me: Me) -> Event:

@@ -1,23 +1,28 @@
 """The two ways to receive: asking for updates, or being called.
 
-Rule 1: the offset of a poll confirms every update before it, so it moves past an update only when that has been taken
-        (D2). What was taken and not confirmed comes again, and is a duplicate.
+Rule 1: the offset of a poll confirms every update before it, so it moves past an update only when that and all before
+        it have been taken (D2). What was taken and not confirmed comes again, and is a duplicate.
 Rule 2: an offset is sent until a poll with it has been answered, and then no more: after a quiet week Telegram begins
         with another id, which may be smaller.
 Rule 3: no update is ever dropped at start, in either way.
 Rule 4: both ways are slow on purpose where two processes fight over one bot.
+Rule 5: while an update is being taken, polls go on without it: they bring it again with what is new behind it, up to a
+        hundred updates. So a slow file holds up its own chat, and everybody only when a hundred wait behind it.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from holdfast.channels.telegram.failure import CallFailed, Kind
 from holdfast.channels.telegram.line import Line
+from holdfast.channels.telegram.reading import update_id
 from holdfast.channels.telegram.settings import Webhook
-from holdfast.channels.telegram.taking import Taker, update_id
+from holdfast.channels.telegram.taking import Taker
+from holdfast.channels.telegram.window import Window
 from holdfast.ports.tasks import Tasks
 
 WEBHOOK_CHECK_MS = 60_000
+AGAIN_MS = 1_000  # between polls while updates are being taken: Telegram answers at once as long as any is unconfirmed
 
 
 class Updates(Protocol):
@@ -32,21 +37,33 @@ class Hooks(Protocol):
     async def webhook_url(self) -> str: ...
 
 
-async def poll(calls: Updates, line: Line, taker: Callable[[], Taker], *, poll_s: int) -> None:
+async def poll(calls: Updates, line: Line, window: Window, taker: Callable[[], Taker], *, poll_s: int) -> None:
     """Until cancelled, or an update could not be taken."""
-    offset: int | None = None
-    await line.persist(calls.drop_webhook)
-    while True:
-        try:
-            updates = await calls.updates(offset, poll_s if line.is_up else 0)  # an answer at once proves the line
-            _check_progress(updates)
-        except CallFailed as failure:
-            await line.down(failure)
-            if failure.kind is Kind.CONFLICT:
-                await line.persist(calls.drop_webhook)
-            continue
-        line.up("polling")
-        offset = await _take_all(updates, taker().take)
+    try:
+        await line.persist(calls.drop_webhook)
+        while True:
+            at_once = window.is_busy or not line.is_up  # an answer at once proves the line
+            if await _poll_once(calls, line, window, taker, wait_s=0 if at_once else poll_s):
+                await window.settle(AGAIN_MS)
+    finally:
+        await window.close()
+
+
+async def _poll_once(calls: Updates, line: Line, window: Window, taker: Callable[[], Taker], *, wait_s: int) -> bool:
+    """Begin to take what is new; False when there was no answer."""
+    offset = window.offset()
+    try:
+        updates = await calls.updates(offset, wait_s)
+        _check_progress(updates)
+    except CallFailed as failure:
+        await line.down(failure)
+        if failure.kind is Kind.CONFLICT:
+            await line.persist(calls.drop_webhook)
+        return False
+    line.up("polling")
+    window.confirmed(offset)
+    _begin(updates, window, taker())
+    return True
 
 
 def _check_progress(updates: list[Any]) -> None:
@@ -55,11 +72,11 @@ def _check_progress(updates: list[Any]) -> None:
         raise CallFailed(Kind.BROKEN, "Telegram's updates have no ids")
 
 
-async def _take_all(updates: list[Any], take: Callable[[object], Awaitable[None]]) -> int | None:
-    """The offset behind the last one. In the order of their ids, in whichever they came."""
+def _begin(updates: list[Any], window: Window, taker: Taker) -> None:
+    """In the order of their ids, in whichever they came."""
     for raw in sorted(updates, key=lambda raw: update_id(raw) or 0):
-        await take(raw)
-    return max((known + 1 for known in map(update_id, updates) if known is not None), default=None)
+        if not window.knows(update_id(raw)):
+            window.put(taker.read(raw), taker.take)
 
 
 async def stay_hooked(calls: Hooks, line: Line, webhook: Webhook, tasks: Tasks) -> None:

@@ -4,10 +4,12 @@ Rule 1: a refusal by Telegram (any code below 500 with its verdict) means that n
 Rule 2: without a verdict nobody can say. A 5xx may come from a gateway in front of a server that has posted; the same
         holds for an answer that cannot be read, and for a connection lost after the request went out.
 Rule 3: a topic that is gone declines the reply. Posting it beside the topic would show it to the wrong people.
-Rule 4: a chat's new id is learnt from the refusal and kept for as long as the process lives; the next learns it again.
+Rule 4: an edit may be repeated: Telegram says that a message is not modified, which means that the text is there. In a
+        chat that moved the messages have other numbers, so none is edited or deleted there.
+Rule 5: a chat's new id is learnt from the refusal and kept for as long as the process lives; the next learns it again.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from holdfast import log
@@ -20,10 +22,16 @@ from holdfast.core.outgoing import Declined, Doubtful, NotSent, Post, SendOutcom
 from holdfast.ports.channel import Intake
 
 CHATS_MOVED_MAX = 10_000
+ALREADY_THERE = "message is not modified"  # a verdict of Telegram's
+ALREADY_GONE = "message to delete not found"
 
 
 class Sends(Protocol):
     async def send(self, chat: int, thread: int | None, text: str, reply_to: int | None) -> str: ...
+
+    async def edit(self, chat: int, message: int, text: str) -> None: ...
+
+    async def delete(self, chat: int, message: int) -> None: ...
 
     async def typing(self, chat: int, thread: int | None) -> None: ...
 
@@ -47,6 +55,27 @@ class Sender:
             if failure.kind is Kind.MOVED:
                 return await self._follow(chat, failure.moved_to, intake)
             return self._outcome(target, failure)
+
+    async def edit(self, calls: Sends, address: Address, receipt: str, text: str) -> SendOutcome:
+        return await self._change(address, receipt, lambda chat, number: calls.edit(chat, number, clean(text)))
+
+    async def retract(self, calls: Sends, address: Address, receipt: str) -> SendOutcome:
+        return await self._change(address, receipt, calls.delete)
+
+    async def _change(self, address: Address, receipt: str, call: Callable[[int, int], Awaitable[None]]) -> SendOutcome:
+        try:
+            chat, number = place(address)[0], int(receipt)
+        except ValueError:
+            return Declined("the address is no message of Telegram")
+        if chat in self._moved:
+            return Declined("the group became a supergroup, where its messages have other numbers")
+        try:
+            await call(chat, number)
+        except CallFailed as failure:
+            if failure.kind is Kind.REFUSED and any(said in failure.reason for said in (ALREADY_THERE, ALREADY_GONE)):
+                return Sent(receipt)
+            return Declined(failure.reason) if failure.kind is Kind.MOVED else self._outcome(chat, failure)
+        return Sent(receipt)
 
     async def typing(self, calls: Sends, address: Address) -> None:
         try:

@@ -6,6 +6,7 @@ webhook_url                                where Telegram reaches /v1/hooks/<age
 webhook_secret_env or webhook_secret_file  what Telegram sends along, so that nobody else can call the webhook
 api_url                                    another Bot API server than Telegram's own
 poll_s                                     how long one question for updates may wait
+stream                                     show a reply in the chat while it is made
 """
 
 import re
@@ -32,6 +33,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     webhook_secret_file: str | None = None
     api_url: str = OFFICIAL
     poll_s: Annotated[int, msgspec.Meta(ge=1, le=50)] = 30
+    stream: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +49,14 @@ class TelegramSettings:
     webhook: Webhook | None  # None: polling
     api_url: str
     poll_s: int
+    stream: bool = False
 
 
-HINTS = {"mode": 'it must be "polling" or "webhook"', "poll_s": "it must be a whole number of seconds from 1 to 50"}
+HINTS = {
+    "mode": 'it must be "polling" or "webhook"',
+    "poll_s": "it must be a whole number of seconds from 1 to 50",
+    "stream": "it must be true or false",
+}
 
 
 def read_telegram(setup: ChannelSetup) -> TelegramSettings:
@@ -65,6 +72,7 @@ def read_telegram(setup: ChannelSetup) -> TelegramSettings:
         webhook=_webhook(setup, table),
         api_url=check_url(setup, table.api_url),
         poll_s=table.poll_s,
+        stream=table.stream,
     )
 
 

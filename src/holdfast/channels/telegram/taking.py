@@ -9,13 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-import msgspec
-
 from holdfast import log
 from holdfast.channels.telegram.failure import CallFailed
 from holdfast.channels.telegram.media import Parcel
-from holdfast.channels.telegram.reading import Heard, Moved, Nothing, read_update
-from holdfast.channels.telegram.wire import Envelope, Me, Update
+from holdfast.channels.telegram.reading import Arrival, Heard, Moved, Nothing, read_raw
+from holdfast.channels.telegram.wire import Me
 from holdfast.core.errors import HoldfastError, Remedy
 from holdfast.core.ids import Instant
 from holdfast.ports.channel import ATTACHMENT_BYTES_MAX, Attachment, Intake
@@ -28,7 +26,7 @@ class Downloads(Protocol):
 
 
 class Taker:
-    """Takes the updates of one batch. Made anew for each, since the batch shares its time for downloads."""
+    """Takes the updates of one poll, side by side. Made anew for each, since they share their time for downloads."""
 
     def __init__(self, calls: Downloads, me: Me, intake: Intake, now: Callable[[], Instant]) -> None:
         self._calls = calls
@@ -37,28 +35,26 @@ class Taker:
         self._now = now
         self._until = now() + BATCH_DOWNLOADS_MS
 
-    async def take(self, raw: object) -> None:
+    def read(self, raw: object) -> Arrival:
+        return read_raw(raw, self._me)
+
+    async def take(self, arrival: Arrival) -> None:
         try:
-            update = msgspec.convert(raw, Update)
-        except msgspec.ValidationError:  # its text may quote the update
-            log.warning("channel.skipped", update=update_id(raw), reason="it cannot be read")
-            return
-        try:
-            await self._act(update)
+            await self._act(arrival)
         except HoldfastError as error:
             if error.remedy is not Remedy.CORRECT:
                 raise
-            log.warning("channel.skipped", update=update.update_id, reason=error.code)
+            log.warning("channel.skipped", update=arrival.id, reason=error.code)
 
-    async def _act(self, update: Update) -> None:
-        match read_update(update, self._me):
+    async def _act(self, arrival: Arrival) -> None:
+        match arrival.event:
             case Moved(old, new):
                 await self._intake.moved(old, new, new_type="group")
             case Heard(message, parcel):
                 files = () if parcel is None else (await self._fetch(parcel),)
                 await self._intake.receive(replace(message, attachments=files))
-            case Nothing(why):
-                log.info("channel.skipped", update=update.update_id, reason=why)
+            case Nothing(why, is_odd=is_odd):
+                (log.warning if is_odd else log.info)("channel.skipped", update=arrival.id, reason=why)
 
     async def _fetch(self, parcel: Parcel) -> Attachment:
         body = await self._body(parcel)
@@ -73,11 +69,3 @@ class Taker:
         except CallFailed as failure:
             log.warning("attachment.missed", reason=failure.kind.value)
             return None
-
-
-def update_id(raw: object) -> int | None:
-    """The id of an update whose content may be anything; None when it has none."""
-    try:
-        return msgspec.convert(raw, Envelope).update_id
-    except msgspec.ValidationError:
-        return None

@@ -43,8 +43,13 @@ class OwnerLock:
             self._pid.unlink(missing_ok=True)
             self._lock.release()
 
-    def _holder(self) -> str:
+    def pid(self) -> int | None:
+        """The process that wrote its number last: the holder's, while there is one."""
         try:
-            return f"process {int(self._pid.read_text(encoding='ascii'))}"
+            return int(self._pid.read_text(encoding="ascii"))
         except (OSError, ValueError):  # between taking the lock and writing the file, or unreadable
-            return "another process"
+            return None
+
+    def _holder(self) -> str:
+        pid = self.pid()
+        return "another process" if pid is None else f"process {pid}"

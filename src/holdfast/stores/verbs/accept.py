@@ -18,6 +18,7 @@ from holdfast.core.inbound import (
     MessageState,
     Status,
     TooMany,
+    Unfit,
 )
 from holdfast.core.outgoing import PULLED
 from holdfast.core.say import refused_text, status_text, stop_text
@@ -53,8 +54,8 @@ update mailbox
        waits_until = case when :heavier = 1 and :spoken = 1 and yields = 1 then null else waits_until end
  where id = :mailbox"""
 REFUSED_LATELY = """
-select 1 from (select state, at from inbound where mailbox = :mailbox order by seq desc limit :newest) as lately
- where state = 'refused' and at > :since limit 1"""
+select 1 from (select state, reason, at from inbound where mailbox = :mailbox order by seq desc limit :newest) as lately
+ where state = 'refused' and at > :since and reason in ('mailbox_full', 'rate_limited') limit 1"""
 OPEN_TURN = """
 select turn.n, turn.attempt, turn.phase, turn.stop_at,
        (select count(*) from inbound where inbound.session = turn.session and inbound.turn = turn.n)
@@ -93,11 +94,7 @@ def accept(arrival: Arrival, limits: Limits, secret: bytes) -> Script[AcceptOutc
     refusal = _refusal(arrival, box, limits)
     if refusal is not None:
         if arrival.refuse_durably:
-            reason = "mailbox_full" if isinstance(refusal, MailboxFull) else "rate_limited"
-            told = yield from _was_told(box, limits)
-            yield from _append(arrival, box, secret, MessageState.REFUSED, reason)
-            if not told:
-                yield from _tell(arrival, box, refused_text(refusal))
+            yield from _refuse(arrival, box, limits, secret, refusal)
         return refusal
     box.window_count += 1
     if arrival.kind is Kind.SIGNAL:
@@ -123,12 +120,7 @@ def _mailbox(arrival: Arrival) -> Script[Box]:
 
 
 def _known(arrival: Arrival, secret: bytes) -> Script[AcceptOutcome | None]:
-    row: Row | None = yield from one(
-        FIND_INBOUND, account=arrival.account, conversation=arrival.conversation, event_id=arrival.event_id
-    )
-    if row is None:
-        key = tombstone_hash(secret, arrival.account, arrival.conversation, arrival.event_id)
-        row = yield from one(FIND_TOMBSTONE, hash=key)
+    row = yield from _find(arrival.account, arrival.conversation, arrival.event_id, secret)
     if row is None:
         return None
     if bytes(row[1]) != keyed(secret, arrival.body_hash):
@@ -136,8 +128,23 @@ def _known(arrival: Arrival, secret: bytes) -> Script[AcceptOutcome | None]:
     return Duplicate(MessageId(row[0]), MessageState(row[2]))
 
 
-def _refusal(arrival: Arrival, box: Box, limits: Limits) -> MailboxFull | TooMany | None:
+def took_in(account: str, conversation: str, event_id: str, secret: bytes) -> Script[bool]:
+    """Whether the event is in a mailbox, or was; one that was refused never was."""
+    row = yield from _find(account, conversation, event_id, secret)
+    return row is not None and row[2] != MessageState.REFUSED.value
+
+
+def _find(account: str, conversation: str, event_id: str, secret: bytes) -> Script[Row | None]:
+    row = yield from one(FIND_INBOUND, account=account, conversation=conversation, event_id=event_id)
+    if row is None:
+        row = yield from one(FIND_TOMBSTONE, hash=tombstone_hash(secret, account, conversation, event_id))
+    return row
+
+
+def _refusal(arrival: Arrival, box: Box, limits: Limits) -> MailboxFull | TooMany | Unfit | None:
     """Signals pass where others wait: a full mailbox is exactly when somebody wants to say /stop."""
+    if arrival.unfit and box.window_count < limits.window_messages_max:
+        return Unfit(arrival.unfit)
     is_signal = arrival.kind is Kind.SIGNAL
     if box.depth >= limits.mailbox_depth_max and not is_signal:
         return MailboxFull(box.depth, arrival.refuse_durably)
@@ -195,8 +202,23 @@ def _signal(arrival: Arrival, box: Box) -> Script[None]:
     yield from _reply(arrival, box, text)
 
 
+def _refuse(
+    arrival: Arrival, box: Box, limits: Limits, secret: bytes, refusal: MailboxFull | TooMany | Unfit
+) -> Script[None]:
+    """On record and told (D2). What is unfit counts for the window, so it is told as often as others may speak."""
+    if isinstance(refusal, Unfit):
+        box.window_count += 1
+        told, reason = False, refusal.reason
+    else:
+        told = yield from _was_told(box, limits)
+        reason = "mailbox_full" if isinstance(refusal, MailboxFull) else "rate_limited"
+    yield from _append(arrival, box, secret, MessageState.REFUSED, reason)
+    if not told:
+        yield from _tell(arrival, box, refused_text(refusal))
+
+
 def _was_told(box: Box, limits: Limits) -> Script[bool]:
-    """Whether somebody was refused here within a window: then they have been told, and once is enough."""
+    """Whether a crowd was refused here within a window: then they have been told, and once is enough."""
     newest = limits.window_messages_max * SIGNALS_SHARE + 1  # more than can be taken within a window
     since = box.now - limits.window_ms
     return (yield from one(REFUSED_LATELY, mailbox=box.id, newest=newest, since=since)) is not None

@@ -114,9 +114,10 @@ def _say(reply: ReplyId, text: str, code: str, *, address: str, channel: str) ->
 
 
 def decide_pairing(decision: PairingDecision, policy: PairingPolicy) -> Script[PairingView]:
-    """Raises `PairingNotFound`. Repeated, it changes and tells nothing; a decision may be turned round."""
+    """Raises `PairingNotFound`, also for whom the decider may not know of. Repeated, it changes and tells nothing; a
+    decision may be turned round."""
     row = yield from one(BY_CODE, code=decision.code)
-    if row is None or _view(row, policy).state is Pairing.EXPIRED:
+    if row is None or not decision.is_about(row[1]) or _view(row, policy).state is Pairing.EXPIRED:
         raise PairingNotFound(f"nobody waits under the code {decision.code}", code=decision.code)
     word, agent, principal = ADMIT_WORD if decision.admit else DENY_WORD, row[1], row[3]
     if row[7] != word:

@@ -15,6 +15,7 @@ from holdfast.core.approval import (
     Decision,
     already_text,
     asked_text,
+    decided_in,
     decided_text,
     may_decide,
     not_found_text,
@@ -23,7 +24,7 @@ from holdfast.core.approval import (
 )
 from holdfast.core.command import Command, Verb
 from holdfast.core.errors import ApprovalNotFound, InvariantBroken
-from holdfast.core.ids import AgentName, ApprovalId, Instant, MailboxId, Principal, SessionId
+from holdfast.core.ids import AgentName, ApprovalId, Instant, MailboxId, MessageId, Principal, SessionId
 from holdfast.core.inbound import Arrival
 from holdfast.core.journal import AssistantSaid, ToolStarted, decode_body, storable
 from holdfast.core.mailbox import Claim
@@ -53,6 +54,20 @@ FIND = """
 select tool, principal, approvers, decision, case when due_at <= :now then 1 else 0 end
   from approval where id = :id and mailbox = :mailbox"""
 OPEN_HERE = "select id from approval where mailbox = :mailbox and decided_at is null order by asked_at, id limit 20"
+WAITS_AT = """
+select 1 from approval
+ where id = :id and decided_at is null and mailbox = (select mailbox_id from address where address = :address)"""
+WAITED_FOR = """
+select id, tool, due_at, session, turn from approval
+ where mailbox = :mailbox and decided_at is null order by asked_at desc, id limit 1"""
+# Whoever decided may hear what came of it: nobody else's command releases a turn.
+RELEASED = """
+select (select message from inbound
+         where inbound.session = approval.session and inbound.turn = approval.turn order by seq desc limit 1)
+  from approval
+ where id = :id and mailbox = :mailbox and decision in ('approved', 'denied')
+   and (decided_by = :principal
+        or exists (select 1 from identity where identity.principal = decided_by and person = :principal))"""
 DECIDE = """
 update approval set decided_at = :now, decision = :decision, decided_by = :by, reason = :reason
  where id = :id and decided_at is null"""
@@ -71,10 +86,11 @@ approval.decided_by"""
 VIEW = f"select {VIEW_FIELDS} from approval join mailbox on mailbox.id = approval.mailbox where approval.id = :id"
 OPEN = f"""
 select {VIEW_FIELDS} from approval join mailbox on mailbox.id = approval.mailbox
- where approval.decided_at is null order by approval.asked_at, approval.id limit :limit"""
+ where approval.decided_at is null and (:agent = '' or mailbox.agent = :agent)
+ order by approval.asked_at, approval.id limit :limit"""
 NEWEST = f"""
 select {VIEW_FIELDS} from approval join mailbox on mailbox.id = approval.mailbox
- order by approval.asked_at desc, approval.id desc limit :limit"""
+ where :agent = '' or mailbox.agent = :agent order by approval.asked_at desc, approval.id desc limit :limit"""
 CALLS = """
 select body from entry where session = :session and turn = :turn and kind = 'assistant' order by seq desc"""
 AGENT_CHANNEL = "agent"
@@ -129,7 +145,7 @@ def _last_human(turn: Turn) -> Script[str]:
 
 def _tell(claim: Claim, turn: Turn, asked: ApprovalAsk, approval: ApprovalId, channel: str) -> Script[None]:
     yield from insert_reply(
-        Reply(id=asked.reply, text=storable(asked_text(claim.agent, asked.call, approval))),
+        Reply(id=asked.reply, text=storable(asked_text(claim.agent, asked.call, approval, asked.hint))),
         mailbox=claim.mailbox,
         address=claim.address,
         channel=channel,
@@ -213,6 +229,22 @@ def decide_approval(id: ApprovalId, decision: Decision, by: str, reason: str) ->
     return (yield from approval(id))
 
 
+def waits_at(address: str, id: ApprovalId) -> Script[bool]:
+    return (yield from one(WAITS_AT, address=address, id=plain(id))) is not None
+
+
+def waited_for(mailbox: str) -> Script[Row | None]:
+    """What a mailbox that sleeps waits for: id, tool, when it is due, session and turn."""
+    return (yield from one(WAITED_FOR, mailbox=mailbox))
+
+
+def released_by(text: str, mailbox: str, principal: str) -> Script[MessageId | None]:
+    """The message whose turn went on because of this decision; None when the words decided nothing."""
+    named = decided_in(text)
+    row = (yield from one(RELEASED, id=plain(named), mailbox=mailbox, principal=principal)) if named else None
+    return MessageId(row[0]) if row and row[0] else None
+
+
 def approval(wanted: ApprovalId) -> Script[ApprovalView]:
     row = yield from one(VIEW, id=plain(wanted))
     if row is None:
@@ -220,9 +252,9 @@ def approval(wanted: ApprovalId) -> Script[ApprovalView]:
     return (yield from _view(row))
 
 
-def approvals(limit: int, *, decided: bool) -> Script[Sequence[ApprovalView]]:
+def approvals(limit: int, *, decided: bool, agent: str | None = None) -> Script[Sequence[ApprovalView]]:
     """Those that wait, oldest first; with `decided`, all of them, newest first."""
-    found = yield from rows(NEWEST if decided else OPEN, limit=limit)
+    found = yield from rows(NEWEST if decided else OPEN, limit=limit, agent=agent or "")
     views = []
     for row in found:
         views.append((yield from _view(row)))  # noqa: PERF401 - a comprehension cannot yield

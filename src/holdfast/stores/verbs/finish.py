@@ -8,7 +8,7 @@ deliveries never wait for an extraction. Closing comes later and schedules nothi
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.core.errors import ClaimLost, InvariantBroken, SessionNotFound
+from holdfast.core.errors import ClaimLost, FinalisationNotFound, InvariantBroken
 from holdfast.core.finish import ENDED, Ending, Expired, Finalisation, FinishEvent, FinishStep, NotEnded, advance
 from holdfast.core.ids import AgentName, Instant, NodeId, Principal, SessionId
 from holdfast.core.session import Purpose
@@ -86,7 +86,8 @@ update finalisation set step = :after, answer = null, owner = null, fence = fenc
  where session = :session and step = :step"""
 LISTED = f"""
 select {FIELDS} from finalisation join session on session.id = finalisation.session
- where (:session = '' or finalisation.session = :session)
+ where (:session = '' or finalisation.session = :session) and (:agent = '' or session.agent = :agent)
+   and (:step = '' or finalisation.step = :step)
  order by finalisation.started_at desc, finalisation.id desc limit :limit"""
 
 
@@ -200,7 +201,8 @@ def given_back(current: Finalisation, event: FinishEvent) -> Finalisation:
 
 def retry_finalisation(session: SessionId, epoch: int) -> Script[Finalisation]:
     if (yield from one(LOCK, session=session, epoch=epoch)) is None:
-        raise SessionNotFound(f"{session} has no finalisation of epoch {epoch}", session=session, epoch=epoch)
+        why = f"{session[:80]} has no finalisation of epoch {epoch}"
+        raise FinalisationNotFound(why, session=session[:80], epoch=epoch)
     found = yield from read_end(session, epoch)
     if found.step is FinishStep.FAILED:
         step = advance(found.step, FinishEvent.TAKEN_UP if found.answer else FinishEvent.REPEATED)
@@ -261,8 +263,10 @@ def forget_answers(session: SessionId) -> Script[None]:
     yield from run(BLANK, session=session, blank=b"{}")
 
 
-def finalisations(session: SessionId | None, limit: int) -> Script[Sequence[Finalisation]]:
-    found = yield from rows(LISTED, session=session or "", limit=limit)
+def finalisations(
+    session: SessionId | None, limit: int, *, agent: str | None = None, state: str | None = None
+) -> Script[Sequence[Finalisation]]:
+    found = yield from rows(LISTED, session=session or "", agent=agent or "", step=state or "", limit=limit)
     return [finalisation_of(row) for row in found]
 
 

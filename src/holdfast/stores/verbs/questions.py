@@ -2,23 +2,28 @@
 
 from collections.abc import Sequence
 
+from holdfast.core.approval import OpenQuestion
 from holdfast.core.audit import SessionFacts
 from holdfast.core.compress import Operation, Summary
 from holdfast.core.errors import MessageNotFound, SessionNotFound
-from holdfast.core.ids import AgentName, Instant, MailboxId, MessageId, Principal, SessionId
+from holdfast.core.ids import AgentName, ApprovalId, Instant, MailboxId, MessageId, Principal, SessionId
 from holdfast.core.inbound import UNFINISHED, MessageState
 from holdfast.core.journal import is_undone
 from holdfast.core.posting import is_possible_duplicate
 from holdfast.core.session import Purpose, Session, SessionState
 from holdfast.ports.reader import DeliveryView, EntryView, MailboxView, MessageTrace, ReplyView
 from holdfast.stores.script import Row, Script, one, rows
+from holdfast.stores.verbs.approvals import released_by, waited_for
 from holdfast.stores.verbs.journal import NO_LIMIT, chain, entries, undos
+from holdfast.stores.verbs.reading import enclosures
 from holdfast.stores.verbs.summaries import OPERATION_FIELDS, SUMMARY_FIELDS, operation_of, summary_of
 
 MESSAGE = """
 select inbound.message, mailbox.agent, inbound.conversation, coalesce(inbound.address, mailbox.address),
        inbound.event_id, inbound.principal, inbound.state, inbound.reason, inbound.at, inbound.session,
-       inbound.turn, turn.phase, turn.attempt, inbound.mailbox, inbound.seq, turn.tokens_in, turn.tokens_out
+       inbound.turn, turn.phase, turn.attempt, inbound.mailbox, inbound.seq, turn.tokens_in, turn.tokens_out,
+       mailbox.waits_until, case when inbound.kind = 'signal' then inbound.body end,
+       (select count(*) from enclosure where enclosure.message = inbound.message), inbound.hop
   from inbound join mailbox on mailbox.id = inbound.mailbox
   left join turn on turn.session = inbound.session and turn.n = inbound.turn
  where inbound.message = :message"""
@@ -31,7 +36,7 @@ select message from inbound
    and substr(event_id, 1, :length) = :prefix order by seq desc limit 1"""
 # What a turn sent to other agents is no reply to whoever it answers.
 REPLY_TO = """
-select id, body, state, attempt, at, receipt, reason, doubts from reply
+select id, body, state, attempt, at, receipt, reason, doubts, draft from reply
  where message = :message
    and (channel <> 'agent' or address = (select inbound.address from inbound where inbound.message = :message))
  order by n desc limit 1"""
@@ -53,7 +58,8 @@ select {DELIVERY_FIELDS} from delivery
 SESSION_FIELDS = """
 session.id, session.agent, session.mailbox, session.principal, session.purpose, session.parent_id, session.fork_seq,
 session.title, session.state, mailbox.id, session.epoch, session.committed_seq, session.turns, session.summaries,
-session.undo_count, session.opened_at, session.active_at, session.closed_at, session.reason, session.last_seq"""
+session.undo_count, session.opened_at, session.active_at, session.closed_at, session.reason, session.last_seq,
+(select place.address from mailbox place where place.id = session.mailbox)"""
 SESSION = f"""
 select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
  where session.id = :session"""
@@ -95,6 +101,7 @@ def message(wanted: MessageId) -> Script[MessageTrace]:
     session, turn = row[9], row[10]
     reply = yield from _reply(wanted, session, turn if state not in UNFINISHED else None)
     found = (yield from _deliveries(SessionId(session), turn)) if turn is not None else ()
+    waits, said = state in UNFINISHED and row[17] is not None, bytes(row[18] or b"").decode()
     return MessageTrace(
         message=wanted,
         agent=AgentName(row[1]),
@@ -112,9 +119,23 @@ def message(wanted: MessageId) -> Script[MessageTrace]:
         attempt=row[12] or 0,
         reply=reply,
         deliveries=found,
+        enclosures=tuple((yield from enclosures(wanted))) if row[19] else (),
+        hop=row[20],
         tokens_in=row[15] or 0,
         tokens_out=row[16] or 0,
+        awaiting=(yield from _question(row[13])) if waits else None,
+        released=(yield from released_by(said, row[13], row[5])) if said else None,
     )
+
+
+def _question(mailbox: str) -> Script[OpenQuestion | None]:
+    """What the turn of a mailbox waits for, in the words in which it was asked."""
+    row = yield from waited_for(mailbox)
+    if row is None:
+        return None
+    last = yield from one(TURN_LAST, session=row[3], turn=row[4])
+    asked = (yield from _reply(MessageId(last[0]), None, None)) if last else None
+    return OpenQuestion(id=ApprovalId(row[0]), tool=row[1], text=asked.text if asked else "", due_at=Instant(row[2]))
 
 
 def unanswered(address: str, prefix: str) -> Script[MessageId | None]:
@@ -159,7 +180,7 @@ def _reply(wanted: MessageId, session: str | None, turn: int | None) -> Script[R
         row = (yield from one(REPLY_TO, message=last[0])) if last else None
     if row is None:
         return None
-    id_, body, state, attempt, at, receipt, reason, doubts = row
+    id_, body, state, attempt, at, receipt, reason, doubts, draft = row
     return ReplyView(
         id=id_,
         text=bytes(body).decode(),
@@ -169,6 +190,7 @@ def _reply(wanted: MessageId, session: str | None, turn: int | None) -> Script[R
         receipt=receipt,
         reason=reason,
         possible_duplicate=is_possible_duplicate(state, doubts),
+        draft=draft,
     )
 
 
@@ -253,6 +275,7 @@ def session_of(row: Row) -> Session:
         active_at=Instant(row[16]),
         closed_at=None if row[17] is None else Instant(row[17]),
         reason=row[18],
+        address=row[20],
     )
 
 

@@ -20,6 +20,17 @@ ENCLOSE = """
 insert into enclosure (message, n, hash, name, media_type, size)
 values (:message, :n, :hash, :name, :media_type, :size) on conflict (message, n) do nothing"""
 ENCLOSURES = "select n, hash, name, media_type, size from enclosure where message = :message order by n"
+# The newest message that brought it says what it is called.
+ENCLOSURE_OF = """
+select enclosure.n, enclosure.hash, enclosure.name, enclosure.media_type, enclosure.size
+  from enclosure join inbound on inbound.message = enclosure.message join mailbox on mailbox.id = inbound.mailbox
+ where enclosure.hash = :hash and (:agent = '' or mailbox.agent = :agent)
+ order by inbound.at desc, inbound.message desc limit 1"""
+BYTES_OF_AGENT = """
+select coalesce(sum(size), 0) from (
+  select distinct enclosure.hash, enclosure.size
+    from enclosure join inbound on inbound.message = enclosure.message join mailbox on mailbox.id = inbound.mailbox
+   where mailbox.agent = :agent) as kept"""
 BODY = "select body from attachment where hash = :hash"
 DROP = "delete from enclosure where message = :message returning hash"
 OF_SESSION = """
@@ -84,6 +95,16 @@ def drop_enclosures_by(agent: AgentName, person: Principal) -> Script[int]:
 
 def enclosures(message: MessageId) -> Script[Sequence[EnclosureView]]:
     return [EnclosureView(*row) for row in (yield from rows(ENCLOSURES, message=message))]
+
+
+def enclosure_of(hash_: str, agent: str | None) -> Script[EnclosureView | None]:
+    row = yield from one(ENCLOSURE_OF, hash=hash_, agent=agent or "")
+    return EnclosureView(*row) if row else None
+
+
+def attachments_bytes(agent: AgentName) -> Script[int]:
+    row = yield from one(BYTES_OF_AGENT, agent=agent)
+    return int(row[0]) if row else 0
 
 
 def attachment(hash_: str) -> Script[bytes | None]:

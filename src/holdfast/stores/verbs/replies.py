@@ -14,15 +14,16 @@ from holdfast.core.outgoing import OnDoubt, ReplyState
 from holdfast.core.posting import NOBODY_KNOWS, Kept, ReplyClaim, ReplySettlement, chat_of, is_possible_duplicate
 from holdfast.ports.reply_store import PostedReply
 from holdfast.stores.script import Row, Script, one, plain, rows, run
+from holdfast.stores.verbs.drafts import DRAFT_IS_HELD, HAS_DRAFT, hand_over
 
 FIRST_OF_ITS_ADDRESS = """
 not exists (select 1 from reply as earlier
              where earlier.address = reply.address and earlier.n < reply.n
                and earlier.state in ('pending', 'attempting'))"""
 HEADS = f"""
-select n, address from reply
+select n, address, {HAS_DRAFT} from reply
  where agent = :agent and channel = :channel and state = 'pending' and due_at <= :now
-   and exists (select 1 from node where node.id = :node) and {FIRST_OF_ITS_ADDRESS}
+   and exists (select 1 from node where node.id = :node) and {FIRST_OF_ITS_ADDRESS} and not {DRAFT_IS_HELD}
  order by due_at, n limit :limit /*skip locked*/"""
 TAKE = """
 update reply
@@ -32,7 +33,8 @@ update reply
 HELD = """
 select reply.n, reply.id, reply.attempt, reply.part, reply.doubts, reply.address, reply.body, reply.message,
        case when inbound.hop = 0 then inbound.event_id else '' end, reply.hop,
-       cast(:now as int8) - coalesce(reply.sent_at, cast(:now as int8)), cast(:now as int8) - reply.at
+       cast(:now as int8) - coalesce(reply.sent_at, cast(:now as int8)), cast(:now as int8) - reply.at,
+       case when reply.draft = 'standing' then reply.draft_id else '' end
   from reply left join inbound on inbound.message = reply.message and inbound.address = reply.address
  where reply.owner = :node and reply.claim = :name and reply.state = 'attempting' order by reply.n"""
 HOLD_DOUBTFUL = """
@@ -47,7 +49,7 @@ update reply
        settled_at = case when :settled = 1 then cast(:now as int8) end,
        receipt = case when cast(:receipt as text) is null then receipt
                       else coalesce(receipt || ' ', '') || cast(:receipt as text) end,
-       reason = cast(:reason as text)
+       reason = cast(:reason as text), draft = coalesce(cast(:draft as text), draft)
  where n = :n and state = 'attempting' and owner = :node and attempt = :attempt and part = :sent returning n"""
 STANDING = "select state, part, attempt, owner from reply where n = :n"
 ACCOUNTS = "select distinct agent, channel from reply where state = 'pending' order by agent, channel"
@@ -55,13 +57,16 @@ NEXT_DUE = f"""
 select due_at from reply
  where agent = :agent and channel = :channel and state = 'pending' and {FIRST_OF_ITS_ADDRESS}
  order by due_at limit 1"""
-# What was cut off may have been posted: it is sent once more, and what was sent twice is not sent a third time.
-CUT_OFF = """
+# What was cut off may have been posted: it is sent once more, and what was sent twice is not sent a third time. An edit
+# of a draft leaves no doubt: it is simply repeated.
+EDITS = "(part = 0 and draft is not null and draft = 'standing')"
+CUT_OFF = f"""
 update reply
-   set state = case when doubts = 0 then 'pending' else 'uncertain' end,
-       doubts = case when doubts = 0 then 1 else 2 end, owner = null, claim = null, due_at = :now,
+   set state = case when doubts = 0 or {EDITS} then 'pending' else 'uncertain' end,
+       doubts = case when {EDITS} then doubts when doubts = 0 then 1 else 2 end,
+       owner = null, claim = null, due_at = :now,
        reason = 'it was being sent when its process ended',
-       settled_at = case when doubts = 0 then null else cast(:now as int8) end"""
+       settled_at = case when doubts = 0 or {EDITS} then null else cast(:now as int8) end"""
 DOUBT_REPLIES = f"{CUT_OFF} where owner = :node"
 DOUBT_ALL_REPLIES = f"{CUT_OFF} where owner is not null and owner <> :node"
 ORPHANED_REPLY = "owner is not null and not exists (select 1 from node where node.id = reply.owner)"
@@ -80,7 +85,7 @@ update reply
    set state = 'pending', due_at = :now, settled_at = null, doubts = case when doubts = 0 then 0 else 2 end,
        reason = 'sent again by an operator'
  where n = :n"""
-FIELDS = "n, id, agent, channel, address, message, state, attempt, part, doubts, at, due_at, receipt, reason"
+FIELDS = "n, id, agent, channel, address, message, state, attempt, part, doubts, at, due_at, receipt, reason, draft"
 ONE = f"select {FIELDS} from reply where id = :id"
 PAGE = f"""
 select {FIELDS} from reply
@@ -108,17 +113,19 @@ def claim_replies(
     if on_doubt is OnDoubt.HOLD:
         yield from run(HOLD_DOUBTFUL, agent=agent, channel=channel, reason=NOBODY_KNOWS)
     found = yield from rows(HEADS, agent=agent, channel=channel, node=node, limit=limit + len(resting))
-    by_chat: dict[str, int] = {}
-    for n, address in found:
-        by_chat.setdefault(chat_of(address), n)
-    for n in [n for chat, n in by_chat.items() if chat not in resting][:limit]:
+    by_chat: dict[str, tuple[int, bool]] = {}
+    for n, address, is_drafted in found:
+        by_chat.setdefault(chat_of(address), (n, is_drafted))
+    for n, is_drafted in [head for chat, head in by_chat.items() if chat not in resting][:limit]:
         yield from run(TAKE, n=n, node=node, name=name)
+        if is_drafted:
+            yield from hand_over(n)
     taken = yield from rows(HELD, node=node, name=name)
     return tuple(_claim_of(node, row) for row in taken)
 
 
 def _claim_of(node: NodeId, row: Row) -> ReplyClaim:
-    n, id_, attempt, part, doubts, address, body, message, event_id, hop, doubtful_for_ms, waited_ms = row
+    n, id_, attempt, part, doubts, address, body, message, event_id, hop, doubtful_for_ms, waited_ms, draft = row
     return ReplyClaim(
         n=n,
         id=ReplyId(id_),
@@ -133,6 +140,7 @@ def _claim_of(node: NodeId, row: Row) -> ReplyClaim:
         hop=hop,
         doubtful_for_ms=doubtful_for_ms,
         waited_ms=waited_ms,
+        draft=draft or "",
     )
 
 
@@ -154,6 +162,7 @@ def settle_reply(claim: ReplyClaim, settlement: ReplySettlement) -> Script[Kept]
         settled=int(settlement.state in OVER),
         receipt=plain(settlement.receipt),
         reason=plain(settlement.reason),
+        draft=None if settlement.draft is None else settlement.draft.value,
     )
     row = yield from one(STANDING, n=claim.n)
     after = (settlement.state.value, settlement.part, attempts, claim.node if goes_on else None)
@@ -215,7 +224,7 @@ def replies(
 
 
 def _posted(row: Row) -> PostedReply:
-    n, id_, agent, channel, address, message, state, attempt, part, doubts, at, due_at, receipt, reason = row
+    n, id_, agent, channel, address, message, state, attempt, part, doubts, at, due_at, receipt, reason, draft = row
     return PostedReply(
         n=n,
         id=id_,
@@ -231,4 +240,5 @@ def _posted(row: Row) -> PostedReply:
         due_at=Instant(due_at) if due_at is not None else None,
         receipt=receipt,
         reason=reason,
+        draft=draft,
     )

@@ -7,10 +7,10 @@ from holdfast.core.errors import TokenNotFound
 from holdfast.core.ids import Instant, TokenId
 from holdfast.stores.script import Row, Script, one, plain, rows, run
 
-FIELDS = "id, label, scopes, agents, made_at, revoked_at"
+FIELDS = "id, label, scopes, agents, made_at, revoked_at, robot"
 ADD = """
-insert into token (id, hash, label, scopes, agents, made_at)
-values (:id, :hash, :label, :scopes, :agents, :now) on conflict (id) do nothing"""
+insert into token (id, hash, label, scopes, agents, robot, made_at)
+values (:id, :hash, :label, :scopes, :agents, :robot, :now) on conflict (id) do nothing"""
 REVOKE = "update token set revoked_at = :now where id = :id and revoked_at is null"
 TOKEN = f"select {FIELDS} from token where id = :id"
 BY_HASH = f"select {FIELDS} from token where hash = :hash"
@@ -20,7 +20,8 @@ TOKENS = f"select {FIELDS} from token where id > :after order by id limit :limit
 def add_token(token: AccessToken, hash_: bytes) -> Script[AccessToken]:
     scopes = " ".join(sorted(scope.value for scope in token.scopes))
     agents = " ".join(sorted(token.agents))
-    yield from run(ADD, id=token.id, hash=hash_, label=plain(token.label), scopes=scopes, agents=agents)
+    label, robot = plain(token.label), int(token.robot)
+    yield from run(ADD, id=token.id, hash=hash_, label=label, scopes=scopes, agents=agents, robot=robot)
     return (yield from get_token(token.id))
 
 
@@ -47,7 +48,7 @@ def list_tokens(after: str, limit: int) -> Script[Sequence[AccessToken]]:
 
 
 def token_of(row: Row) -> AccessToken:
-    id_, label, scopes, agents, made_at, revoked_at = row
+    id_, label, scopes, agents, made_at, revoked_at, robot = row
     return AccessToken(
         id=TokenId(id_),
         label=label,
@@ -55,4 +56,5 @@ def token_of(row: Row) -> AccessToken:
         agents=frozenset(agents.split()),
         made_at=Instant(made_at),
         revoked_at=None if revoked_at is None else Instant(revoked_at),
+        robot=bool(robot),
     )

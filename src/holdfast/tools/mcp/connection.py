@@ -4,10 +4,11 @@ What the library says about a call is translated here into what is certain: it a
 call, or nobody can say.
 """
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 import httpx2
 import mcp_types
@@ -23,6 +24,7 @@ from holdfast.tools.mcp.settings import McpSettings
 # which are a server's too; whatever is not on this list may have taken effect.
 CERTAINLY_NOT_RUN = frozenset({(INVALID_PARAMS, ""), (METHOD_NOT_FOUND, ""), (INVALID_REQUEST, "Session terminated")})
 PAGES_MAX = 20
+ERRORS_BYTES_MAX = 1024 * 1024  # looked at whenever a program is started
 HTTP_TIMEOUT_S = 30.0
 HTTP_READ_TIMEOUT_S = 300.0  # beyond the time for a call: a stream that is quiet is not broken
 
@@ -76,11 +78,21 @@ class _Transport:
         if settings.command:
             command, *arguments = settings.command
             started = StdioServerParameters(command=command, args=arguments, env=dict(settings.environment))
-            return stdio_client(started, errlog=sys.__stderr__ or sys.stderr)
+            return stdio_client(started, errlog=self._errors())
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
         timeout = httpx2.Timeout(HTTP_TIMEOUT_S, read=settings.timeout_s + HTTP_READ_TIMEOUT_S)
         client = await self._stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=timeout))
         return streamable_http_client(settings.url, http_client=client)
+
+    def _errors(self) -> TextIO:
+        """Where a program's stderr goes: a file of its own, since whoever looks at `holdfast up` did not ask for it."""
+        file = self._settings.errors_file
+        if file is None:
+            return sys.__stderr__ or sys.stderr
+        if file.exists() and file.stat().st_size > ERRORS_BYTES_MAX:
+            file.replace(file.with_suffix(".log.1"))
+        handle = os.open(file, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+        return self._stack.enter_context(os.fdopen(handle, "a", encoding="utf-8"))
 
     async def __aexit__(self, *error: Any) -> bool | None:  # noqa: ANN401
         return await self._stack.__aexit__(*error)

@@ -9,6 +9,7 @@ Rule 3: a token leaves this machine only over https.
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
@@ -42,6 +43,7 @@ class McpSettings:
     dangerous: bool | frozenset[str] = False
     idempotent: frozenset[str] = frozenset()
     timeout_s: float = TIMEOUT_S
+    errors_file: Path | None = None  # where a program's stderr goes; None: to ours
 
     def is_wanted(self, tool: str) -> bool:
         return self.tools is None or tool in self.tools

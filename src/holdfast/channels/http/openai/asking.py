@@ -2,8 +2,10 @@
 
 Rule 1: `model` is the agent. The chat is named by a header or by `user`; history is ours, so of `messages` the last
         one only is taken, and it must be the user's.
-Rule 2: a client that repeats a request repeats its key: `Idempotency-Key`, or the hash of the body while that body has
-        not been answered. The same words said again after an answer are another message.
+Rule 2: a client that repeats a request repeats its key: `Idempotency-Key`, or the hash of sender and body while those
+        have not been answered. The same words said again after an answer, or by somebody else, are another message.
+Rule 3: nobody hangs on a human. A question about a dangerous tool is the answer, and ends the request. The request that
+        decides it is answered with what came of the turn that it released.
 """
 
 import hashlib
@@ -16,13 +18,15 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 
 from holdfast.channels.http.endpoint import Settings, caller_of
-from holdfast.channels.http.frames import Delta, Replied, Restarted, follow_message
+from holdfast.channels.http.frames import Delta, HumanAsked, Replied, Restarted, follow_message
+from holdfast.channels.http.hops import origin_of
 from holdfast.channels.http.openai.wire import STARTED_AGAIN
 from holdfast.channels.http.request import decode
 from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import MessageId
-from holdfast.core.inbound import accepted_message
+from holdfast.core.inbound import Kind, Origin, accepted_message, kind_of
 from holdfast.ports.notifier import Feed
+from holdfast.ports.reader import MessageTrace
 
 CHANNEL = "openai"
 CHAT_HEADERS = ("x-holdfast-chat", "x-hermes-session-key", "x-openclaw-session-key")
@@ -52,6 +56,7 @@ class Asked:
     text: str
     key: str  # what makes a repetition the same question; empty when the body does
     body_hash: str
+    origin: Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,19 +100,24 @@ def chat_of(request: Request, user: str | None) -> str:
 
 async def take(request: Request, settings: Settings, body: bytes, question: Question) -> Taken:
     """Make the question durable, or find it when it is being answered already."""
+    service = settings.service
+    named = request.headers.get(SENDER_HEADER) or question.user or "user"
+    sender = await caller_of(request).speak_as(named, service.reader)
     asked = Asked(
         agent=question.agent,
         chat=question.chat,
-        sender=caller_of(request).speak_as(request.headers.get(SENDER_HEADER) or question.user or "user"),
+        sender=sender,
         text=question.text,
         key=request.headers.get("idempotency-key", ""),
-        body_hash=hashlib.sha256(body).hexdigest()[:32],
+        body_hash=hashlib.sha256(sender.encode() + b"\0" + body).hexdigest()[:32],
+        origin=origin_of(request),
     )
-    service = settings.service
     wanted = service.new_message()
     feed = service.listen(message=wanted)
     try:
         message = await _accept(asked, settings, wanted)
+        if kind_of(asked.text) is Kind.SIGNAL:
+            message = (await service.trace(message)).released or message
     except BaseException:
         feed.close()
         raise
@@ -123,21 +133,37 @@ async def _accept(asked: Asked, settings: Settings, wanted: MessageId) -> Messag
         again = await service.unanswered(asked.chat, prefix, agent=asked.agent, channel=CHANNEL)
         if again is not None:
             return again
-    outcome = await service.accept(
-        asked.chat,
-        asked.text,
-        agent=asked.agent,
-        sender=asked.sender,
-        id=f"key.{asked.key}" if asked.key else f"{prefix}{wanted}",
-        channel=CHANNEL,
-        message=wanted,
-    )
+    with settings.metrics.accept_seconds.time():
+        outcome = await service.accept(
+            asked.chat,
+            asked.text,
+            agent=asked.agent,
+            sender=asked.sender,
+            id=f"key.{asked.key}" if asked.key else f"{prefix}{wanted}",
+            channel=CHANNEL,
+            message=wanted,
+            origin=asked.origin,
+        )
     return accepted_message(outcome)
 
 
 def decode_loosely(body: bytes, shape: type[Any]) -> Any:  # noqa: ANN401
     """Clients send fields that we have no use for; what is used is checked."""
     return decode(body, shape)
+
+
+async def over(taken: Taken, settings: Settings) -> MessageTrace:
+    """What became of the message, once that is known or a human is asked."""
+    async with aclosing(follow_message(settings.service, taken.message, taken.feed)) as frames:
+        async for frame in frames:
+            if isinstance(frame, HumanAsked):
+                break
+    return await settings.service.trace(taken.message)
+
+
+def text_of(trace: MessageTrace) -> str:
+    """The answer: the question that it waits for, or the reply."""
+    return trace.awaiting.text if trace.awaiting else trace.reply.text if trace.reply else ""
 
 
 async def words(taken: Taken, settings: Settings) -> AsyncGenerator[str]:
@@ -152,6 +178,9 @@ async def words(taken: Taken, settings: Settings) -> AsyncGenerator[str]:
                 case Restarted() if heard:
                     heard = ""
                     yield STARTED_AGAIN
+                case HumanAsked(text=text):
+                    yield text
+                    return
                 case Replied(text=text):
                     rest = text[len(heard) :] if text.startswith(heard) else f"{STARTED_AGAIN}{text}"
                     if rest:

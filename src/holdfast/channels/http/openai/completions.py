@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.channels.http.endpoint import EVENTS, Endpoint, Settings, answer
-from holdfast.channels.http.frames import follow_message
+from holdfast.channels.http.errors import UnsupportedParameter
 from holdfast.channels.http.openai.asking import (
     Item,
     Name,
@@ -18,7 +18,9 @@ from holdfast.channels.http.openai.asking import (
     chat_of,
     decode_loosely,
     last_words,
+    over,
     take,
+    text_of,
     words,
 )
 from holdfast.channels.http.openai.wire import (
@@ -47,8 +49,9 @@ class StreamOptions(Struct, frozen=True):
 class CompletionRequest(Struct, frozen=True):
     """The parts of OpenAI's request that say what is asked; the rest is passed over."""
 
-    model: Name
     messages: Annotated[list[Item], Meta(min_length=1)]
+    model: Name | None = None  # the default agent
+    n: int | None = None  # an agent has one history, and so one answer
     stream: bool = False
     stream_options: StreamOptions | None = None
     user: Name | None = None
@@ -58,27 +61,22 @@ async def post_completion(request: Request, settings: Settings) -> Response:
     Query(request, ())
     body = await read_body(request, settings.body_bytes_max)
     wanted: CompletionRequest = decode_loosely(body, CompletionRequest)
+    if wanted.n not in {None, 1}:
+        raise UnsupportedParameter(f"n is {wanted.n}: an agent gives one answer to a question; leave n out")
+    agent = settings.service.default_agent if wanted.model is None else wanted.model
     question = Question(
-        agent=wanted.model, chat=chat_of(request, wanted.user), user=wanted.user, text=last_words(wanted.messages)
+        agent=agent, chat=chat_of(request, wanted.user), user=wanted.user, text=last_words(wanted.messages)
     )
     taken = await take(request, settings, body, question)
     if wanted.stream:
         has_usage = wanted.stream_options is not None and wanted.stream_options.include_usage
-        return EventStream(_chunks(wanted.model, taken, settings, has_usage=has_usage), settings.tasks)
+        return EventStream(_chunks(agent, taken, settings, has_usage=has_usage), settings.tasks)
     trace = await over(taken, settings)
-    return answer(_completion(wanted.model, trace), headers={"X-Holdfast-Message": taken.message})
-
-
-async def over(taken: Taken, settings: Settings) -> MessageTrace:
-    """What became of the message, once that is known."""
-    async with aclosing(follow_message(settings.service, taken.message, taken.feed)) as frames:
-        async for _ in frames:
-            pass
-    return await settings.service.trace(taken.message)
+    return answer(_completion(agent, trace), headers={"X-Holdfast-Message": taken.message})
 
 
 def _completion(model: str, trace: MessageTrace) -> Completion:
-    said = Said(content=trace.reply.text if trace.reply else "")
+    said = Said(content=text_of(trace))
     return Completion(
         id=f"{PREFIX}{trace.message}",
         created=trace.accepted_at // 1000,

@@ -22,10 +22,11 @@ from holdfast.channels.http.openai.asking import (
     chat_of,
     decode_loosely,
     last_words,
+    over,
     take,
+    text_of,
     words,
 )
-from holdfast.channels.http.openai.completions import over
 from holdfast.channels.http.openai.wire import (
     OutputMessage,
     OutputText,
@@ -39,7 +40,7 @@ from holdfast.channels.http.stream import EventStream
 from holdfast.core.access_token import Scope
 from holdfast.core.errors import InvalidInput, MessageNotFound
 from holdfast.core.ids import MessageId
-from holdfast.core.inbound import UNFINISHED, MessageState
+from holdfast.core.inbound import MessageState
 from holdfast.core.key import check_part
 from holdfast.ports.reader import MessageTrace
 
@@ -50,8 +51,8 @@ FAILED = frozenset({MessageState.FAILED, MessageState.REFUSED, MessageState.HELD
 class ResponseRequest(Struct, frozen=True):
     """The parts of OpenAI's request that say what is asked; the rest is passed over."""
 
-    model: Name
     input: str | list[Item]
+    model: Name | None = None  # the default agent, or that of the response before
     stream: bool = False
     previous_response_id: str | None = None
     user: Name | None = None
@@ -61,9 +62,10 @@ async def post_response(request: Request, settings: Settings) -> Response:
     Query(request, ())
     body = await read_body(request, settings.body_bytes_max)
     wanted: ResponseRequest = decode_loosely(body, ResponseRequest)
+    agent, chat = await _place(request, wanted, settings)
     question = Question(
-        agent=wanted.model,
-        chat=await _chat(request, wanted, settings),
+        agent=agent,
+        chat=chat,
         user=wanted.user,
         text=wanted.input if isinstance(wanted.input, str) else last_words(wanted.input),
     )
@@ -78,17 +80,19 @@ async def get_response(request: Request, settings: Settings) -> Response:
     return answer(_response(await _found(request.path_params["response"], settings)))
 
 
-async def _chat(request: Request, wanted: ResponseRequest, settings: Settings) -> str:
+async def _place(request: Request, wanted: ResponseRequest, settings: Settings) -> tuple[str, str]:
+    """The agent that is asked, and the chat."""
     if wanted.previous_response_id is not None:
         before = await _found(wanted.previous_response_id, settings)
-        if before.agent != wanted.model:
+        if wanted.model is not None and before.agent != wanted.model:
             raise InvalidInput(
                 f"{wanted.previous_response_id[:80]!r} was answered by {before.agent}, not {wanted.model}"
             )
-        return before.chat
+        return before.agent, before.chat
+    agent = settings.service.default_agent if wanted.model is None else wanted.model
     if wanted.user or any(request.headers.get(name) for name in CHAT_HEADERS):
-        return chat_of(request, wanted.user)
-    return f"response-{settings.service.new_message()}"
+        return agent, chat_of(request, wanted.user)
+    return agent, f"response-{settings.service.new_message()}"
 
 
 async def _found(id: str, settings: Settings) -> MessageTrace:
@@ -98,8 +102,8 @@ async def _found(id: str, settings: Settings) -> MessageTrace:
 
 
 def _response(trace: MessageTrace, previous: str | None = None) -> ResponseObject:
-    is_over = trace.state not in UNFINISHED
-    text = trace.reply.text if trace.reply else ""
+    is_over = trace.is_over or trace.awaiting is not None  # a question is an answer; the rest comes under this id
+    text = text_of(trace)
     failed = trace.state in FAILED
     status = "failed" if failed else "completed" if is_over else "in_progress"
     return ResponseObject(

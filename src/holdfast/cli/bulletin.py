@@ -1,0 +1,83 @@
+"""The bulletin: how the channels of `holdfast up` are doing, told on its terminal and kept in a file for others.
+
+Rule 1: the file says nothing once its process has gone: whoever reads it asks first who serves the data folder.
+Rule 2: nothing here may stop a channel. A terminal that is gone and a disk that is full are not its business.
+Rule 3: at most two lines per channel are printed, how it went first and that it is there after all: whoever started the
+        process may never read on. The log has the rest.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.ports.channel_surface import ChannelStanding, standing_of, standing_view
+from holdfast.ports.standing import LineState, Standing
+
+if TYPE_CHECKING:
+    from holdfast.runtime import Runtime
+
+FILE = "channels.json"
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    pid: int
+    channels: list[ChannelStanding]
+
+
+class Bulletin:
+    def __init__(self, folder: Path, runtime: "Runtime", say: Callable[[Standing], None]) -> None:
+        self._file = folder / FILE
+        self._exchange = runtime.exchange
+        self._say = say
+        self._said: dict[tuple[str, str], LineState] = {}
+        self._is_due = False
+
+    def open(self) -> None:
+        """Tell what is known already, and what becomes known from now on."""
+        self._exchange.watch(self._hear)
+        for one in self._exchange.standings():
+            self._hear(one)
+        self._keep()
+
+    def close(self) -> None:
+        self._exchange.watch(lambda _standing: None)
+        with suppress(OSError):
+            self._file.unlink(missing_ok=True)
+
+    def _hear(self, one: Standing) -> None:
+        key = (one.agent, one.channel)
+        if one.state is not LineState.STARTING and self._said.get(key) not in {LineState.UP, one.state}:
+            self._said[key] = one.state
+            with suppress(OSError, ValueError):  # the terminal is gone, or closed
+                self._say(one)
+        if not self._is_due:  # what changes together is written once
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._keep)
+
+    def _keep(self) -> None:
+        self._is_due = False
+        page = Page(pid=os.getpid(), channels=[standing_view(one) for one in self._exchange.standings()])
+        draft = self._file.with_suffix(f".{os.getpid()}")
+        with suppress(OSError):
+            handle = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+            with os.fdopen(handle, "wb") as opened:
+                opened.write(msgspec.json.encode(page))
+            draft.replace(self._file)
+
+
+def read_bulletin(folder: Path) -> Sequence[Standing] | None:
+    """How the channels are doing; None when nobody serves them now."""
+    from holdfast.app import served_by
+
+    pid = served_by(folder)
+    try:
+        page = msgspec.json.decode((folder / FILE).read_bytes(), type=Page)
+        found = [standing_of(one) for one in page.channels]
+    except (OSError, ValueError):  # there is none, or not ours
+        return None
+    return found if pid is not None and page.pid == pid else None

@@ -1,0 +1,42 @@
+"""`holdfast channels`: whether the bot accounts of the running process are connected."""
+
+from pathlib import Path
+
+from holdfast.cli.options import Data, Json
+
+
+def channels(*, data: Data = None, as_json: Json = False) -> None:
+    """Show which bots are connected, and why the others are not.
+
+    They are those of the running `holdfast up`, each with the time since when it is so.
+
+    Exit code 1 when one of them is down. HTTP, WebSocket and the terminal are always there and not listed.
+
+    \b
+    Examples:
+      holdfast channels
+      holdfast channels --json
+    """
+    from holdfast.cli.running import run
+
+    run(lambda: _channels(data, as_json=as_json), as_json=as_json)
+
+
+async def _channels(data: Path | None, *, as_json: bool) -> int:
+    from holdfast.cli.bulletin import read_bulletin
+    from holdfast.cli.opening import folder_of
+    from holdfast.cli.output import print_json, print_table, when
+    from holdfast.cli.running import OK, WRONG
+    from holdfast.ports.channel_surface import standings_view
+    from holdfast.ports.standing import LineState
+
+    found = read_bulletin(folder_of(data))
+    is_down = any(one.state is LineState.DOWN for one in found or ())
+    if as_json:
+        print_json({"served": found is not None, "channels": standings_view(found or ()).channels})
+    elif found is None:
+        print("No `holdfast up` serves this data folder now.")
+    else:
+        rows = [(one.agent, one.channel, one.state.value, when(one.since), one.attempts, one.reason) for one in found]
+        print_table(("agent", "channel", "state", "since", "attempts", "as, or why not"), rows)
+    return WRONG if is_down else OK

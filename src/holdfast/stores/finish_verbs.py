@@ -1,0 +1,61 @@
+"""The store's verbs about the ends of epochs."""
+
+from collections.abc import Sequence
+
+from holdfast.core.extraction import Excerpt, Notes, Proposal
+from holdfast.core.finish import Ending, Expired, Finalisation, FinishEvent, NotEnded
+from holdfast.core.ids import AgentName, Instant, NodeId, SessionId
+from holdfast.stores.database import Database
+from holdfast.stores.verbs import extract, finish
+
+
+class FinishVerbs:
+    """Implements what the ports `Store` and `Reader` say about finalisations."""
+
+    _db: Database
+
+    async def open_agents(self) -> tuple[Instant, tuple[AgentName, ...]]:
+        return await self._db.read("open_agents", finish.open_agents)
+
+    async def expired_sessions(self, agent: AgentName, *, before: Instant, limit: int) -> Sequence[Expired]:
+        return await self._db.read("expired_sessions", lambda: finish.expired_sessions(agent, before, limit))
+
+    async def begin_finalisation(self, ending: Ending) -> Finalisation | NotEnded:
+        return await self._db.write("begin_finalisation", lambda: finish.begin_finalisation(ending))
+
+    async def claim_finalisation(self, node: NodeId, *, name: str = "") -> Finalisation | None:
+        return await self._db.write("claim_finalisation", lambda: finish.claim_finalisation(node, name))
+
+    async def read_excerpt(self, held: Finalisation) -> Excerpt:
+        return await self._db.read("read_excerpt", lambda: extract.read_excerpt(held))
+
+    async def record_finalisation(
+        self,
+        held: Finalisation,
+        event: FinishEvent,
+        *,
+        answer: bytes | None = None,
+        model: str | None = None,
+        reason: str = "",
+        retry_in_ms: int = 0,
+    ) -> Finalisation:
+        recorded = finish.Recorded(event, answer, model, reason, retry_in_ms)
+        return await self._db.write("record_finalisation", lambda: finish.record_finalisation(held, recorded))
+
+    async def apply_finalisation(self, held: Finalisation, proposals: Sequence[Proposal], notes: Notes) -> Finalisation:
+        return await self._db.write("apply_finalisation", lambda: extract.apply_finalisation(held, proposals, notes))
+
+    async def retry_finalisation(self, session: SessionId, epoch: int) -> Finalisation:
+        return await self._db.write("retry_finalisation", lambda: finish.retry_finalisation(session, epoch))
+
+    async def finalisations(
+        self,
+        *,
+        session: SessionId | None = None,
+        agent: str | None = None,
+        state: str | None = None,
+        limit: int = 100,
+    ) -> Sequence[Finalisation]:
+        return await self._db.read(
+            "finalisations", lambda: finish.finalisations(session, limit, agent=agent, state=state)
+        )
