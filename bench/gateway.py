@@ -15,11 +15,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from bench.serve import TOKEN
 
 RATE, SECONDS, CHATS = 1_000, 60, 10_000
 ROUNDS, ROUND_S = 5, 4
-WARM_S = 45  # before the minute, at the same rate: bounded caches (SQLite's pages above all) fill
+WARM_S = 20  # before the minute, at the same rate: bounded caches (SQLite's pages above all) fill
 CONNECTIONS = 64
 
 
@@ -85,6 +87,7 @@ async def minute(folder: Path, note: Callable[[str], None]) -> dict[str, Any]:
     async with running(*command, HOLDFAST_TOKEN=TOKEN) as (pid, line):
         ready_s, url = time.perf_counter() - began, json.loads(line)["url"]
         idle_mb = resident_mb(pid)
+        await open_sessions(url, note)
         note(f"{WARM_S} s to warm up")
         await load(url, seconds=WARM_S, rate=RATE)
         note(f"{RATE} messages a second for {SECONDS} s")
@@ -109,6 +112,20 @@ async def minute(folder: Path, note: Callable[[str], None]) -> dict[str, Any]:
         "rss_mb": {"warm": round(warm, 1), "end": round(end, 1)},
         "drift": round(end / warm - 1, 4),
     }
+
+
+async def open_sessions(url: str, note: Callable[[str], None]) -> None:
+    """Every chat says one thing and is answered, so that each has a session."""
+    await load(url, seconds=CHATS / RATE, rate=RATE)
+    async with httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60) as client:
+        while waiting := unanswered((await client.get("/metrics")).text):
+            note(f"{CHATS} sessions are opened: {waiting} messages wait")
+            await asyncio.sleep(2)
+
+
+def unanswered(metrics: str) -> int:
+    lines = [line for line in metrics.splitlines() if line.startswith("holdfast_messages_waiting{")]
+    return sum(int(float(line.rpartition(" ")[2])) for line in lines)
 
 
 def resident_mb(pid: int) -> float:
