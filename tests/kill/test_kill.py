@@ -43,12 +43,12 @@ class Harness:
             up = await Up.start(self.data)
             await self._set_up(up)
             await self._until(self.acknowledgements + self.chance.randrange(1, 25))
-            if self.kills % LONG_LIFE_EVERY == LONG_LIFE_EVERY - 1:
-                for chat in CHATS:
-                    await self._answered(up, chat)
-            elif self.chance.random() < 0.8:
+            is_long = self.kills % LONG_LIFE_EVERY == LONG_LIFE_EVERY - 1
+            if not is_long and self.chance.random() < 0.8:
                 await self._answered(up, self.chance.choice(CHATS))
             await self._set_up(None)
+            for chat in CHATS if is_long else ():
+                await self._answered(up, chat)
             await up.kill()
             self.kills += 1
         up = await Up.start(self.data)
