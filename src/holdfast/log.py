@@ -71,7 +71,7 @@ EVENTS: Mapping[str, str] = {
     "channel.behind": "a conversation, or the list of them, could not be read to its end; it is tried again later",
     "channel.skipped": "an event of a platform will never be taken, with the reason",
     "intake.refused": "somebody who may not come in wrote; nothing of it was kept",
-    "intake.gave_up": "a message met a fault of ours again and again; it is refused on record and its sender told",
+    "intake.abandoned": "a message met a fault of ours again and again; it is refused on record and its sender told",
     "update.postponed": "an update could not be kept now; the platform sends it again",
     "attachment.refused": "the agent's space for attachments is used up; they are named without their bytes",
     "attachment.missed": "what came with a message could not be fetched; it is named without its bytes",

@@ -55,7 +55,7 @@ def test_a_command_is_understood_or_left_as_text(text):
         assert kind_of(text, addressed=False) is Kind.OBSERVED
         return
     assert kind_of(text) is (Kind.SIGNAL if command.is_signal else Kind.COMMAND)
-    assert text[1:].lower().startswith(tuple(ALIASES))
+    assert text.lstrip(" \t")[1:].lower().startswith(tuple(ALIASES))
     assert command.argument in text
     turns = command.undo_turns
     assert turns is None or 1 <= turns <= 100

@@ -230,7 +230,7 @@ class Reception:
         if remedy is not Remedy.REPORT or (tries := self.tries.count(message)) < TRIES_MAX:
             raise error
         fault = None if isinstance(error, HoldfastError) else error
-        log.error("intake.gave_up", failure=fault, agent=self.agent, channel=self.channel, code=code, tries=tries)
+        log.error("intake.abandoned", failure=fault, agent=self.agent, channel=self.channel, code=code, tries=tries)
         received = self._received(message, policy, addressed=tell and _is_answered(message, policy))
         return await self._accept(replace(received, unfit=FAULT))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import count, islice
+from itertools import chain, count, islice
 from multiprocessing import get_context
 from typing import Self, TypeVar
 
@@ -185,7 +185,7 @@ def run_mutant(name: str) -> Fate:
 
 def _seeds_for(mutant: Mutant) -> Iterator[int]:
     """As many as the budget has, of histories in which the mutant can show itself."""
-    seeds = (seed for seed in count(1) if not mutant.posts or has_chats(seed))
+    seeds = (seed for seed in chain([mutant.first], count(1)) if not mutant.posts or has_chats(seed))
     yield from islice(seeds, mutant.budget)
 
 

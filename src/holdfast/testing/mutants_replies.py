@@ -11,8 +11,8 @@ from holdfast.stores.verbs import nodes, replies
 from holdfast.testing.mutant import Patch, mutant
 
 NO_DOUBT = {
-    "case when doubts = 0 then 'pending' else 'uncertain' end": "'pending'",
-    "case when doubts = 0 then 1 else 2 end": "doubts",
+    f"case when doubts = 0 or {replies.EDITS} then 'pending' else 'uncertain' end": "'pending'",
+    f"case when {replies.EDITS} then doubts when doubts = 0 then 1 else 2 end": "doubts",
 }
 
 

@@ -42,6 +42,7 @@ union all select 'turn ' || open_turn || ' of ' || id || ' is open' from session
 union all select 'operation ' || id || ' is open' from operation where ended_at is null
 union all select 'delivery ' || id || ' is ' || state from delivery where state in ('scheduled', 'sending', 'uncertain')
 union all select 'lane ' || place || ' of ' || provider || ' is held by ' || owner from lane where owner is not null
+union all select 'lane ' || place || ' of ' || provider || ' is to be looked at' from lane where due_at is not null
 union all select id || ' is ' || step from finalisation where ended_at is null
 union all select provider || ' still waits for ' || stream from cursor where due_at is not null
 union all select 'forgetting ' || id || ' is not scrubbed' from forget where scrubbed_at is null
