@@ -20,7 +20,7 @@ from holdfast.runtime import Runtime
 from tests.processes import Up
 
 CHATS = [f"chat{number}" for number in range(8)]
-LONG_LIFE_EVERY = 5  # so often a process lives until each chat had an answer, however slow the machine is
+LONG_LIFE_EVERY = 6  # so often a process lives until each chat had an answer, however slow the machine is
 
 
 class Harness:

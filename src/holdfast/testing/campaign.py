@@ -185,7 +185,8 @@ def run_mutant(name: str) -> Fate:
 
 def _seeds_for(mutant: Mutant) -> Iterator[int]:
     """As many as the budget has, of histories in which the mutant can show itself."""
-    seeds = (seed for seed in chain([mutant.first], count(1)) if not mutant.posts or has_chats(seed))
+    known = [] if mutant.first is None else [mutant.first]
+    seeds = (seed for seed in chain(known, count(1)) if not mutant.posts or has_chats(seed))
     yield from islice(seeds, mutant.budget)
 
 

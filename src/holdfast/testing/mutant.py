@@ -25,7 +25,7 @@ class Mutant:
     twice: bool = False  # seen only by living through the same history twice
     forgets: bool = False  # seen only in histories in which somebody is forgotten
     posts: bool = False  # seen only in histories in which replies are posted
-    first: int = 1  # a seed that is known to show it, lived through before all others
+    first: int | None = None  # a seed that is known to show it, lived through before all others
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -41,7 +41,7 @@ MUTANTS: dict[str, Mutant] = {}
 
 
 def mutant(
-    *breaks: str, budget: int, twice: bool = False, forgets: bool = False, posts: bool = False, first: int = 1
+    *breaks: str, budget: int, twice: bool = False, forgets: bool = False, posts: bool = False, first: int | None = None
 ) -> Callable[[Callable[[], Sequence[Patch]]], Callable[[], Sequence[Patch]]]:
     """Put a function that makes patches into the table, under its own name."""
 

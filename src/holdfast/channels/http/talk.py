@@ -252,7 +252,10 @@ class Talk:
                 self._outbox.put(frame)
             return
         for message in sorted(about):
+            was_awaited = message in chat.awaited
             trace = await self._service.trace(MessageId(message))
+            if was_awaited and message not in chat.awaited:
+                continue  # somebody else has looked, and told, meanwhile
             if trace.state not in UNFINISHED:
                 chat.awaited.pop(message, None)
                 self._outbox.put(reply_of(trace))
