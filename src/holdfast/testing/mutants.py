@@ -108,7 +108,7 @@ def order() -> Sequence[Patch]:
 # --- turns ---------------------------------------------------------------------------------------------------------
 
 
-@mutant("I15", "I11", budget=30)
+@mutant("I15", "I11", budget=30, first=24)
 def split_commit() -> Sequence[Patch]:
     """The end of a turn is written in two transactions: the reply and the cursor work come second."""
 
@@ -153,7 +153,7 @@ def double_reply() -> Sequence[Patch]:
     return [(turns, "insert_reply", broken)]
 
 
-@mutant("I2", budget=60)
+@mutant("I2", budget=60, first=11)
 def resume_repeats_tool() -> Sequence[Patch]:
     """A resumed turn runs a tool again although it may have taken effect."""
 
@@ -247,7 +247,7 @@ def compress_another_session() -> Sequence[Patch]:
     return [(summaries, "commit_summary", broken)]
 
 
-@mutant("I9", budget=120)
+@mutant("I9", budget=120, first=13)
 def undo_ignored_by_summary() -> Sequence[Patch]:
     """A summary stays valid although something it covers was taken back."""
 

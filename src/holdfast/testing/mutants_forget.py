@@ -45,7 +45,7 @@ def forget_skips_summaries() -> Sequence[Patch]:
     return [(person, "BLANK_SUMMARIES", "select 1 where :session = :first and length(:blank) > 0")]
 
 
-@mutant("I16", budget=30, forgets=True)
+@mutant("I16", budget=30, forgets=True, first=21)
 def forget_lets_models_finish() -> Sequence[Patch]:
     """A summary that is being made of the words just now is kept."""
     return [(person, "VOID_CONTEXTS", "select 1 where :session = :first")]
