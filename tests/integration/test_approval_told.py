@@ -133,6 +133,28 @@ async def test_who_follows_or_subscribes_over_a_socket_is_told_what_is_waited_fo
         assert found["message"] == mine
 
 
+async def test_a_reply_is_told_once_although_two_look_for_it_at_the_same_time(tmp_path, monkeypatch):
+    """Whoever sent a signal looks at once, and whoever watches the chat looks now and then."""
+    monkeypatch.setattr("holdfast.channels.http.talk.LOOK_EVERY_MS", 1)
+    async with serving(tmp_path) as live, ws(live) as socket:
+        trace, both, looks = live.runtime.trace, asyncio.Barrier(2), []
+
+        async def looking(message):
+            found = await trace(message)
+            if len(looks) < both.parties:
+                looks.append(message)
+                await both.wait()
+            return found
+
+        monkeypatch.setattr(live.runtime, "trace", looking)
+        await say(socket, type="send", chat="hello", id="1", text="/status")
+        await heard(socket, lambda one: one["type"] == "reply")
+        await say(socket, type="ping")
+        frames = await heard(socket, lambda one: one["type"] == "pong")
+        assert [one for one in frames if one["type"] == "reply"] == []
+        assert len(set(looks)) == 1
+
+
 # --- the command line ------------------------------------------------------------------------------
 
 
