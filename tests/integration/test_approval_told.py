@@ -137,7 +137,8 @@ async def test_a_reply_is_told_once_although_two_look_for_it_at_the_same_time(tm
     """Whoever sent a signal looks at once, and whoever watches the chat looks now and then."""
     monkeypatch.setattr("holdfast.channels.http.talk.LOOK_EVERY_MS", 1)
     async with serving(tmp_path) as live, ws(live) as socket:
-        trace, both, looks = live.runtime.trace, asyncio.Barrier(2), []
+        trace, both = live.runtime.trace, asyncio.Barrier(2)
+        looks: list[str] = []
 
         async def looking(message):
             found = await trace(message)
