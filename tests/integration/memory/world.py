@@ -45,6 +45,7 @@ class World:
         self.folder = folder
         self.model = ScriptedModel()
         self.courier = CourierPolicy()
+        self.databases: list[InlineDatabase] = []
         self._nodes: list[SimNode] = []
 
     def run(self, scenario: Coroutine[Any, Any, T]) -> T:
@@ -56,6 +57,7 @@ class World:
         node = SimNode(self.loop, f"n{len(self._nodes)}")
         self._nodes.append(node)
         database = InlineDatabase(self.folder / DATABASE, self.clock, synchronous="off")
+        self.databases.append(database)
         node.on_death(database.crash)
         store = await SqlStore.open(database, b"k" * 32)
         providers = Providers(lambda _agent: made)

@@ -14,8 +14,7 @@ from holdfast.stores.script import Row, Script, one, rows, run
 from holdfast.stores.verbs.parcels import Item, parcel_of, payload_hash
 
 HELD = """
-select place, fence from lane
- where owner = :node and claim = :name and agent = :agent and provider = :provider order by place"""
+select place, fence from lane where owner = :node and claim = :name and agent = :agent and provider = :provider"""
 FREE = """
 select place, fence from lane
  where agent = :agent and provider = :provider and owner is null and due_at is not null and due_at <= :now
