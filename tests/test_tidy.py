@@ -163,6 +163,7 @@ MACHINE = {
 }
 NOT_CHANCE = {"secrets.compare_digest"}
 MAY_USE_THE_MACHINE = {
+    "cli/logs.py": "a thread that writes lines, which everybody says and nobody waits for",
     "cli/keyboard.py": "a thread that waits for typed lines, which no event loop can do on every platform",
     "facade.py": "the synchronous face runs an event loop in a thread of its own",
     "machine.py": "the real Clock, Entropy and Tasks",

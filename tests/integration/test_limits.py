@@ -205,6 +205,28 @@ async def test_while_messages_crowd_in_turns_are_begun_one_at_a_time_and_none_is
         gate.open()
 
 
+async def test_in_a_crowd_a_mailbox_has_one_turn_and_waits_for_the_next_like_all_others(tmp_path, monkeypatch):
+    model, taken = ScriptedModel(), []
+    async with await Process.start(tmp_path, agents(model)) as runtime:
+        claim = runtime.store.claim_mailboxes
+
+        async def claiming(node, *, name, limit):
+            claims = await claim(node, name=name, limit=limit)
+            taken.extend(claims)
+            return claims
+
+        monkeypatch.setattr(runtime.store, "claim_mailboxes", claiming)
+        monkeypatch.setattr(Gateway, "is_crowded", True)
+        said = [await runtime.send("a", text) for text in ("one", "two", "three")] + [await runtime.send("b", "four")]
+        assert await states(runtime, *said) == ["answered"] * 4
+    assert len(taken) == 4
+    assert [request[-1].content for request in model.requests if request[-1].content != "four"] == [
+        "one",
+        "two",
+        "three",
+    ]
+
+
 async def test_a_crowd_is_over_when_nobody_came_for_a_moment(tmp_path):
     async with await Process.start(tmp_path, agents(ScriptedModel())) as runtime:
         gateway, clock = runtime.gateway, ManualClock(runtime.clock.now())

@@ -2,8 +2,10 @@
 
 import logging
 import os
+import threading
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -13,17 +15,78 @@ from holdfast.log import JsonLines
 FILE = "holdfast.log"
 FILE_BYTES_MAX = 10 * 1024 * 1024
 FILES_KEPT = 5
+GATHER_S = 0.05
+LINES_MAX = 10_000  # that wait for the disk
 LEVELS = {"holdfast": logging.INFO, "uvicorn.error": logging.WARNING}
 
 
 class PrivateFile(RotatingFileHandler):
     """Rotates by size; only its owner can read it.
 
-    The size is looked at once per line, and a line is made once: the library's own way does both three times over.
+    Lines are written together, by a thread of their own, within a moment: under load a line costs whoever says it more
+    than the message it is about. A warning or worse is on file at once, and with it what came before. A process that is
+    killed loses the lines of its last moment, and nothing else: what must survive is in the store.
     """
 
-    def shouldRollover(self, record: logging.LogRecord) -> bool:  # noqa: ARG002, N802 - the library's name
-        return self.stream is not None and os.fstat(self.stream.fileno()).st_size >= self.maxBytes
+    def __init__(self, file: Path, bytes_max: int, files_kept: int) -> None:
+        super().__init__(file, maxBytes=bytes_max, backupCount=files_kept, encoding="utf-8", delay=True)
+        self._lines: deque[str] = deque(maxlen=LINES_MAX)
+        self._writing = threading.Lock()
+        self._said, self._closing = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._write_now_and_then, name="log", daemon=True)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._lines.append(f"{self.format(record)}\n")
+            if record.levelno >= logging.WARNING or self._closing.is_set() or len(self._lines) >= LINES_MAX // 2:
+                self.flush()
+            elif not self._said.is_set():
+                self._said.set()
+                if self._thread.ident is None:  # the first line
+                    self._thread.start()
+        except (OSError, TypeError, ValueError):  # of the disk, or of a line's own words: who logs does not fail by it
+            self.handleError(record)
+
+    def flush(self) -> None:
+        """Write what was said so far."""
+        with self._writing:
+            while self._lines:
+                self._write(self._room())
+
+    def close(self) -> None:
+        self._closing.set()
+        self._said.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self.flush()
+        super().close()
+
+    def _write_now_and_then(self) -> None:
+        while not self._closing.is_set():
+            self._said.wait()
+            self._closing.wait(GATHER_S)
+            self._said.clear()
+            with suppress(OSError):  # a full disk: what waits is tried again with the next line, the oldest goes first
+                self.flush()
+
+    def _room(self) -> int:
+        """How much more the file takes; a full one is turned over first."""
+        if self.stream is None:
+            self.stream = self._open()
+        room = self.maxBytes - os.fstat(self.stream.fileno()).st_size
+        if room <= 0:
+            self.doRollover()
+            return self.maxBytes
+        return room
+
+    def _write(self, room: int) -> None:
+        lines = []
+        while self._lines and room > 0:
+            lines.append(self._lines.popleft())
+            room -= len(lines[-1])
+        self.stream = self.stream or self._open()
+        self.stream.write("".join(lines))
+        self.stream.flush()
 
     def _open(self) -> TextIOWrapper:
         handle = os.open(self.baseFilename, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
@@ -50,7 +113,7 @@ def logging_to(handler: logging.Handler) -> Iterator[None]:
 
 def to_file(folder: Path) -> logging.Handler:
     """Opened at the first line, which is written once the folder is ours."""
-    return PrivateFile(folder / FILE, maxBytes=FILE_BYTES_MAX, backupCount=FILES_KEPT, encoding="utf-8", delay=True)
+    return PrivateFile(folder / FILE, FILE_BYTES_MAX, FILES_KEPT)
 
 
 def to_stderr() -> logging.Handler:

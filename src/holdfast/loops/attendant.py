@@ -47,9 +47,10 @@ class Attendant:
         self._clock = clock
         self._entropy = entropy
 
-    async def serve(self, claim: Claim, stopping: Callable[[], bool]) -> None:
-        for _ in range(ITEMS_PER_CLAIM_MAX):
-            if stopping():
+    async def serve(self, claim: Claim, enough: Callable[[int], bool]) -> None:
+        """`enough` is told how many items were taken and says whether to leave the rest."""
+        for taken in range(ITEMS_PER_CLAIM_MAX):
+            if enough(taken):
                 return
             mail = await self._store.read_mail(claim, limit=MAIL_READ_MAX)
             if not await self._take_next(claim, mail):

@@ -93,6 +93,10 @@ class Worker(Loop):
             return 1
         return self._turns_max - len(self._serving)
 
+    def _is_enough(self, taken: int) -> bool:
+        """In a crowd a mailbox is given back after every turn and waits for its next one like all others."""
+        return self.stopping or (taken > 0 and self._gives_way())
+
     async def rest(self) -> None:
         ready_at = await self._reader.next_ready()
         wait_ms = POLL_MS if ready_at is None else max(POLL_MS_MIN, min(POLL_MS, ready_at - self._clock.now()))
@@ -103,7 +107,7 @@ class Worker(Loop):
         with log.pinned(mailbox=claim.mailbox, fence=claim.fence):
             try:
                 log.info("claim.taken", agent=claim.agent)
-                await self._attendant.serve(claim, lambda: self.stopping)
+                await self._attendant.serve(claim, self._is_enough)
                 await self._store.release_claim(claim)
                 self._failures.pop(claim.mailbox, None)
             except ClaimLost as lost:
