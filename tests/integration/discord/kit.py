@@ -8,58 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from holdfast.channels.attendance import EVERY_MS
 from holdfast.channels.discord import DiscordChannel, make_discord
-from holdfast.core.ids import AgentName, Instant, MessageId, ReplyId
+from holdfast.core.ids import AgentName, MessageId, ReplyId
 from holdfast.core.key import Address
 from holdfast.core.outgoing import Post
-from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.machine import SystemClock, SystemEntropy
 from holdfast.ports.channel import ChannelFactory, ChannelSetup, ChatMessage, Verdict, conversation_of
 from holdfast.ports.clock import Clock
+from tests.integration.pace import WAIT_S, HastyTasks
 from tests.platforms.discord import FakeDiscord
 from tests.platforms.discord_shapes import Bot, Room
 
-WAIT_S = 30.0
 FACTORY: ChannelFactory = make_discord  # a type checker sees that the port is kept
-
-
-class HastyTasks(AsyncTasks):
-    """Pauses take no time; how long they would have been is kept. The time of attendance passes when it is told to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pauses_ms: list[float] = []
-        self.minutes = asyncio.Semaphore(0)
-        self.kept = 0  # how often the time of attendance was waited for
-        self.told = asyncio.Event()
-
-    async def sleep(self, delay_ms: float) -> None:
-        if delay_ms == EVERY_MS:
-            self.kept += 1
-            self.told.set()
-            await self.minutes.acquire()
-            return
-        self.pauses_ms.append(delay_ms)
-        await asyncio.sleep(0)
-
-    async def minute(self) -> None:
-        """It is noted, or not, that everything was heard."""
-        kept = self.kept
-        self.minutes.release()
-        async with asyncio.timeout(WAIT_S):
-            while self.kept == kept:
-                self.told.clear()
-                await self.told.wait()
-
-
-class Later:
-    """The real clock, put forward."""
-
-    def __init__(self) -> None:
-        self.ahead_ms = 0
-
-    def now(self) -> Instant:
-        return Instant(SystemClock().now() + self.ahead_ms)
 
 
 class Mailbox:

@@ -2,7 +2,8 @@
 
 from holdfast.channels.attendance import LEAST_MS, OVERLAP_MS, WHOLE
 from holdfast.core.errors import StoreUnavailable
-from tests.integration.discord.kit import Later, running, tasks_of
+from tests.integration.discord.kit import running, tasks_of
+from tests.integration.pace import Later
 from tests.platforms.discord import Fault
 
 

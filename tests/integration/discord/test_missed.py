@@ -8,7 +8,8 @@ from holdfast.channels.discord.reading import Event, Reading
 from holdfast.core.errors import EmptyMessage, StoreUnavailable
 from holdfast.machine import SystemClock, SystemEntropy
 from holdfast.ports.channel import Change, ChatMessage
-from tests.integration.discord.kit import HastyTasks, Mailbox, running
+from tests.integration.discord.kit import Mailbox, running
+from tests.integration.pace import HastyTasks
 from tests.platforms.discord import Fault
 
 

@@ -7,58 +7,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
-from holdfast.channels.attendance import EVERY_MS
 from holdfast.channels.slack import SlackChannel
 from holdfast.channels.slack.settings import SlackSettings
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ids import AgentName, Instant, MessageId, ReplyId, make_id
+from holdfast.core.ids import AgentName, MessageId, ReplyId, make_id
 from holdfast.core.key import Address
 from holdfast.core.outgoing import Post
-from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.machine import SystemClock, SystemEntropy
 from holdfast.ports.channel import ChannelSetup, ChatMessage, Verdict, conversation_of
 from holdfast.ports.clock import Clock
+from tests.integration.pace import WAIT_S, HastyTasks
 from tests.platforms.slack import Bot, FakeSlack
-
-WAIT_S = 30.0
-
-
-class QuickTasks(AsyncTasks):
-    """Delays are written down, not waited for. The time of attendance passes when it is told to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.slept: list[float] = []
-        self.minutes = asyncio.Semaphore(0)
-        self.kept = 0  # how often the time of attendance was waited for
-        self.told = asyncio.Event()
-
-    async def sleep(self, delay_ms: float) -> None:
-        if delay_ms == EVERY_MS:
-            self.kept += 1
-            self.told.set()
-            await self.minutes.acquire()
-            return
-        self.slept.append(delay_ms)
-        await asyncio.sleep(0)
-
-    async def minute(self) -> None:
-        """It is noted, or not, that everything was heard."""
-        kept = self.kept
-        self.minutes.release()
-        async with asyncio.timeout(WAIT_S):
-            while self.kept == kept:
-                self.told.clear()
-                await self.told.wait()
-
-
-class Later:
-    """The real clock, put forward."""
-
-    def __init__(self) -> None:
-        self.ahead_ms = 0
-
-    def now(self) -> Instant:
-        return Instant(SystemClock().now() + self.ahead_ms)
 
 
 @dataclass(eq=False)
@@ -151,7 +110,7 @@ def setup_of(
         folder=folder or Path(),
         clock=SystemClock(),
         entropy=SystemEntropy(),
-        tasks=QuickTasks(),
+        tasks=HastyTasks(),
     )
 
 
@@ -160,12 +119,12 @@ def channel_of(slack: FakeSlack, bot: Bot, clock: Clock | None = None) -> SlackC
     return SlackChannel(replace(setup_of({}), clock=clock or SystemClock()), settings)
 
 
-def tasks_of(channel: SlackChannel) -> QuickTasks:
-    return cast("QuickTasks", channel._setup.tasks)
+def tasks_of(channel: SlackChannel) -> HastyTasks:
+    return cast("HastyTasks", channel._setup.tasks)
 
 
 def slept(channel: SlackChannel) -> list[float]:
-    return tasks_of(channel).slept
+    return tasks_of(channel).pauses_ms
 
 
 @asynccontextmanager

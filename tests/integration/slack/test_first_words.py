@@ -14,7 +14,8 @@ from holdfast.core.policy import AccessPolicy, Door
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.toolbox import ToolBox
 from tests.integration.fakes import ScriptedModel, policy
-from tests.integration.slack.kit import Later, running, slept, tasks_of
+from tests.integration.pace import Later
+from tests.integration.slack.kit import running, slept, tasks_of
 from tests.platforms.slack import Fault
 
 FAILS = [

@@ -20,7 +20,8 @@ from holdfast.core.errors import BadSignature, ChannelFailed, InvalidName, Store
 from holdfast.core.ids import Instant
 from holdfast.machine import SystemClock
 from holdfast.ports.channel import WebhookRequest
-from tests.integration.slack.kit import WAIT_S, channel_of, setup_of
+from tests.integration.pace import WAIT_S
+from tests.integration.slack.kit import channel_of, setup_of
 from tests.platforms.slack import Fault
 
 SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
