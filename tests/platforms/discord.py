@@ -378,6 +378,13 @@ class FakeDiscord:
             if not guild.is_away:
                 self._send(session, {"t": "GUILD_CREATE", "d": shapes.guild_shown(guild, bot)})
 
+    def take_away(self, guild: Guild) -> None:
+        """Discord has trouble with a guild, and says so."""
+        guild.is_away = True
+        for session in self.sessions.values():
+            if session.bot.id in guild.bots:
+                self._send(session, {"t": "GUILD_DELETE", "d": {"id": guild.id, "unavailable": True}})
+
     def bring_back(self, guild: Guild) -> None:
         """A guild that was away is there again."""
         guild.is_away = False

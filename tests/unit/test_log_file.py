@@ -2,9 +2,11 @@
 
 import json
 import logging
+import os
 import stat
 from errno import ENOSPC
-from queue import Queue
+from threading import Event
+from unittest.mock import Mock
 
 from holdfast import log
 from holdfast.cli import logs
@@ -34,42 +36,82 @@ def test_a_warning_is_on_file_at_once_with_what_was_said_before(tmp_path):
         assert events_in(tmp_path) == ["accept.accepted", "recall.skipped"]
 
 
-def test_lines_are_written_in_a_moment_and_a_disk_that_is_full_for_a_while_loses_none(tmp_path, monkeypatch):
-    tried, write, is_full = Queue(), logs.PrivateFile._write, True
+class Disk:
+    """Takes so many bytes, and no more until it is told to."""
 
-    def writing(handler, room):
-        if is_full:
-            tried.put("full")
+    def __init__(self, monkeypatch, room=0):
+        self.room, self.full, self._write = room, Event(), os.write
+        monkeypatch.setattr(logs.os, "write", self.write)
+
+    def write(self, handle, data):
+        if self.room < 1:
+            self.full.set()
             raise OSError(ENOSPC, "No space left on device")
-        write(handler, room)
-        tried.put("written")
+        taken = self._write(handle, data[: self.room])
+        self.room -= taken
+        return taken
+
+
+def numbers_in(folder):
+    return [json.loads(line)["n"] for line in (folder / logs.FILE).read_text(encoding="utf-8").splitlines()]
+
+
+def test_lines_are_written_in_a_moment_by_themselves(tmp_path, monkeypatch):
+    written, write = Event(), logs.PrivateFile._write
+
+    def writing(handler):
+        write(handler)
+        written.set()
 
     monkeypatch.setattr(logs.PrivateFile, "_write", writing)
     with logs.logging_to(logs.to_file(tmp_path)):
         log.info("accept.accepted")
-        assert tried.get() == "full"
-        is_full = False
-        log.info("claim.taken")
-        assert tried.get() == "written"
-        assert events_in(tmp_path) == ["accept.accepted", "claim.taken"]
+        assert written.wait(30)
+        assert events_in(tmp_path) == ["accept.accepted"]
+
+
+def test_a_disk_that_is_full_for_a_while_loses_no_line_and_cuts_none(tmp_path, monkeypatch, capsys):
+    disk = Disk(monkeypatch, room=100)
+    with logs.logging_to(logs.to_file(tmp_path)):
+        for n in range(300):
+            log.info("accept.accepted", n=n, of="a long line, so that they are more than any buffer between")
+        assert disk.full.wait(30)
+        log.warning("recall.skipped", n=300)
+        disk.room = 1 << 20
+        log.warning("recall.skipped", n=301)
+        assert numbers_in(tmp_path) == list(range(302))
+    assert "No space left on device" in capsys.readouterr().err
 
 
 def test_what_waits_for_a_disk_that_stays_full_is_bounded(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(logs, "LINES_MAX", 10)
-    handler = logs.to_file(tmp_path)
-
-    def full(_room):
-        raise OSError(ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(handler, "_write", full)
+    disk, handler = Disk(monkeypatch), logs.to_file(tmp_path)
     with logs.logging_to(handler):
-        for n in range(50):
+        log.warning("recall.skipped", n=0)
+        for n in range(1, 50):
             log.info("accept.accepted", n=n)
-        assert len(handler._lines) == 10
-        monkeypatch.undo()
+        assert (handler._begun.count(b"\n"), len(handler._lines)) == (1, 10)
+        disk.room = 1 << 20
     assert "No space left on device" in capsys.readouterr().err
-    lines = (tmp_path / logs.FILE).read_text(encoding="utf-8").splitlines()
-    assert [json.loads(line)["n"] for line in lines] == list(range(40, 50))
+    assert numbers_in(tmp_path) == [0, *range(40, 50)]
+
+
+def test_whoever_ends_on_a_full_disk_ends_well_and_says_how_much_was_lost(tmp_path, monkeypatch, capsys):
+    Disk(monkeypatch)
+    with logs.logging_to(logs.to_file(tmp_path)):
+        log.info("accept.accepted")
+        log.info("runtime.closed")
+    assert capsys.readouterr().err == "2 lines of the log could not be written ([Errno 28] No space left on device)\n"
+
+
+def test_a_machine_that_has_no_thread_to_give_fails_nobody_who_logs(tmp_path, monkeypatch, capsys):
+    with logs.logging_to(logs.to_file(tmp_path)), monkeypatch.context() as without:
+        without.setattr(logs.threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
+        log.info("accept.accepted")
+        without.undo()
+        log.info("claim.taken")
+    assert events_in(tmp_path) == ["accept.accepted", "claim.taken"]
+    assert "can't start new thread" in capsys.readouterr().err
 
 
 def test_an_exception_is_written_with_its_trace(tmp_path):

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -25,12 +26,14 @@ class PrivateFile(RotatingFileHandler):
 
     Lines are written together, by a thread of their own, within a moment: under load a line costs whoever says it more
     than the message it is about. A warning or worse is on file at once, and with it what came before. A process that is
-    killed loses the lines of its last moment, and nothing else: what must survive is in the store.
+    killed loses the lines of its last moment, and nothing else: what must survive is in the store. While the disk is
+    full lines wait, a bounded number of them, and go on where the file ends: none is cut.
     """
 
     def __init__(self, file: Path, bytes_max: int, files_kept: int) -> None:
         super().__init__(file, maxBytes=bytes_max, backupCount=files_kept, encoding="utf-8", delay=True)
         self._lines: deque[str] = deque(maxlen=LINES_MAX)
+        self._begun = b""  # the rest of what is being written
         self._writing = threading.Lock()
         self._said, self._closing = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._write_now_and_then, name="log", daemon=True)
@@ -41,24 +44,31 @@ class PrivateFile(RotatingFileHandler):
             if record.levelno >= logging.WARNING or self._closing.is_set() or len(self._lines) >= LINES_MAX // 2:
                 self.flush()
             elif not self._said.is_set():
-                self._said.set()
                 if self._thread.ident is None:  # the first line
                     self._thread.start()
-        except (OSError, TypeError, ValueError):  # of the disk, or of a line's own words: who logs does not fail by it
-            self.handleError(record)
+                self._said.set()
+        except (OSError, RuntimeError, TypeError, ValueError):  # of the disk, of the system, or of a line's own words
+            self.handleError(record)  # who logs does not fail by it
 
     def flush(self) -> None:
         """Write what was said so far."""
         with self._writing:
-            while self._lines:
-                self._write(self._room())
+            while self._begun or self._lines:
+                self._begun = self._begun or self._gathered(self._room())
+                self._write()
 
     def close(self) -> None:
         self._closing.set()
         self._said.set()
         if self._thread.ident is not None:
             self._thread.join()
-        self.flush()
+        try:
+            self.flush()
+        except OSError as error:  # whoever ends has other things to say, and ends all the same
+            count = self._begun.count(b"\n") + len(self._lines)
+            print(f"{count} lines of the log could not be written ({error})", file=sys.stderr, flush=True)
+            self._lines.clear()
+            self._begun = b""
         super().close()
 
     def _write_now_and_then(self) -> None:
@@ -79,14 +89,18 @@ class PrivateFile(RotatingFileHandler):
             return self.maxBytes
         return room
 
-    def _write(self, room: int) -> None:
+    def _gathered(self, room: int) -> bytes:
         lines = []
         while self._lines and room > 0:
-            lines.append(self._lines.popleft())
+            lines.append(self._lines.popleft().encode())
             room -= len(lines[-1])
+        return b"".join(lines)
+
+    def _write(self) -> None:
+        """Past the stream's own buffer, which would forget what the disk does not take."""
         self.stream = self.stream or self._open()
-        self.stream.write("".join(lines))
-        self.stream.flush()
+        while self._begun:
+            self._begun = self._begun[os.write(self.stream.fileno(), self._begun) :]
 
     def _open(self) -> TextIOWrapper:
         handle = os.open(self.baseFilename, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)

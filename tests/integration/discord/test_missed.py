@@ -226,3 +226,31 @@ async def test_what_is_not_taken_when_the_channel_stops_is_fetched_by_the_next(w
     async with running(world.fake, world.bot, world.mailbox):
         await world.mailbox.has(2)
     assert world.mailbox.texts() == ["one", "two"]
+
+
+async def test_what_was_said_in_a_guild_that_was_away_is_fetched_when_it_is_back(world):
+    async with running(world.fake, world.bot, world.mailbox):
+        world.fake.say(world.room, world.ann, "before")
+        await world.mailbox.has(1)
+        world.fake.take_away(world.guild)
+        world.fake.say(world.room, world.ann, "unheard", deliver=False)
+        world.fake.bring_back(world.guild)
+        await world.mailbox.has(2)
+        world.fake.say(world.room, world.ann, "after")
+        await world.mailbox.has(3)
+    assert world.mailbox.texts() == ["before", "unheard", "after"]
+
+
+async def test_a_room_that_could_not_be_read_while_its_guild_was_away_is_read_when_it_is_back(world):
+    async with running(world.fake, world.bot, world.mailbox):
+        world.fake.say(world.room, world.ann, "before")
+        await world.mailbox.has(1)
+    world.guild.is_away = True
+    world.fake.say(world.room, world.ann, "unheard", deliver=False)
+    question = f"GET /channels/{world.room.id}/messages"
+    world.fake.faults.append(Fault(question, status=403))
+    async with running(world.fake, world.bot, world.mailbox):
+        await world.fake.until(lambda: question in world.fake.requests)
+        world.fake.bring_back(world.guild)
+        await world.mailbox.has(2)
+    assert world.mailbox.texts() == ["before", "unheard"]
