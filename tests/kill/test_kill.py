@@ -20,7 +20,7 @@ from holdfast.runtime import Runtime
 from tests.processes import Up
 
 CHATS = [f"chat{number}" for number in range(8)]
-LONG_LIFE_EVERY = 6  # so often a process lives until each chat had an answer, however slow the machine is
+LONG_LIFE_EVERY = 6  # so often a process lives until everything is answered: mailboxes are bounded, machines are slow
 
 
 class Harness:
@@ -34,28 +34,40 @@ class Harness:
         self.acknowledgements = 0
         self.kills = 0
         self._moved = asyncio.Condition()
-        self._up: Up | None = None
+        self._up: Up | None = None  # where messages may be sent
+        self._newest: Up | None = None
         self._done = False
 
     async def run(self, kills: int) -> None:
-        senders = [asyncio.create_task(self._send(chat)) for chat in CHATS]
+        try:
+            async with asyncio.TaskGroup() as senders:  # one that fails ends all
+                for chat in CHATS:
+                    senders.create_task(self._send(chat))
+                await self._die(kills)
+                up = await self._start()
+                self._done = True
+            assert await up.stop() == 0
+        finally:
+            if self._newest is not None and self._newest.process.returncode is None:
+                await self._newest.kill()
+
+    async def _start(self) -> Up:
+        self._newest = await Up.start(self.data)
+        await self._set_up(self._newest)
+        return self._newest
+
+    async def _die(self, kills: int) -> None:
         for _ in range(kills):
-            up = await Up.start(self.data)
-            await self._set_up(up)
+            up = await self._start()
             await self._until(self.acknowledgements + self.chance.randrange(1, 25))
             is_long = self.kills % LONG_LIFE_EVERY == LONG_LIFE_EVERY - 1
             if not is_long and self.chance.random() < 0.8:
                 await self._answered(up, self.chance.choice(CHATS))
             await self._set_up(None)
             for chat in CHATS if is_long else ():
-                await self._answered(up, chat)
+                await self._answered(up, chat, whole=True)
             await up.kill()
             self.kills += 1
-        up = await Up.start(self.data)
-        self._done = True
-        await self._set_up(up)
-        await asyncio.gather(*senders)
-        assert await up.stop() == 0
 
     async def _set_up(self, up: Up | None) -> None:
         async with self._moved:
@@ -66,8 +78,9 @@ class Harness:
         async with self._moved:
             await self._moved.wait_for(lambda: self.acknowledgements >= acknowledgements)
 
-    async def _answered(self, up: Up, chat: str) -> None:
-        """Until the chat's oldest unanswered message is answered: a turn that outlives every process fails."""
+    async def _answered(self, up: Up, chat: str, *, whole: bool = False) -> None:
+        """Until the chat's oldest unanswered message is answered, or all of them: a turn that outlives every process
+        fails."""
         async with up.client() as client:
             for message in self.acknowledged[chat][self.answered[chat] :]:
                 known = await client.get(f"/v1/messages/{message}")
@@ -75,7 +88,8 @@ class Harness:
                 if known.json()["reply"] is None:
                     heard = await client.get(f"/v1/messages/{message}/stream")
                     assert heard.status_code == 200, heard.text
-                    return
+                    if not whole:
+                        return
                 self.answered[chat] += 1
 
     async def _current(self) -> Up:
