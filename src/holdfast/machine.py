@@ -15,6 +15,10 @@ PIECE_BYTES = 16
 STOCK_PIECES = 256
 T = TypeVar("T")
 
+_stock: deque[bytes] = deque()  # one for all: what a fork is told to do is never untold
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_stock.clear)
+
 
 class SystemClock:
     def now(self) -> Instant:
@@ -28,11 +32,6 @@ class SystemEntropy:
     process begins with an empty stock.
     """
 
-    def __init__(self) -> None:
-        self._stock: deque[bytes] = deque()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._stock.clear)
-
     def bits(self, count: int) -> int:
         if count > PIECE_BYTES * 8:
             return secrets.randbits(count)
@@ -43,11 +42,11 @@ class SystemEntropy:
 
     def _piece(self) -> bytes:
         try:
-            return self._stock.popleft()
+            return _stock.popleft()
         except IndexError:
             fresh = os.urandom(PIECE_BYTES * STOCK_PIECES)
             first, *rest = (fresh[at : at + PIECE_BYTES] for at in range(0, len(fresh), PIECE_BYTES))
-            self._stock.extend(rest)
+            _stock.extend(rest)
             return first
 
 

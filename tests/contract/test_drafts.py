@@ -18,6 +18,15 @@ from tests.contract.driver import returned, tool_step
 
 FERN = AgentName("fern")
 HOME = Address(agent=FERN, channel="telegram", type="chat", chat="home")
+MOVE = ChatMove(
+    agent=FERN,
+    channel="telegram",
+    old_chat="home",
+    new_type="chat",
+    new_chat="-1001",
+    by="telegram itself",
+    operation=OperationId("op_1"),
+)
 
 
 class Studio:
@@ -128,6 +137,19 @@ async def test_a_turn_that_has_ended_is_not_drafted(studio):
         await studio.intend()
 
 
+async def test_a_draft_does_not_overtake_a_reply_that_is_on_its_way(driver):
+    studio = await Studio(driver).open()
+    await studio.answer("the first")
+    await studio.store.release_claim(studio.claim)
+    await studio.open()
+    assert await studio.intend() is None
+    (first,) = await studio.replies()
+    assert await studio.intend() is None
+    done = ReplySettlement(state=ReplyState.DELIVERED, part=1, doubts=0, receipt="76")
+    await studio.store.settle_reply(first, done)
+    assert (await studio.intend()).state is DraftState.INTENDED
+
+
 # --- one writer ------------------------------------------------------------------------------------
 
 
@@ -228,7 +250,7 @@ async def test_an_edit_that_is_cut_off_is_repeated_as_often_as_it_takes(studio):
     await studio.store.release_draft(draft)
     for attempt in range(1, 5):
         (claim,) = await studio.replies(on_doubt=OnDoubt.HOLD)
-        assert (claim.attempt, claim.draft, claim.doubts) == (attempt, "77", 0)
+        assert (claim.attempt, claim.draft, claim.doubts) == (attempt, "77", min(attempt - 1, 1))
         await studio.store.retire_node(studio.driver.node)
         await studio.store.register_node(studio.driver.node, "here", sole=False)
         assert (await studio.ledger(reply)).state == "pending"
@@ -248,6 +270,18 @@ async def test_what_is_sent_because_its_draft_is_gone_can_be_in_doubt(studio):
     (claim,) = await studio.replies()
     assert (claim.edits, claim.doubts) == (False, 1)
     assert (await studio.ledger(reply)).draft == "gone"
+
+
+@pytest.mark.parametrize(("part", "doubts"), [(0, 1), (0, 2), (1, 0)])
+async def test_what_was_posted_in_part_or_may_have_been_takes_no_drafts_place(studio, part, doubts):
+    """An edit would prove nothing about that."""
+    draft = await studio.show()
+    reply = await studio.answer()
+    await studio.store.release_draft(draft)
+    await studio.driver.write("update reply set part = :part, doubts = :doubts", part=part, doubts=doubts)
+    (claim,) = await studio.replies()
+    assert (claim.id, claim.edits, claim.part, claim.doubts) == (reply, False, part, doubts)
+    assert len(await studio.drafts()) == 1, "nobody took it over, so it is retracted afterwards"
 
 
 # --- what no reply takes the place of ----------------------------------------------------------------
@@ -277,6 +311,28 @@ async def test_the_draft_of_a_forgotten_session_is_a_stray_until_it_is_retracted
     assert await strays(studio) == ()
 
 
+@pytest.mark.parametrize("claimed", [False, True])
+async def test_strays_that_nobody_can_retract_hide_no_others(studio, claimed):
+    driver, found = studio.driver, set()
+    for n in range(3):
+        await driver.accept(driver.arrival("hello", channel="telegram", chat=str(n)))
+        one = Studio(driver)
+        one.claim = await one.store.claim_mailbox(driver.node)
+        one.turn = await driver.open(one.claim)
+        draft = await one.store.intend_draft(one.intent(f"dra_{n}", address=replace(HOME, chat=str(n))))
+        await one.store.note_draft(draft, DraftState.STANDING, receipt=str(n))
+        if claimed:
+            await one.answer()
+            await one.store.release_draft(draft)
+            assert len(await studio.replies()) == 1
+        await one.store.forget(ForgetRequest(id=ForgetId(f"f{n}"), session=one.turn.session))
+    driver.clock.advance(HOLD_MS)
+    for _ in range(3):
+        driver.clock.advance(1)
+        found |= {stray.receipt for stray in await driver.store.stray_drafts(limit=1)}
+    assert found == {"0", "1", "2"}
+
+
 async def test_a_draft_without_an_id_is_let_go_when_its_turn_is_forgotten(studio):
     await studio.intend()
     await studio.store.forget(ForgetRequest(id=ForgetId("f1"), session=studio.turn.session))
@@ -298,6 +354,23 @@ async def test_the_draft_of_a_reply_whose_words_were_deleted_is_a_stray(studio):
     assert (await studio.ledger(reply)).draft == "retracted"
 
 
+@pytest.mark.parametrize("answer", [ReplyState.PENDING, None])
+async def test_an_edit_that_is_under_way_when_its_chat_moves_is_not_made_there(studio, answer):
+    draft = await studio.show()
+    reply = await studio.answer()
+    await studio.store.release_draft(draft)
+    (claim,) = await studio.replies()
+    await studio.store.move_chat(MOVE)
+    if answer is None:
+        await studio.store.retire_node(studio.driver.node)
+        await studio.store.register_node(studio.driver.node, "here", sole=False)
+    else:
+        await studio.store.settle_reply(claim, ReplySettlement(state=answer, part=0, doubts=0, reason="away"))
+    (claim,) = await studio.replies()
+    assert (claim.id, claim.address.chat, claim.edits) == (reply, "-1001", False)
+    assert claim.doubts == int(answer is None), "what was cut off may have landed before the move"
+
+
 @pytest.mark.parametrize(("tried", "doubts"), [(False, 0), (True, 1)])
 async def test_a_draft_stays_behind_when_its_chat_moves(studio, tried, doubts):
     """Its number may be another message's there. An edit that was tried may have landed before the move."""
@@ -308,15 +381,6 @@ async def test_a_draft_stays_behind_when_its_chat_moves(studio, tried, doubts):
         (claim,) = await studio.replies()
         away = ReplySettlement(state=ReplyState.PENDING, part=0, doubts=0, reason="away")
         await studio.store.settle_reply(claim, away)
-    move = ChatMove(
-        agent=FERN,
-        channel="telegram",
-        old_chat="home",
-        new_type="chat",
-        new_chat="-1001",
-        by="telegram itself",
-        operation=OperationId("op_1"),
-    )
-    await studio.store.move_chat(move)
+    await studio.store.move_chat(MOVE)
     (claim,) = await studio.replies()
     assert (claim.id, claim.edits, claim.doubts) == (reply, False, doubts)

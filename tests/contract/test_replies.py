@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 
 from holdfast.core.errors import InvalidInput, ReplyNotFound
-from holdfast.core.ids import AgentName, NodeId, ReplyId
+from holdfast.core.identity import ChatMove
+from holdfast.core.ids import AgentName, NodeId, OperationId, ReplyId
 from holdfast.core.inbound import Duplicate, Limits, MailboxFull, MessageState, TooMany, Unfit
 from holdfast.core.outgoing import OnDoubt, ReplyState
-from holdfast.core.posting import Kept, ReplySettlement, chat_of, untried
+from holdfast.core.posting import NOBODY_KNOWS, POSSIBLE_DUPLICATE, Kept, ReplySettlement, chat_of, untried
 
 OTHER = NodeId("node_b")
 LEASE_MS = 15_000
@@ -112,6 +113,19 @@ async def test_a_chat_that_rests_is_passed_over_and_others_take_its_place(ledger
     await ledger.answer(chat="a")
     other = await ledger.answer(chat="b")
     resting = {chat_of("agent:fern:telegram:chat:a")}
+    assert [claim.id for claim in await ledger.claim(limit=1, resting=resting)] == [other]
+
+
+async def test_a_chat_with_many_threads_holds_up_no_other(ledger):
+    driver = ledger.driver
+    for n in range(5):
+        arrival = driver.arrival("hello", chat="group", channel="telegram")
+        await driver.accept(replace(arrival, address=replace(arrival.address, thread=str(n))))
+        claim = await ledger.store.claim_mailbox(driver.node)
+        await ledger.store.commit_turn(claim, await driver.open(claim), driver.commit("hi"))
+        await ledger.store.release_claim(claim)
+    other = await ledger.answer(chat="b")
+    resting = {chat_of("agent:fern:telegram:chat:group")}
     assert [claim.id for claim in await ledger.claim(limit=1, resting=resting)] == [other]
 
 
@@ -313,6 +327,30 @@ async def test_a_reply_that_is_being_sent_when_its_session_is_deleted_is_over(le
         await ledger.store.resend_reply(reply)
 
 
+async def test_replies_keep_their_order_when_their_chat_moves_while_the_first_is_being_sent(ledger):
+    """It is the first one's own refusal that tells of the move."""
+    first, second = await ledger.answer("one"), await ledger.answer("two")
+    claim = await ledger.one()
+    move = ChatMove(
+        agent=FERN,
+        channel="telegram",
+        old_chat="home",
+        new_type="chat",
+        new_chat="-1001",
+        by="telegram itself",
+        operation=OperationId("op_1"),
+    )
+    await ledger.store.move_chat(move)
+    assert await ledger.claim() == ()
+    await ledger.settle(claim, ReplyState.PENDING, delay_ms=1_000, reason="moved")
+    assert await ledger.claim() == ()
+    ledger.driver.clock.advance(1_000)
+    for reply in (first, second):
+        claim = await ledger.one()
+        assert (claim.id, claim.address.chat) == (reply, "-1001")
+        await ledger.sent(claim)
+
+
 # --- operators -------------------------------------------------------------------------------------
 
 
@@ -323,6 +361,17 @@ async def test_an_operator_sends_an_uncertain_reply_again(ledger):
     assert await ledger.store.resend_reply(reply) == "pending"
     claim = await ledger.one(on_doubt=OnDoubt.HOLD)
     assert (claim.id, claim.doubts) == (reply, 2)
+
+
+@pytest.mark.parametrize(("reason", "part"), [(NOBODY_KNOWS, 2), (POSSIBLE_DUPLICATE, 0)])
+async def test_what_an_operator_sends_again_goes_on_where_it_stopped_or_begins_anew_if_all_was_posted(
+    ledger, reason, part
+):
+    reply = await ledger.answer()
+    await ledger.settle(await ledger.one(), ReplyState.UNCERTAIN, part=2, doubts=2, reason=reason)
+    await ledger.store.resend_reply(reply)
+    claim = await ledger.one()
+    assert (claim.id, claim.part, claim.doubts) == (reply, part, 2)
 
 
 async def test_an_operator_sends_a_failed_reply_again(ledger):

@@ -3,6 +3,7 @@ happens to the process; an unfinished draft that may be left standing is shown i
 
 import asyncio
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -11,9 +12,10 @@ from holdfast.app import DATABASE
 from holdfast.assembly import assemble
 from holdfast.core.drafting import EVERY_MS_MIN, FIRST_AFTER_MS, HOLD_MS, MARK, WRITE_WAIT_MS, Draft, DraftState
 from holdfast.core.forget import ForgetRequest
-from holdfast.core.ids import ForgetId
+from holdfast.core.ids import DraftId, ForgetId
 from holdfast.core.key import Address
 from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
+from holdfast.loops.bell import Bell
 from holdfast.loops.channels import Channels
 from holdfast.loops.sketch import NOT_HELD, Pen, Place, Sketch
 from holdfast.ports.channel import ChannelCapabilities
@@ -196,6 +198,18 @@ async def test_drafts_come_at_a_pace_that_the_platform_takes(street):
     drafts = times[:-1]
     assert len(drafts) > 3
     assert all(later - earlier >= EVERY_MS_MIN for earlier, later in pairwise(drafts))
+
+
+@lives
+async def test_no_draft_overtakes_a_reply_before_it(street):
+    fate = at_first(street, "send", NotSent("slow down", retry_after_ms=15_000))
+    runtime = await street.enter(says("the first"), fate=fate)
+    await street.say(runtime, "one")
+    await street.rest(2)
+    await street.say(runtime, "two")
+    await street.settled(runtime)
+    assert street.texts == ["the first", WHOLE]
+    assert [row.state for row in await street.ledger(runtime)] == ["delivered", "delivered"]
 
 
 @lives
@@ -462,6 +476,26 @@ async def test_a_turn_that_fails_says_so_in_the_drafts_place(street):
     assert (await street.ledger(runtime))[0].state == "delivered"
 
 
+@lives
+async def test_an_edit_that_may_have_landed_and_cannot_be_repeated_is_a_possible_duplicate(street):
+    asked = []
+
+    def fate(what, text, do):
+        if what != "edit" or text.endswith(MARK):
+            return do()
+        asked.append(text)
+        if len(asked) == 1:
+            do()
+            return Doubtful("lost")
+        return Declined("the time for editing is over")
+
+    runtime = await street.enter(fate=fate)
+    await street.say(runtime, "hello")
+    row = await street.settled(runtime)
+    assert street.texts == [WHOLE, WHOLE]
+    assert (row.state, row.draft, row.possible_duplicate) == ("uncertain", "gone", True)
+
+
 class Sleepy:
     """A store whose answer comes when the process has slept for a while."""
 
@@ -473,17 +507,63 @@ class Sleepy:
         return Draft(id=intent.id, fence=1, state=DraftState.INTENDED, address=intent.address)
 
 
+def sketched(clock):
+    now = clock.now()
+    return Sketch(session="s", turn=1, mailbox="b", fence=1, message="m", began_at=now, heard_at=now, text=WHOLE)
+
+
+CHAT = Address(agent=MAIN, channel="telegram", type="dm", chat="7")
+
+
 async def test_a_process_that_slept_after_it_took_a_draft_writes_nothing():
     clock, wall, street = ManualClock(), Wall(), None
     pen = Pen(Sleepy(clock), None, clock, SeededEntropy("x"), None)  # type: ignore[arg-type]
     channel = WallChannel(street, wall)
-    one = Sketch(
-        session="s", turn=1, mailbox="b", fence=1, message="m", began_at=clock.now(), heard_at=clock.now(), text=WHOLE
-    )
-    address = Address(agent=MAIN, channel="telegram", type="dm", chat="7")
-    trouble = await pen.write(one, Place(channel, channel, address, "e"))
+    trouble = await pen.write(sketched(clock), Place(channel, channel, CHAT, "e"))
     assert trouble is not None
     assert (trouble.reason, wall.log) == (NOT_HELD, [])
+
+
+class Emptied:
+    """A store in which a reply has taken the draft over, so that the turn's next intent makes a row of its own."""
+
+    def __init__(self):
+        self.rows = set()
+
+    async def intend_draft(self, intent):
+        self.rows.add(intent.id)
+        return Draft(id=intent.id, fence=1, state=DraftState.INTENDED, address=intent.address)
+
+    async def note_draft(self, draft, state, *, receipt=""):
+        assert (state, receipt) == (None, "")
+        self.rows.remove(draft.id)
+
+
+async def test_a_draft_that_a_reply_took_over_is_not_posted_again_under_its_old_name():
+    """A platform that knows the nonce would answer with the message that is the reply now."""
+    clock, wall, street, store = ManualClock(), Wall(), None, Emptied()
+    pen = Pen(store, Bell(), clock, SeededEntropy("x"), None)  # type: ignore[arg-type]
+    channel, one = WallChannel(street, wall), sketched(clock)
+    one.draft = Draft(id=DraftId("dra_1"), fence=1, state=DraftState.STANDING, address=CHAT, receipt="m0")
+    await pen.write(one, Place(channel, channel, CHAT, "e"))
+    assert (wall.log, store.rows, one.over) == ([], set(), True)
+
+
+@lives
+async def test_a_run_that_lost_its_claim_does_not_speak_in_the_draft(street):
+    runtime = await street.enter()
+    bell = runtime._notifier  # the older run speaks in the same process
+
+    def echo(event):
+        if event.name == "turn.delta" and event.text != "stale ":
+            bell.publish(replace(event, fence=event.fence - 1, text="stale "))
+            bell.publish(replace(event, fence=event.fence - 1, name="turn.restarted", text=""))
+
+    bell.tap(echo)
+    await street.say(runtime, "hello")
+    await street.settled(runtime)
+    assert len(street.wall.log) > 2
+    assert all(WHOLE.startswith(text.removesuffix(MARK)) for _, _, text in street.wall.log)
 
 
 # --- processes come and go -------------------------------------------------------------------------
@@ -600,3 +680,26 @@ async def test_a_forgotten_turn_takes_its_draft_along(street):
     await runtime.store.forget(ForgetRequest(id=ForgetId("f1"), session=session))
     await street.rest(150)
     assert street.texts == []
+
+
+@lives
+async def test_a_draft_that_cannot_be_retracted_holds_up_no_other(street):
+    def fate(what, _text, do):
+        if what == "retract" and street.texts:
+            first = not street.done.count("broken")
+            street.wall.log.append((0, "broken" if first else "retract", ""))
+            if first:
+                raise RuntimeError("a fault in the channel's code")
+        return do()
+
+    runtime = await street.enter(fate=fate)
+    messages = [await street.say(runtime, "hello", chat=chat) for chat in "ab"]
+    await street.rest(5)
+    assert len(street.texts) == 2
+    for n, message in enumerate(messages):
+        session = (await runtime.trace(message)).session
+        await runtime.store.forget(ForgetRequest(id=ForgetId(f"f{n}"), session=session))
+    while "broken" not in street.done:
+        await street.rest(1)
+    await street.rest(1)
+    assert len(street.texts) == 1

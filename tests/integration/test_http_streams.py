@@ -1,5 +1,6 @@
 """Replies as they are made, over server-sent events and WebSocket: durable first, then told, and never lost."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest_asyncio
 from websockets.asyncio.client import connect
 
 from holdfast.channels.http import frames, stream
+from holdfast.ports.notifier import Event
+from tests.integration.fakes import soon
 from tests.live import TOKEN, GatedModel, code_of, serve
 from tests.live import until as holds
 
@@ -228,6 +231,44 @@ async def test_a_reply_that_another_process_makes_is_told_all_the_same(live, mon
         await until(socket, "ready")
         await say(socket, type="send", chat="elsewhere", id="1", text="My cat is called Byron.")
         assert (await until(socket, "reply"))[-1]["text"] == "Noted: My cat is called Byron."
+
+
+async def test_in_a_chat_that_is_never_silent_such_a_reply_is_told_as_well(live, monkeypatch):
+    """Of the turn nothing is heard in this process, of what others say in the chat a lot."""
+    monkeypatch.setattr("holdfast.channels.http.talk.LOOK_EVERY_MS", 300)
+    bell, is_over = live.runtime._notifier, asyncio.Event()
+    publish = bell.publish
+
+    async def crowd(mailbox):
+        while not is_over.is_set():
+            publish(Event(name="message.accepted", mailbox=mailbox, messages=("msg_of_another",)))
+            await asyncio.sleep(0)
+
+    async with ws(live) as socket:
+        await until(socket, "ready")
+        await say(socket, type="send", chat="busy", id="1", text="hello")
+        await until(socket, "reply")
+        monkeypatch.setattr(bell, "publish", lambda event: None)
+        there = await live.runtime.reader.mailbox("agent:main:http:dm:busy")
+        crowding = asyncio.ensure_future(crowd(there.mailbox))
+        await say(socket, type="send", chat="busy", id="2", text="My cat is called Byron.")
+        try:
+            assert (await soon(until(socket, "reply")))[-1]["text"] == "Noted: My cat is called Byron."
+        finally:
+            is_over.set()
+            await crowding
+
+
+async def test_a_signal_is_answered_however_many_messages_wait(gated, monkeypatch):
+    monkeypatch.setattr("holdfast.channels.http.talk.CHECKED_MAX", 1)
+    async with ws(gated) as socket:
+        await until(socket, "ready")
+        for n in range(3):
+            await say(socket, type="send", chat="c", id=str(n), text="hello")
+        await say(socket, type="send", chat="c", id="signal", text="/status")
+        reply = (await soon(until(socket, "reply")))[-1]
+        assert (reply["id"], reply["state"]) == ("signal", "command")
+        gated.side.gate.set()
 
 
 async def test_commands_are_answered_too_and_nothing_is_kept_of_a_chat_that_is_done(live):

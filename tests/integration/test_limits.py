@@ -4,8 +4,18 @@ from asyncio import gather
 
 import pytest
 
-from holdfast.core.errors import EmptyMessage, InvalidName, InvalidUnicode, MailboxIsFull, MessageTooLarge, RateLimited
+from holdfast.core.errors import (
+    EmptyMessage,
+    InvalidName,
+    InvalidUnicode,
+    MailboxIsFull,
+    MessageTooLarge,
+    RateLimited,
+    StoreUnavailable,
+)
+from holdfast.core.ids import MessageId
 from holdfast.core.inbound import Accepted, Conflict, Duplicate, Limits, MailboxFull, TooMany
+from holdfast.core.mailbox import Claim
 from holdfast.loops.gateway import CROWD, CROWD_LASTS_MS, Gateway
 from holdfast.testing import ManualClock
 from tests.integration.fakes import (
@@ -206,7 +216,8 @@ async def test_while_messages_crowd_in_turns_are_begun_one_at_a_time_and_none_is
 
 
 async def test_in_a_crowd_a_mailbox_has_one_turn_and_waits_for_the_next_like_all_others(tmp_path, monkeypatch):
-    model, taken = ScriptedModel(), []
+    model = ScriptedModel()
+    taken: list[Claim] = []
     async with await Process.start(tmp_path, agents(model)) as runtime:
         claim = runtime.store.claim_mailboxes
 
@@ -225,6 +236,30 @@ async def test_in_a_crowd_a_mailbox_has_one_turn_and_waits_for_the_next_like_all
         "two",
         "three",
     ]
+
+
+async def test_claims_whose_answer_was_lost_are_all_given_again_though_messages_crowd_in_meanwhile(
+    tmp_path, monkeypatch
+):
+    """A mailbox that is claimed and that nobody serves would wait until the process ends."""
+    async with await Process.start(tmp_path, agents(ScriptedModel())) as runtime:
+        claim = runtime.store.claim_mailboxes
+        lost: list[Claim] = []
+        sent: list[MessageId] = []
+
+        async def claiming(node, *, name, limit):
+            if lost:
+                return await claim(node, name=name, limit=limit)
+            if await runtime.reader.next_ready() is None or len(sent) < 3:
+                return ()
+            lost.extend(await claim(node, name=name, limit=limit))
+            monkeypatch.setattr(Gateway, "is_crowded", True)
+            raise StoreUnavailable("the connection broke before the answer came")
+
+        monkeypatch.setattr(runtime.store, "claim_mailboxes", claiming)
+        sent += [await runtime.send(chat, "hello") for chat in ("a", "b", "c")]
+        assert await states(runtime, *sent) == ["answered"] * 3
+    assert len(lost) == 3
 
 
 async def test_a_crowd_is_over_when_nobody_came_for_a_moment(tmp_path):

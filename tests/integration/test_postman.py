@@ -190,6 +190,11 @@ async def test_what_nobody_can_say_is_sent_once_more_and_shown(street):
     reply = (await runtime.trace(message)).reply
     assert (reply.state, reply.possible_duplicate, reply.receipt) == ("uncertain", True, "r2")
     assert "possible duplicate" in reply.reason
+    await runtime.replies.resend(reply.id)
+    await street.rest()
+    assert len(channel.posts) == 3, "an operator's word counts"
+    (row,) = await street.ledger(runtime)
+    assert (row.state, row.parts_sent, row.receipt) == ("uncertain", 1, "r2 r3")
 
 
 @lives
@@ -254,6 +259,20 @@ async def test_a_channel_that_raises_or_never_answers_leaves_a_doubt(street):
     await street.rest(100)
     assert len(channel.posts) == 2
     assert await street.states(runtime) == ["uncertain"]
+
+
+@pytest.mark.parametrize("sent", [0, 1])
+def test_a_channel_that_does_not_say_what_became_of_a_piece_leaves_a_doubt(street, sent):
+    async def scenario():
+        channel = street.channel(*[Sent("r1")] * sent, None, None, text_chars_max=40)
+        runtime = await street.open(channel, model=ScriptedModel(says("word " * 15), says("fine")))
+        await street.say(runtime, "one")
+        await street.rest()
+        await street.say(runtime, "two")
+        await street.rest()
+        assert await street.states(runtime) == ["uncertain", "delivered"]
+
+    street.loop.run_until_complete(scenario())
 
 
 @lives

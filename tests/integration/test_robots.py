@@ -31,10 +31,10 @@ def serving(folder, model=None, *, unattended_max=0, hops_max=8):
     return serve(folder / "data", model=model or ScriptedModel(), policy=policy)
 
 
-async def over_http(live, headers, *, id="1", hop=None):
+async def over_http(live, headers, *, id="1", text="hello", hop=None):
     """The last event that a message gets."""
     more = {"Accept": "text/event-stream", **({} if hop is None else {"X-Holdfast-Hop": str(hop)})}
-    body = {"chat": "c", "id": id, "text": "hello"}
+    body = {"chat": "c", "id": id, "text": text}
     answer = await live.client.post("/v1/messages", json=body, headers={**headers, **more})
     return json.loads(answer.text.strip().rpartition("data: ")[2])
 
@@ -82,6 +82,17 @@ async def test_a_robot_is_answered_until_too_many_turns_had_no_human_and_again_a
         assert states == ["answered", "answered", "held"]
         assert (await over_http(live, {}, id="a person"))["state"] == "answered"
         assert (await over_http(live, robot, id="3"))["state"] == "answered"
+
+
+async def test_a_robot_that_asks_for_another_try_is_held_like_one_that_speaks(tmp_path):
+    model = ScriptedModel()
+    async with serving(tmp_path, model, unattended_max=1) as live:
+        robot = await known(live, robot=ROBOT)
+        assert (await over_http(live, robot, id="1"))["state"] == "answered"
+        assert (await over_http(live, robot, id="2", text="/retry"))["state"] == "held"
+        assert len(model.requests) == 1
+        assert (await over_http(live, robot, id="3", text="/new"))["state"] == "command"  # it takes no turn
+        assert (await over_http(live, {}, id="a person"))["state"] == "answered"
 
 
 async def test_a_circle_of_agents_ends_and_a_count_that_is_none_is_refused(tmp_path):

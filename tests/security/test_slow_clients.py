@@ -83,20 +83,21 @@ async def test_a_ten_megabyte_message_is_refused_before_it_is_read(live):
     writer.close()
 
 
-async def test_a_stream_that_nobody_reads_is_let_go_and_the_message_is_not_lost(live, monkeypatch):
+@pytest.mark.parametrize("pieces", [10**9, 1], ids=["in its middle", "at its end"])
+async def test_a_stream_that_nobody_reads_is_let_go_and_the_message_is_not_lost(live, monkeypatch, pieces):
     """The client takes the head of its stream and nothing more; its socket is full, and then its time is over."""
-    message = await live.runtime.send("stalled", "My cat is called Byron.")
+    message = await live.runtime.send(f"stalled {pieces}", "My cat is called Byron.")
     await live.runtime.reply_to(message)
     monkeypatch.setattr(stream, "STALL_MS", 50)
     host, port = live.url.removeprefix("http://").split(":")
     client = socket.create_connection((host, int(port)))
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
 
-    async def endless(*_args):
-        while True:
-            yield stream.event("delta", "x" * 100_000)
+    async def long(*_args):
+        for _ in range(pieces):
+            yield stream.event("delta", "x" * 8_000_000)
 
-    monkeypatch.setattr("holdfast.channels.http.message_routes.events_of", endless)
+    monkeypatch.setattr("holdfast.channels.http.message_routes.events_of", long)
     before = set(live.server.server_state.connections)
     client.sendall(f"GET /v1/messages/{message}/stream HTTP/1.1\r\n{HEAD}\r\n".encode())
     await until(lambda: live.server.server_state.connections - before)

@@ -5,7 +5,7 @@ import logging
 import os
 import stat
 from errno import ENOSPC
-from threading import Event
+from threading import Event, Thread
 from unittest.mock import Mock
 
 from holdfast import log
@@ -41,7 +41,7 @@ class Disk:
 
     def __init__(self, monkeypatch, room=0):
         self.room, self.full, self._write = room, Event(), os.write
-        monkeypatch.setattr(logs.os, "write", self.write)
+        monkeypatch.setattr(os, "write", self.write)
 
     def write(self, handle, data):
         if self.room < 1:
@@ -86,6 +86,7 @@ def test_a_disk_that_is_full_for_a_while_loses_no_line_and_cuts_none(tmp_path, m
 def test_what_waits_for_a_disk_that_stays_full_is_bounded(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(logs, "LINES_MAX", 10)
     disk, handler = Disk(monkeypatch), logs.to_file(tmp_path)
+    assert isinstance(handler, logs.PrivateFile)
     with logs.logging_to(handler):
         log.warning("recall.skipped", n=0)
         for n in range(1, 50):
@@ -106,7 +107,7 @@ def test_whoever_ends_on_a_full_disk_ends_well_and_says_how_much_was_lost(tmp_pa
 
 def test_a_machine_that_has_no_thread_to_give_fails_nobody_who_logs(tmp_path, monkeypatch, capsys):
     with logs.logging_to(logs.to_file(tmp_path)), monkeypatch.context() as without:
-        without.setattr(logs.threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
+        without.setattr(Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
         log.info("accept.accepted")
         without.undo()
         log.info("claim.taken")

@@ -32,6 +32,14 @@ def test_threads_that_draw_at_once_draw_different_pieces():
     assert len(set(drawn)) == 4 * 3 * STOCK_PIECES
 
 
+def test_whoever_draws_and_goes_leaves_nothing_behind(monkeypatch):
+    """A library's user may open and close a runtime a million times; what is told to a fork is never untold."""
+    told = []
+    monkeypatch.setattr(os, "register_at_fork", lambda **hooks: told.append(hooks))
+    assert SystemEntropy().bits(80) != SystemEntropy().bits(80)
+    assert told == []
+
+
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # of forking beside threads, which is the point
 def test_a_child_process_does_not_draw_what_its_parent_draws():
     if not hasattr(os, "fork"):

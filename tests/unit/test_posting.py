@@ -160,19 +160,33 @@ def test_a_state_that_does_not_exist_is_named():
 
 
 @given(st.lists(OUTCOMES, max_size=20), st.integers(1, 3), st.sampled_from(OnDoubt))
-def test_an_edit_of_a_draft_is_repeated_until_it_is_certain_and_leaves_no_doubt(outcomes, parts, on_doubt):
-    held = claim(draft="77")
+def test_an_edit_of_a_draft_is_repeated_until_it_is_certain_and_leaves_no_doubt_then(outcomes, parts, on_doubt):
+    held, in_doubt = claim(draft="77"), False
     for outcome in outcomes:
         settled = settle(held, outcome, parts=parts, on_doubt=on_doubt)
-        assert settled.doubts == 0
         if isinstance(outcome, Sent):
             assert (settled.draft, settled.part, settled.receipt) == (DraftFate.REPLACED, 1, "r")
+            assert settled.doubts == 0
             break
         if isinstance(outcome, Declined):
-            assert (settled.draft, settled.state, settled.part) == (DraftFate.GONE, ReplyState.ATTEMPTING, 0)
+            is_held = in_doubt and on_doubt is OnDoubt.HOLD
+            assert settled.state is (ReplyState.UNCERTAIN if is_held else ReplyState.ATTEMPTING)
+            assert (settled.draft, settled.part, settled.doubts > 0) == (DraftFate.GONE, 0, in_doubt)
             break
-        assert (settled.draft, settled.state) == (None, ReplyState.PENDING)
-        held = replace(held, attempt=held.attempt + 1)
+        in_doubt |= isinstance(outcome, Doubtful)
+        assert (settled.draft, settled.state, settled.doubts) == (None, ReplyState.PENDING, int(in_doubt))
+        held = replace(held, attempt=held.attempt + 1, doubts=settled.doubts)
+
+
+@pytest.mark.parametrize("outcome", [Sent("78"), Declined("blocked"), Doubtful("lost")])
+def test_an_edit_in_doubt_that_cannot_be_repeated_is_never_shown_as_certain(outcome):
+    """It may have landed: then the reply stands there already, and a new message is its double."""
+    held = claim(draft="77")
+    held = replace(held, attempt=2, doubts=settle(held, Doubtful("lost")).doubts)
+    sends = held.after(settle(held, Declined("edit_window_closed")))
+    assert not sends.edits
+    settled = settle(sends, outcome, nonce_lasts_ms=120_000)
+    assert is_possible_duplicate(settled.state.value, settled.doubts)
 
 
 def test_a_reply_whose_draft_is_gone_is_sent_as_any_other():

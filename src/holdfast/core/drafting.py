@@ -7,6 +7,7 @@ Rule 2: whoever holds a draft is the only one who writes to it, and writes only 
 Rule 3: only the first piece of a long reply is drafted. A draft ends with a mark, so that one which was left standing
         is seen to be unfinished.
 Rule 4: no word of a draft is ever stored.
+Rule 5: none is posted while a reply to its address is on its way: in the chat it would stand before what is older.
 """
 
 from collections.abc import Callable

@@ -4,7 +4,9 @@ Rule 1: `doubts` is 0 while nothing is in doubt, 1 while the very piece that com
         and 2 once some piece may stand there twice, or nobody can say: from then on nothing is resent by itself.
 Rule 2: a doubt is resolved only by a platform that refuses a repeated nonce, while it still knows the first, or by a
         channel that looked and found out.
-Rule 3: the first piece of a reply that has a draft is an edit of it. An edit may be repeated, so it leaves no doubt.
+Rule 3: the first piece of a reply that has a draft is an edit of it. An edit may be repeated, and one that is certain
+        resolves every doubt about those before it. When it cannot be repeated, the doubt stays: the draft may have
+        become the reply already.
 Rule 4: what certainly was not posted is tried again, however often the platform is away; a reply that fails for a day
         while others pass is failed, so that it does not hold up its chat for ever.
 """
@@ -126,7 +128,7 @@ def after_send(
     `pace_ms` is how long the chat rests between two pieces.
     """
     if claim.edits and parts and not isinstance(outcome, NotSent):
-        return _edited(claim, outcome, parts=parts, pace_ms=pace_ms, policy=policy, chance=chance)
+        return _edited(claim, outcome, parts=parts, on_doubt=on_doubt, pace_ms=pace_ms, policy=policy, chance=chance)
     match outcome:
         case Sent(receipt, looked):
             is_known = looked or claim.doubtful_for_ms + elapsed_ms <= nonce_lasts_ms
@@ -191,6 +193,7 @@ def _edited(
     outcome: Sent | Declined | Doubtful,
     *,
     parts: int,
+    on_doubt: OnDoubt,
     pace_ms: int,
     policy: PostmanPolicy,
     chance: float,
@@ -199,10 +202,17 @@ def _edited(
     match outcome:
         case Sent(receipt):
             return replace(_sent(claim, receipt, parts, pace_ms, proved=True), draft=DraftFate.REPLACED)
+        case Declined(reason) if claim.doubts != CLEAR and on_doubt is OnDoubt.HOLD:
+            why = f"{NOBODY_KNOWS}: its draft cannot be edited any more: {reason}"
+            return replace(_kept(claim, ReplyState.UNCERTAIN, why), draft=DraftFate.GONE)
         case Declined():
-            return replace(_kept(claim, ReplyState.ATTEMPTING, "its draft is gone"), draft=DraftFate.GONE)
+            doubts = CLEAR if claim.doubts == CLEAR else BEYOND_DOUBT
+            return replace(
+                _kept(claim, ReplyState.ATTEMPTING, "its draft is gone"), draft=DraftFate.GONE, doubts=doubts
+            )
         case Doubtful(reason):
-            return _again(claim, reason, 0, policy, chance, given_up=ReplyState.UNCERTAIN)
+            again = _again(claim, reason, 0, policy, chance, given_up=ReplyState.UNCERTAIN)
+            return replace(again, doubts=max(claim.doubts, OPEN_DOUBT))
 
 
 def untried(claim: ReplyClaim) -> ReplySettlement:

@@ -70,17 +70,18 @@ class Attendant:
             case Kind.OBSERVED:
                 run = list(takewhile(lambda item: item.kind is Kind.OBSERVED, mail.waiting))
                 await self._observe(claim, mail, run, held=None)
-            case Kind.COMMAND:
-                await self._command(claim, mail, head)
             case _ if self._is_held(claim, mail, head):
                 await self._observe(claim, mail, [head], held="loop_guard")
+            case Kind.COMMAND:
+                await self._command(claim, mail, head)
             case _:
                 await self._open(claim, mail, take(mail.waiting, self._agents.policy(claim.agent).turn.arrivals))
         return True
 
     def _is_held(self, claim: Claim, mail: Mail, head: Inbound) -> bool:
-        """The loop guard: too many turns in a row without a human (D12)."""
-        return not head.human and mail.unattended >= self._agents.policy(claim.agent).turn.unattended_max
+        """The loop guard: too many turns in a row without a human (D12). Of the commands only /retry takes a turn."""
+        takes_turn = head.command is None or head.command.verb is Verb.RETRY
+        return takes_turn and not head.human and mail.unattended >= self._agents.policy(claim.agent).turn.unattended_max
 
     async def _observe(self, claim: Claim, mail: Mail, run: list[Inbound], *, held: str | None) -> None:
         session = mail.session or self._new_session()

@@ -2,7 +2,7 @@
 
 Each provider goes at its own pace: one that is slow fills its own calls, one that is dead opens its own circuit, and
 neither keeps another provider, a session or a turn waiting (R8). A provider whose own index was lost gets everything
-once more, beside its deliveries.
+once more, between its deliveries: what is delivered and not yet settled would be missing from what the journal tells.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from holdfast import log
+from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import Instant, make_id
 from holdfast.core.lane import CourierPolicy, LaneClaim, LaneKey
 from holdfast.loops.carrier import Carrier
@@ -82,7 +83,7 @@ class Courier(Loop):
 
     async def _take(self) -> bool:
         """Lanes for everybody who has room; True when any was taken."""
-        able = [carrier for carrier in self._carriers.values() if carrier.room]
+        able = [carrier for key, carrier in self._carriers.items() if carrier.room and key not in self._refilling]
         due = await self._store.next_due([carrier.key for carrier in able])
         self._next_due = min((at for at in due if at is not None), default=None)
         now, taken = self._clock.now(), False
@@ -139,15 +140,22 @@ class Courier(Loop):
         """A top of its own. What is broken off is begun again at the next look round."""
         with log.pinned(provider=key.provider, agent=key.agent):
             try:
+                while self._carriers[key].calls:
+                    self._ended.clear()
+                    await self._ended.wait()
                 parcels = await refill(key)
                 if parcels is not None:
                     log.info("memory.refilled", parcels=parcels)
                     fields = {"provider": key.provider, "agent": key.agent, "parcels": parcels}
                     self._notifier.publish(Event(name="memory.refilled", fields=fields))
             except Exception as error:  # noqa: BLE001
-                log.error("loop.failed", failure=error, loop=self.name, code=type(error).__name__, why=str(error))
+                self._looked_into.discard(key)
+                known = isinstance(error, HoldfastError)
+                code = error.code if isinstance(error, HoldfastError) else type(error).__name__
+                log.error("loop.failed", failure=None if known else error, loop=self.name, code=code, why=str(error))
             finally:
                 self._refilling.pop(key, None)
+                self._notifier.wake(Topic.DELIVERY)
 
     def _carrier(self, key: LaneKey) -> Carrier | None:
         if key not in self._carriers and (provider := self._providers.get(key)) is not None:

@@ -71,9 +71,12 @@ class Drafter(Loop):
     # --- hearing
 
     def _hear(self, event: Event) -> None:
+        one = self._sketches.get((event.session, event.turn))
+        if one is not None and event.fence < one.fence:
+            return  # a run that lost its claim speaks on until it finds that out
         if event.name == DELTA:
             self._heard(event)
-        elif (one := self._sketches.get((event.session, event.turn))) is not None:
+        elif one is not None:
             if event.name in VOIDING:
                 one.text = ""
             elif event.name in END:
@@ -194,7 +197,7 @@ class Drafter(Loop):
         for stray in await self._store.stray_drafts(limit=STRAYS_MAX):
             channel = self._channels.get(stray.address.agent, stray.address.channel)
             if channel is not None:
-                await self._pen.retract(channel, stray)
+                self._start(self._pen.retract(channel, stray), name=f"stray {stray.id}")
 
     # --- tasks
 

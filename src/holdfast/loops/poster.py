@@ -12,7 +12,15 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import Instant
 from holdfast.core.outgoing import Declined, Doubtful, NotSent, OnDoubt, Post, ReplyState, SendOutcome, Sent
 from holdfast.core.policy import DAY_MS, RetryPolicy
-from holdfast.core.posting import Kept, PostmanPolicy, ReplyClaim, ReplySettlement, after_send, untried
+from holdfast.core.posting import (
+    BEYOND_DOUBT,
+    Kept,
+    PostmanPolicy,
+    ReplyClaim,
+    ReplySettlement,
+    after_send,
+    untried,
+)
 from holdfast.core.split import split
 from holdfast.loops.asking import is_cancelled_from_outside
 from holdfast.loops.channels import ChannelKey
@@ -26,6 +34,7 @@ from holdfast.spans import POST, span
 
 FAILURES_MAX = 3  # in a row, before only one reply at a time finds out whether the platform is back
 PROBES = RetryPolicy(delay_ms_base=1_000, delay_ms_max=30_000)
+NO_OUTCOME = "the channel's code failed: it did not say what became of it"
 NEVER_DOUBLES_MS = DAY_MS  # a platform that knows a nonce for that long needs no policy for doubts
 
 
@@ -124,7 +133,7 @@ class Poster:
                 async with asyncio.timeout(wait_ms / 1000):
                     outcome = await (self._edit(claim, post) if claim.edits else self._channel.send(post))
                 seen.note(holdfast_reply_outcome=type(outcome).__name__)
-                return outcome
+                return outcome if isinstance(outcome, SendOutcome) else Doubtful(NO_OUTCOME)
         except TimeoutError:
             return Doubtful(f"no answer within {wait_ms} ms")
         except asyncio.CancelledError:
@@ -168,7 +177,7 @@ class Poster:
 
     async def give_back(self, claim: ReplyClaim, reason: str) -> None:
         """End a claim that nobody can see through: it may have been posted."""
-        doubts = claim.doubts + (not claim.edits)
+        doubts = min(claim.doubts + 1, BEYOND_DOUBT)
         await self._keep(
             claim, ReplySettlement(state=ReplyState.UNCERTAIN, part=claim.part, doubts=doubts, reason=reason)
         )

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 from holdfast.core.delivery import DeliveryPolicy, Parcel
-from holdfast.core.errors import InvalidInput
+from holdfast.core.errors import InvalidInput, ProviderFailed
 from holdfast.core.lane import LaneKey
 from holdfast.loops.providers import Providers
 from holdfast.ports.provider import Indexed
@@ -33,11 +33,12 @@ async def rebuild(reader: Reader, providers: Providers, key: LaneKey) -> int:
 
 
 async def refill(reader: Reader, providers: Providers, key: LaneKey) -> int | None:
-    """Rebuild a provider's index if it is damaged or gone; None when nothing is missing."""
+    """Rebuild a provider's index if it is damaged or gone; None when nothing is missing. Raises `ProviderFailed`."""
     provider = providers.get(key)
     if not isinstance(provider, Indexed) or not await reader.delivered_parcels(key, after=0, limit=1):
         return None
-    await provider.healthy()  # opens the index, so that it knows
+    if (why := await provider.healthy()) is not None:  # opens the index, so that it knows
+        raise ProviderFailed(why, provider=key.provider)
     return await rebuild(reader, providers, key) if provider.needs_rebuild else None
 
 

@@ -29,7 +29,7 @@ from holdfast.ports.store import Store
 from holdfast.ports.tasks import Tasks
 
 KEEP_ATTEMPTS_MAX = 5
-NOT_HELD = "somebody else may write to it"
+NOT_HELD = "somebody else may write to it, or a reply before it is on its way"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Pen:
         return outcome if isinstance(outcome, NotSent) else NotSent(outcome.reason)
 
     async def _hold(self, one: Sketch, place: Place) -> Draft | None:
-        """On record, and ours for long enough; None while an older claim may still write to it."""
+        """On record, and ours for long enough; None while it must wait. One that a reply took over is not made anew."""
         asked_at = self._clock.now()
         if one.draft is not None and may_write(one.held_until, asked_at):
             return one.draft
@@ -110,7 +110,7 @@ class Pen:
             return None
         if found is not None:
             one.draft, one.held_until = found, Instant(asked_at + HOLD_MS)
-        if found is not None and found.state is DraftState.UNKNOWN:
+        if found is not None and (found.state is DraftState.UNKNOWN or (mine.receipt and not found.receipt)):
             one.over = True
             await self.let_go(one)
         return found

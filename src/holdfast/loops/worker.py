@@ -57,7 +57,7 @@ class Worker(Loop):
         self._room = asyncio.Event()
         self._backoff = RetryPolicy(delay_ms_base=250, delay_ms_max=RETRY_MS_MAX)
         self._failures: dict[str, int] = {}
-        self._claim_name = ""
+        self._claim_name, self._claim_limit = "", 0
         self._unreleased: dict[Claim, int] = {}  # claims that the store did not take back yet
 
     @property
@@ -71,9 +71,10 @@ class Worker(Loop):
         for late, retry_in_ms in list(self._unreleased.items()):
             await self._store.release_claim(late, retry_in_ms=retry_in_ms)
             del self._unreleased[late]
-        # The name is kept until an answer is heard: a claim whose answer was lost is given again, not left taken.
-        self._claim_name = self._claim_name or make_id("claim", self._clock.now(), self._entropy.bits(80))
-        taken = await self._store.claim_mailboxes(self._member.node, name=self._claim_name, limit=limit)
+        # The same is asked until an answer is heard: claims whose answer was lost are all given again, not left taken.
+        if not self._claim_name:
+            self._claim_name, self._claim_limit = make_id("claim", self._clock.now(), self._entropy.bits(80)), limit
+        taken = await self._store.claim_mailboxes(self._member.node, name=self._claim_name, limit=self._claim_limit)
         self._claim_name = ""
         for claim in taken:
             self._serving[claim] = self._tasks.start(self._serve(claim), name=f"serve {claim.mailbox}")

@@ -9,9 +9,10 @@ class DraftStore(Protocol):
     async def intend_draft(self, intent: DraftIntent) -> Draft | None:
         """Put the draft of an open turn on record, or take it up, and hold it for `hold_ms`.
 
-        Asked again by the same claim, the hold is prolonged. None while an older claim may still write to it. One that
-        was intended by somebody else, who never said what came of it, is `UNKNOWN`. Raises `ClaimLost` when a younger
-        claim holds the mailbox, or the turn is not open any more.
+        Asked again by the same claim, the hold is prolonged. None while an older claim may still write to it, or while
+        a reply to its address is on its way, which it would overtake in the chat. One that was intended by somebody
+        else, who never said what came of it, is `UNKNOWN`. Raises `ClaimLost` when a younger claim holds the mailbox,
+        or the turn is not open any more.
         """
         ...
 

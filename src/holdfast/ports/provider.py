@@ -80,7 +80,7 @@ class Indexed(Protocol):
         ...
 
     async def rebuild(self, parcels: AsyncIterator[Parcel]) -> int:
-        """Fill the index from these, in order, while deliveries may go on; how many were taken."""
+        """Fill the index from these, in order; how many were taken. Deliveries are held back meanwhile."""
         ...
 
 

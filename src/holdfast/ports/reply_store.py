@@ -63,7 +63,10 @@ class ReplyStore(Protocol):
         ...
 
     async def resend_reply(self, reply: ReplyId) -> str:
-        """Send an uncertain or failed reply again; its state now. Raises `ReplyNotFound`, `InvalidInput`."""
+        """Send an uncertain or failed reply again; its state now. Raises `ReplyNotFound`, `InvalidInput`.
+
+        It goes on with the piece that was not posted for certain, or begins anew if all were, some perhaps twice.
+        """
         ...
 
 

@@ -12,7 +12,7 @@ from holdfast.testing.mutant import Patch, mutant
 
 NO_DOUBT = {
     f"case when doubts = 0 or {replies.EDITS} then 'pending' else 'uncertain' end": "'pending'",
-    f"case when {replies.EDITS} then doubts when doubts = 0 then 1 else 2 end": "doubts",
+    f"case when doubts = 0 then 1 when {replies.EDITS} then doubts else 2 end": "doubts",
 }
 
 

@@ -2,9 +2,13 @@
 
 import asyncio
 from types import SimpleNamespace
+from unittest.mock import Mock
 
-from holdfast.channels.attendance import Attendance
+import discord
+
+from holdfast.channels.attendance import WHOLE, Attendance
 from holdfast.channels.discord.reading import Event, Reading
+from holdfast.channels.discord.rooms import Room
 from holdfast.core.errors import EmptyMessage, StoreUnavailable
 from holdfast.machine import SystemClock, SystemEntropy
 from holdfast.ports.channel import Change, ChatMessage
@@ -156,7 +160,7 @@ async def test_a_flood_that_comes_all_at_once_in_a_new_conversation_is_fetched_a
     async def history(channel_id, after):
         fetched_after.append(after)
         for n in range(after + 1, 140):
-            yield SimpleNamespace(id=n)
+            yield SimpleNamespace(id=n, attachments=[])
 
     tasks = HastyTasks()
     attendance = Attendance("discord:1", mailbox, clock=SystemClock(), tasks=tasks)
@@ -254,3 +258,39 @@ async def test_a_room_that_could_not_be_read_while_its_guild_was_away_is_read_wh
         world.fake.bring_back(world.guild)
         await world.mailbox.has(2)
     assert world.mailbox.texts() == ["before", "unheard"]
+
+
+async def test_a_refusal_does_not_answer_a_question_that_was_asked_after_it():
+    mailbox, asked, refused = Mailbox(), asyncio.Event(), asyncio.Event()
+
+    async def translate(event):
+        return ChatMessage(account="discord:1", chat="7", sender="2", event_id=str(event.message_id), position=1)
+
+    async def history(channel_id, after):
+        if not asked.is_set():
+            asked.set()
+            await refused.wait()
+            raise discord.Forbidden(Mock(status=403, reason="away"), "away")
+        yield SimpleNamespace(id=9, attachments=[])
+
+    mailbox.positions = {"7": (5, "5"), WHOLE: (1, "1")}
+    tasks = HastyTasks()
+    attendance = Attendance("discord:1", mailbox, clock=SystemClock(), tasks=tasks)
+    reading = Reading(
+        "discord:1",
+        mailbox,
+        translate,
+        history,
+        lambda: True,
+        attendance=attendance,
+        tasks=tasks,
+        entropy=SystemEntropy(),
+    )
+    reading.connected()
+    await asked.wait()
+    reading.look_through([Room(7, 9, lambda: True)])
+    await asyncio.sleep(0)  # it has looked
+    refused.set()
+    await mailbox.has(1)
+    await reading.close()
+    assert [one.event_id for one in mailbox.taken] == ["9"]

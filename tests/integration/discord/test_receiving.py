@@ -1,5 +1,6 @@
 """What is said on Discord arrives in order, once, with who said it, where, and to whom."""
 
+from holdfast.channels.discord.reading import AT_ONCE_MAX
 from holdfast.ports.channel import ATTACHMENT_BYTES_MAX, Change
 from tests.integration.discord.kit import Mailbox, running
 from tests.platforms.discord import Fault
@@ -156,6 +157,25 @@ async def test_more_files_than_are_kept_are_named_and_not_fetched(world, monkeyp
         await world.mailbox.has(1)
     kept = [(one.name, one.body) for one in world.mailbox.taken[0].attachments]
     assert kept == [("0.txt", b"x"), ("1.txt", None), ("2.txt", None)]
+
+
+async def test_few_files_are_in_memory_however_many_channels_bring_some(world):
+    fake, mailbox = world.fake, world.mailbox
+    rooms = [fake.add_channel(world.guild, f"room {n}") for n in range(AT_ONCE_MAX + 3)]
+    others = [fake.add_channel(world.guild, f"other {n}") for n in range(20)]
+    async with running(fake, world.bot, mailbox):
+        mailbox.open.clear()
+        for room in rooms:
+            fake.say(room, world.ann, "look", attachments=[fake.attach("a.txt", b"x")])
+        for n, other in enumerate(others):  # whatever would be fetched is by then
+            fake.say(other, world.ann, "words")
+            await mailbox.until(lambda: mailbox.offered > n)  # noqa: B023 - awaited here
+        await mailbox.until(lambda: mailbox.offered >= len(others) + AT_ONCE_MAX)
+        fake.say(world.dm, world.ann, "words")
+        await mailbox.until(lambda: mailbox.offered > len(others) + AT_ONCE_MAX)
+        assert mailbox.offered == len(others) + AT_ONCE_MAX + 1
+        mailbox.open.set()
+        await mailbox.has(len(rooms) + len(others) + 1)
 
 
 async def test_a_file_that_is_larger_than_it_claims_is_left(world, monkeypatch):

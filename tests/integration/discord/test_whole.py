@@ -66,7 +66,7 @@ async def test_the_first_words_ever_said_in_a_channel_are_answered_once_though_n
     for _ in range(2):
         async with await opened():
             fake.say(world.dm, world.ann, "hello")
-            await fake.until(lambda: len(answers()) == 1 and fake.texts(world.dm, world.bot.user)[-1] == "re: hello")
+            await fake.until(lambda: len(answers()) == 1 and fake.texts(world.dm, world.bot.user)[-1:] == ["re: hello"])
     assert [one.rpartition(": ")[2] for one in answers()] == ["first"]
 
 

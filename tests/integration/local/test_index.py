@@ -1,6 +1,7 @@
 """The promise: the index file loses nothing that was acknowledged, keeps nothing that was erased, and never stands in
 the way: it may be missing, damaged or somebody else's, and each has a clear end."""
 
+import asyncio
 import os
 import sys
 from dataclasses import replace
@@ -8,7 +9,7 @@ from dataclasses import replace
 import apsw
 import pytest
 
-from holdfast.core.delivery import Delivered, Landing, Refused, Uncertain, Unreachable
+from holdfast.core.delivery import Delivered, Landing, Outcome, Refused, Uncertain, Unreachable
 from holdfast.core.errors import ConfigInvalid, ProviderFailed
 from holdfast.core.ids import DeliveryId, Principal
 from holdfast.providers.local import file, make_local, upgrade
@@ -222,21 +223,63 @@ async def test_an_index_of_an_unknown_older_release_is_made_again(guest, folder,
     await later.provider.close()
 
 
-async def test_a_rebuild_that_is_broken_off_still_says_so(guest, folder):
-    parcel = guest.said("marzipan")
+async def test_a_rebuild_that_is_broken_off_leaves_the_index_as_it_was(guest, folder):
+    parcel, lost = guest.said("marzipan"), guest.said("quince", turn=2)
     await guest.keep(parcel)
 
     async def torn():
-        yield parcel
+        yield lost
         raise RuntimeError("the journal went away")
 
+    with pytest.raises(RuntimeError):
+        await guest.provider.rebuild(torn())
+    await guest.found_once("marzipan")
+    for path in folder.iterdir():
+        path.unlink()
+    await guest.keep(lost)
     with pytest.raises(RuntimeError):
         await guest.provider.rebuild(torn())
     await guest.provider.close()
     later = await again(folder)
     await later.provider.healthy()
-    assert later.provider.needs_rebuild
+    assert later.provider.needs_rebuild, "what was lost before is lost still"
+    await later.found_once("quince")
     await later.provider.close()
+
+
+async def test_nobody_writes_while_the_index_is_filled_from_another_process_either(guest, folder, monkeypatch):
+    """Two providers over one folder stand for two processes."""
+    monkeypatch.setattr(file, "BUSY_TIMEOUT_MS", 1)
+    said, other = guest.said("marzipan"), await again(folder)
+    await guest.keep(said)
+
+    async def journal():
+        held.extend(await other.carry(guest.undone(said, 1)))
+        yield said
+
+    held: list[Outcome] = []
+    assert await guest.provider.rebuild(journal()) == 1
+    assert {type(one) for one in held} == {Unreachable}
+    await other.keep(guest.undone(said, 1))
+    assert await guest.times("marzipan") == 0
+    await other.provider.close()
+
+
+async def test_a_rebuild_that_is_cancelled_lets_go_of_the_index(guest):
+    reached = asyncio.Event()
+
+    async def endless():
+        reached.set()
+        await asyncio.Event().wait()
+        yield
+
+    filling = asyncio.ensure_future(guest.provider.rebuild(endless()))
+    await reached.wait()
+    filling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await filling
+    await guest.keep(guest.said("marzipan"))
+    await guest.found_once("marzipan")
 
 
 async def test_a_rebuild_brings_nothing_back_that_was_erased(guest):
@@ -244,6 +287,24 @@ async def test_a_rebuild_brings_nothing_back_that_was_erased(guest):
     await guest.keep(gone, guest.forgotten(gone, session="ses_ada"))
     await guest.provider.rebuild(stream([gone]))
     assert await guest.times("marzipan") == 0
+
+
+async def test_a_rebuild_brings_nothing_back_that_is_undone_or_replaced_meanwhile(guest):
+    """What is delivered while the index is filled would come before what it is about, so it is held back."""
+    said, note = guest.said("my boat is called marzipan"), guest.noted("add", "likes quince")
+    await guest.keep(said, note)
+    undone, replaced = guest.undone(said, 1), guest.noted("replace", "likes medlar", old="likes quince")
+
+    async def journal():
+        held.extend(await guest.carry(undone, replaced))
+        for parcel in (said, note):
+            yield parcel
+
+    held: list[Outcome] = []
+    await guest.provider.rebuild(journal())
+    assert {type(one) for one in held} == {Unreachable}
+    await guest.keep(undone, replaced)
+    assert [await guest.times(word) for word in ("marzipan", "quince", "medlar")] == [0, 0, 1]
 
 
 async def stream(parcels):

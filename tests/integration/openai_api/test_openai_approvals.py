@@ -3,8 +3,11 @@ decides it is answered with what came of it. Nobody hears what came of somebody 
 
 import pytest
 
+from holdfast.channels.http.frames import HumanAsked, follow_message
+from holdfast.channels.http.openai import asking
+from holdfast.core.approval import Decision
 from holdfast.core.policy import AgentPolicy, ApprovalPolicy
-from tests.integration.fakes import ScriptedModel, calls, says, soon
+from tests.integration.fakes import Gate, ScriptedModel, calls, says, soon, stands_at
 from tests.integration.openai_api.test_openai_client import client_of, user
 from tests.live import serve
 
@@ -91,3 +94,36 @@ async def test_nobody_else_decides_or_hears_what_came_of_it(tmp_path, chat):
         assert await asks(client, f"/approve {approval}") == "all done"
         late = await asks(client, f"/approve {approval}", who="mallory", extra_headers=there)
         assert "all done" not in late
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """Somebody decides as soon as the question is known, before the request has said it."""
+    gate = Gate()
+
+    async def following(service, message, feed):
+        async for frame in follow_message(service, message, feed):
+            if isinstance(frame, HumanAsked):
+                await service.approvals.decide(frame.approval, Decision.APPROVED)
+                await gate.arrival()
+            yield frame
+
+    monkeypatch.setattr(asking, "follow_message", following)
+    return gate
+
+
+async def test_a_response_whose_question_is_decided_while_it_is_told_is_complete_all_the_same(tmp_path, hasty):
+    moves = (calls(WISH), stands_at(hasty, says("all done")))
+    async with serving(tmp_path, *moves) as server, client_of(server) as client:
+        final = await soon(client.responses.create(model="main", input="look"))
+        assert (final.status, final.output_text.startswith(QUESTION)) == ("completed", True)
+        hasty.open()
+
+
+async def test_in_events_too(tmp_path, hasty):
+    moves = (calls(WISH), stands_at(hasty, says("all done")))
+    async with serving(tmp_path, *moves) as server, client_of(server) as client:
+        async with client.responses.stream(model="main", input="look") as stream:
+            final = await soon(stream.get_final_response())
+        assert (final.status, final.output_text.startswith(QUESTION)) == ("completed", True)
+        hasty.open()

@@ -6,8 +6,10 @@ import logging
 import pytest
 
 from holdfast.channels.slack import SlackChannel, line
+from holdfast.channels.slack.lanes import Lanes
 from holdfast.channels.slack.settings import SlackSettings
 from holdfast.core.errors import ChannelFailed
+from tests.integration.pace import WAIT_S, HastyTasks
 from tests.integration.slack.kit import Mailbox, channel_of, running, setup_of, slept
 from tests.platforms.slack import Fault
 
@@ -111,6 +113,26 @@ async def test_a_fault_of_ours_ends_the_run_and_acknowledges_nothing(world, monk
         await run
     await channel.close()
     assert world.bot.acknowledged == []
+
+
+async def test_nobody_waits_for_room_behind_a_fault_of_ours():
+    """The run ends when what it does next is over; waiting for room that never comes, it would not end."""
+    fails = asyncio.Event()
+
+    async def work():
+        await fails.wait()
+        raise ZeroDivisionError
+
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    lanes = Lanes(HastyTasks(), lambda: None, waiting_max=1)
+    await lanes.put("D1", work)
+    waiting = [asyncio.ensure_future(lanes.put("D1", work)) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in waiting)
+    fails.set()
+    async with asyncio.timeout(WAIT_S):
+        await asyncio.gather(*waiting)
+    assert lanes.is_broken
 
 
 async def test_neither_words_nor_tokens_are_in_the_log(world, caplog):

@@ -70,6 +70,21 @@ async def test_a_file_that_cannot_be_had_does_not_hold_up_its_message(world, fau
     assert (message.text, message.attachments[0].body) == ("look", body)
 
 
+async def test_few_files_are_in_memory_however_many_conversations_bring_some(world):
+    rooms = [world.slack.room(world.bot) for _ in range(slack_files.AT_ONCE_MAX + 3)]
+    async with running(world.slack, world.bot, world.mailbox):
+        for room in rooms:
+            world.mailbox.shut(room)
+            world.slack.say(room, world.ada, "look", files=[world.slack.upload("a.txt", b"x")])
+        for n in range(20):  # whatever would be fetched is by then
+            world.slack.say(world.dm, world.ada, f"{n}")
+            await world.mailbox.until(lambda: len(world.mailbox.taken) > n)  # noqa: B023 - awaited here
+        assert [method for method, _ in world.slack.requests].count("file") == slack_files.AT_ONCE_MAX
+        for room in rooms:
+            world.mailbox.open(room)
+        await world.mailbox.until(lambda: len(world.mailbox.taken) == 20 + len(rooms))
+
+
 async def test_a_file_that_never_ends_does_not_hold_up_its_message(world, monkeypatch):
     monkeypatch.setattr(slack_files, "MESSAGE_S", 0.05)
     world.slack.faults = [Fault("file", stall=True)]

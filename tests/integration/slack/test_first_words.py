@@ -189,6 +189,20 @@ async def test_a_type_that_the_app_may_not_list_is_passed_over_and_read_when_it_
     assert "channel.skipped" in [record.msg for record in caplog.records]
 
 
+async def test_what_nobody_could_list_is_read_back_however_much_later_it_is_heard(world):
+    clock = Later()
+    await start(world, clock)
+    unheard(world, world.dm, "first")
+    clock.ahead_ms = 2 * OVERLAP_MS
+    world.slack.faults = [Fault("users.conversations", error="missing_scope", times=1_000_000)]
+    async with running(world.slack, world.bot, world.mailbox, clock):
+        await world.mailbox.until(lambda: len(noted(world)) == 2)  # the time has moved past it
+        world.slack.drop(world.bot)
+        await world.slack.until(lambda: world.bot.connects == 3)
+        world.slack.say(world.dm, world.ada, "second")
+        await world.mailbox.until_texts("first", "second", chat=world.dm)
+
+
 async def test_writes_are_few_however_much_is_said(world):
     clock = Later()
     async with running(world.slack, world.bot, world.mailbox, clock) as channel:

@@ -369,6 +369,55 @@ async def test_first_words_that_slack_gave_up_on_are_read_back_at_the_next_look(
     assert mailbox.marks[WHOLE][0] == idle.clock.ms
 
 
+async def test_what_slack_gave_up_on_is_read_back_by_the_next_process(world, monkeypatch):
+    """The mark was past it when the process died, before it looked."""
+    monkeypatch.setattr(history, "OVERLAP", 0)
+    async with desk_of(world) as desk:
+        desk.clock.ms = SystemClock().now()
+        async with desk.running():
+            assert await desk.say("before") == 200
+            desk.said("given up")
+            assert await desk.say("after") == 200
+    async with desk_of(world) as desk:
+        desk.clock.ms = SystemClock().now()
+        async with desk.running():
+            await world.mailbox.until_texts("before", "after", "given up")
+
+
+async def test_replies_that_slack_gave_up_on_are_read_back_though_their_thread_is_new(desk, monkeypatch):
+    monkeypatch.setattr(history, "OVERLAP", 0)
+    mailbox, asked = desk.world.mailbox, desk.world.slack.requests
+    thread = desk.said("before")["event"]["ts"]
+    assert (await desk.call(desk.world.bot.held[0].payload)).status == 200
+    desk.clock.ms += LOOK_MS
+    await desk.world.slack.until(lambda: [method for method, _ in asked].count("conversations.history") == 2)
+    desk.said("given up", thread=thread)
+    assert (await desk.call(desk.said("after", thread=thread))).status == 200  # the first mark of the thread
+    desk.clock.ms += LOOK_MS
+    await mailbox.until_texts("before", "after", "given up")
+
+
+async def test_first_words_come_before_a_message_for_which_there_was_no_room_at_first(world, monkeypatch):
+    monkeypatch.setattr(reading, "WAITING_MAX", 1)
+    async with desk_of(world) as desk, desk.running():
+        pass
+    world.slack.say(world.room, world.ada, "first", deliver=False)
+    world.slack.faults = [Fault("users.conversations", status=503, body="", times=1_000_000)]
+    async with desk_of(world) as desk, desk.running():
+        assert await desk.say("hello") == 200
+        world.mailbox.shut(world.dm)
+        busy = asyncio.ensure_future(desk.say("busy"))
+        await world.mailbox.until(lambda: len(world.mailbox.asked) == 2)
+        with monkeypatch.context() as hasty:
+            hasty.setattr(reading, "DELIVER_S", 0)
+            assert await desk.say("second", world.room) == 503
+        world.mailbox.open(world.dm)
+        assert await busy == 200
+        assert (await desk.call(world.bot.held[0].payload)).status == 200
+        assert world.mailbox.texts(world.room) == ["first", "second"]
+        world.slack.faults.clear()
+
+
 async def test_a_slack_that_is_away_at_a_look_is_asked_again(desk):
     mailbox = desk.world.mailbox
     desk.world.slack.faults = [Fault("auth.test", status=503, body="")]

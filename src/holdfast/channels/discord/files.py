@@ -4,7 +4,6 @@ An attachment that is too large, elsewhere, or cannot be had is named without it
 for a file. Addresses come with messages, so they are not trusted: no redirect is followed.
 """
 
-import asyncio
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -15,7 +14,6 @@ from holdfast.ports.channel import ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, Attach
 HOSTS = frozenset({("https", "cdn.discordapp.com"), ("https", "media.discordapp.net")})
 FETCH_S = 30.0
 TRIES_MAX = 2
-AT_ONCE_MAX = 2  # bounds the memory that files take while they are on their way
 _CHUNK_BYTES = 64 * 1024
 
 
@@ -25,15 +23,11 @@ class Files:
     def __init__(self, api_url: str) -> None:
         parts = urlsplit(api_url)
         self._hosts = HOSTS | {(parts.scheme, parts.netloc)}
-        self._gate = asyncio.Semaphore(AT_ONCE_MAX)
         timeout = aiohttp.ClientTimeout(total=FETCH_S)
         self._session = aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
 
     async def of(self, message: discord.Message) -> tuple[Attachment, ...]:
-        if not message.attachments:
-            return ()
-        async with self._gate:
-            return tuple([await self._attachment(item, n) for n, item in enumerate(message.attachments)])
+        return tuple([await self._attachment(item, n) for n, item in enumerate(message.attachments)])
 
     async def close(self) -> None:
         await self._session.close()

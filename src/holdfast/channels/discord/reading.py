@@ -3,9 +3,10 @@
 Rule 1: each channel is a stream of its own, taken one event after the other. The position of a stream is its newest
         message of which, and of all before it, the intake has returned; it never runs ahead. (Discord keeps the order
         within a channel. A message that comes late all the same is taken late.)
-Rule 2: a stream that may have missed something is behind: after every new or resumed connection, after an intake that
-        raised, and after its queue overflowed. A stream that is behind first fetches what follows its position, oldest
-        first, and only then takes what arrived meanwhile. What is taken twice is a duplicate, and harmless.
+Rule 2: a stream that may have missed something is behind: after every new or resumed connection, when its guild is
+        shown with something newer, after an intake that raised, and after its queue overflowed. A stream that is behind
+        first fetches what follows its position, oldest first, and only then takes what arrived meanwhile. What is taken
+        twice is a duplicate, and harmless.
 Rule 3: positions come from the intake, so a restart continues where the store was. A stream that the store does not
         know begins where the account last had heard everything (attendance.py), whether or not anything arrives there;
         at the first start ever, with the first message that arrives.
@@ -16,7 +17,7 @@ Rule 4: Discord cannot be asked for edits and deletions that were missed while d
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -35,6 +36,7 @@ from holdfast.ports.tasks import Task, Tasks
 QUEUE_MAX = 256  # live events of one channel that wait; a message beyond is fetched later
 STREAMS_MAX = 10_000
 FETCHES_MAX = 4  # channels that are fetched from at the same time
+AT_ONCE_MAX = 2  # messages with files that are on their way: each may take 200 MB of memory
 CLOSE_S = 3.0
 RETRY = RetryPolicy(delay_ms_base=500, delay_ms_max=60_000)
 EXPECTED = (HoldfastError, discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
@@ -46,6 +48,10 @@ class Event:
     channel_id: int
     message_id: int
     message: discord.Message | None = None  # none for a deletion
+
+    @property
+    def has_files(self) -> bool:
+        return self.change is Change.NEW and self.message is not None and bool(self.message.attachments)
 
 
 @dataclass(slots=True, eq=False)
@@ -98,6 +104,7 @@ class Reading:
         self._looking = 0  # guilds whose rooms wait for the positions
         self._helpers: list[Task] = []
         self._fetches = asyncio.Semaphore(FETCHES_MAX)
+        self._files = asyncio.Semaphore(AT_ONCE_MAX)
         self._running = 0
         self._idle = asyncio.Event()
 
@@ -117,7 +124,7 @@ class Reading:
         self._is_up = False
 
     def look_through(self, rooms: Iterable[Room]) -> None:
-        """Those that were never read catch up where somebody spoke since the account had last heard everything."""
+        """They catch up where somebody spoke since; those that were never read, since everything was last heard."""
         self._looking += 1
         connection = self._connection
         self._help(lambda: self._look_through(connection, rooms), "discord rooms")
@@ -197,14 +204,19 @@ class Reading:
     async def _look_through(self, connection: int, rooms: Iterable[Room]) -> None:
         try:
             await self._loaded.wait()
-            since = self._since()
-            if since is None or connection != self._connection:
+            if connection != self._connection:
                 return  # whoever connected later looks for itself
             for room in rooms:
-                if room.newest > since and room.channel_id not in self._known and room.is_open():
-                    self._wake(self._stream(room.channel_id))
+                position = self._position(room.channel_id)
+                if position is not None and room.newest > position and room.is_open():
+                    self._ask(self._stream(room.channel_id))
         finally:
             self._looking -= 1
+
+    def _position(self, channel_id: int) -> int | None:
+        """None where nothing was missed, or where the stream has yet to begin and will look for itself."""
+        stream = self._streams.get(channel_id)
+        return self._known.get(channel_id, self._since()) if stream is None else stream.position
 
     def _since(self) -> int | None:
         since_ms = self._attendance.since_ms
@@ -225,6 +237,7 @@ class Reading:
             stream.task = None
 
     async def _step(self, stream: Stream) -> None:
+        asked = stream.asked
         try:
             if stream.is_behind:
                 await self._catch_up(stream)
@@ -234,7 +247,7 @@ class Reading:
             stream.failures = 0
         except (discord.Forbidden, discord.NotFound) as error:
             stream.queue.clear()  # the channel is gone, or closed to this bot: there is nothing to read any more
-            stream.done = stream.asked
+            stream.done = asked  # whoever asked meanwhile may know that it is open again
             log.warning("channel.skipped", account=self._account, chat=stream.channel_id, why=f"{error.status}")
         except Exception as error:  # noqa: BLE001 (the top of every stream)
             stream.asked += 1
@@ -280,9 +293,10 @@ class Reading:
             stream.position, stream.done = first - 1, 1
 
     async def _take(self, stream: Stream, event: Event) -> None:
-        message = await self._translate(event)
-        if message is not None:
-            await self._receive(message)
+        async with self._files if event.has_files else nullcontext():
+            message = await self._translate(event)
+            if message is not None:
+                await self._receive(message)
         if event.change is Change.NEW:
             stream.position = max(stream.position or 0, event.message_id)
 

@@ -74,9 +74,13 @@ class Session:
             self._reading.disconnected()
 
     def shown(self, guild: discord.Guild) -> None:
-        self._shown.add(guild.id)
-        if self._reading is not None:
+        """Once for each time it was hidden: discord.py may know it before we hear of the connection."""
+        if self._reading is not None and guild.id not in self._shown:
+            self._shown.add(guild.id)
             self._reading.look_through(rooms_of(guild, self._user_id))
+
+    def hidden(self, guild: discord.Guild) -> None:
+        self._shown.discard(guild.id)
 
     def joined(self, guild: discord.Guild) -> None:
         """What was said there before was not said to this bot."""

@@ -35,6 +35,8 @@ class Listener(Protocol):
 
     def shown(self, guild: discord.Guild) -> None: ...
 
+    def hidden(self, guild: discord.Guild) -> None: ...
+
     def joined(self, guild: discord.Guild) -> None: ...
 
     def posted(self, message: discord.Message) -> None: ...
@@ -130,6 +132,9 @@ class Bot(discord.Client):
 
     async def on_guild_available(self, guild: discord.Guild) -> None:
         self._listener.shown(guild)
+
+    async def on_guild_unavailable(self, guild: discord.Guild) -> None:
+        self._listener.hidden(guild)
 
     async def on_guild_join(self, guild: discord.Guild) -> None:
         self._listener.joined(guild)

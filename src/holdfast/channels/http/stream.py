@@ -49,9 +49,8 @@ class EventStream(Response):
             while (piece := await _next(ahead)) is not None:
                 if isinstance(piece, Exception):
                     raise piece
-                async with asyncio.timeout(STALL_MS / 1000):
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+                await _send(send, piece, more=True)
+            await _send(send, b"", more=False)  # the last piece may stand before it, unread
         except TimeoutError as error:
             raise SlowReader(f"the client took nothing for {STALL_MS} ms") from error
         finally:
@@ -68,6 +67,11 @@ class EventStream(Response):
         except Exception as error:  # noqa: BLE001 - raised where the stream is sent
             await ahead.put(error)
         await ahead.put(None)
+
+
+async def _send(send: Send, body: bytes, *, more: bool) -> None:
+    async with asyncio.timeout(STALL_MS / 1000):
+        await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
 async def _next(ahead: asyncio.Queue[bytes | Exception | None]) -> bytes | Exception | None:

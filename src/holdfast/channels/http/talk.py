@@ -4,7 +4,8 @@ A chat is told about while a message that this client sent or asked for is unans
 Without a subscription it hears of its own messages only.
 """
 
-from collections.abc import Callable, Coroutine
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
@@ -26,7 +27,7 @@ from holdfast.ports.reader import MessageTrace
 from holdfast.ports.surface import AcceptedMessage, accepted_view, error_view
 
 CHATS_MAX = 1_000
-CHECKED_MAX = 50  # messages that are looked up at once when nothing was heard for a while
+CHECKED_MAX = 50  # messages that are looked up at once, whatever was heard of them
 
 
 class In(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
@@ -107,7 +108,8 @@ def frame_in(text: str) -> InFrame:
 class Chat:
     feed: Feed
     subscribed: bool = False
-    awaited: dict[str, str] = field(default_factory=dict)  # messages, each with the last question that was told
+    # Messages, each with the last question that was told; the one that was looked up last stands last.
+    awaited: dict[str, str] = field(default_factory=dict)
 
 
 class Talk:
@@ -163,7 +165,7 @@ class Talk:
             self._await(outcome.mailbox, outcome.message)  # before anything else runs, so that nothing is missed
             self._outbox.put(Taken(**place, message=told.message, queued_behind=told.queued_behind))
             if kind_of(frame.text) is Kind.SIGNAL:  # they are answered when they are accepted, and nothing tells of it
-                await self._tell_of(self._chat(outcome.mailbox), None)
+                await self._look(self._chat(outcome.mailbox), [outcome.message])
         else:
             self._outbox.put(Known(**place, message=told.message, state=getattr(told, "state", "")))
             await self._tell(MessageId(told.message))
@@ -230,10 +232,20 @@ class Talk:
         return chat
 
     async def _pump(self, mailbox: str, chat: Chat) -> None:
-        """Tell what happens in a chat, for as long as it is of interest."""
+        """Tell what happens in a chat, for as long as it is of interest.
+
+        Another process may be the one that answers, so it looks for itself once in a while, however much is heard.
+        """
+        time = asyncio.get_running_loop().time
+        looked_at = time()
         while chat.subscribed or chat.awaited:
             try:
-                await self._tell_of(chat, await chat.feed.next_within(LOOK_EVERY_MS))
+                event = await chat.feed.next_within(LOOK_EVERY_MS)
+                if event is not None:
+                    await self._tell_of(chat, event)
+                if event is None or time() - looked_at >= LOOK_EVERY_MS / 1000:
+                    await self._look(chat, list(chat.awaited)[:CHECKED_MAX])
+                    looked_at = time()
             except HoldfastError as error:  # too far behind the feed, or the store is busy: from what is durable
                 self._outbox.put(Failed(error=error_view(error).error))
                 chat.feed.close()
@@ -242,15 +254,18 @@ class Talk:
         chat.feed.close()
         del self._chats[mailbox]
 
-    async def _tell_of(self, chat: Chat, event: Event | None) -> None:
-        about = set(event.messages if event is not None else sorted(chat.awaited)[:CHECKED_MAX])
+    async def _tell_of(self, chat: Chat, event: Event) -> None:
+        about = set(event.messages)
         if not chat.subscribed:
             about &= chat.awaited.keys()
-        frames = live_frames(event) if event is not None else None
-        if frames is not None:
-            for frame in frames if about else ():
-                self._outbox.put(frame)
-            return
+        frames = live_frames(event)
+        if frames is None:
+            await self._look(chat, about)
+        for frame in frames if frames and about else ():
+            self._outbox.put(frame)
+
+    async def _look(self, chat: Chat, about: Iterable[str]) -> None:
+        """Tell what became of messages, or what they wait for."""
         for message in sorted(about):
             was_awaited = message in chat.awaited
             trace = await self._service.trace(MessageId(message))
@@ -259,5 +274,7 @@ class Talk:
             if trace.state not in UNFINISHED:
                 chat.awaited.pop(message, None)
                 self._outbox.put(reply_of(trace))
-            else:
-                self._ask(chat, trace)
+                continue
+            if was_awaited:
+                chat.awaited[message] = chat.awaited.pop(message)
+            self._ask(chat, trace)

@@ -2,6 +2,7 @@
 
 Rule 1: the token goes to Slack's own hosts only, or to the host that `api_url` names; redirects are not followed.
 Rule 2: what is too large, too slow or refused is named without its body; the message is taken all the same.
+Rule 3: few messages with files are on their way at a time, from fetching to keeping. Slow files hold up only files.
 """
 
 import asyncio
@@ -16,12 +17,14 @@ from holdfast.ports.channel import ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, Attach
 OFFICIAL = "slack.com"
 MESSAGE_S = 60  # for all files of one message
 TRIES_MAX = 3
+AT_ONCE_MAX = 2  # messages with files that are on their way: each may take 200 MB of memory
 CHUNK_BYTES = 64 * 1024
 
 
 class Files:
     def __init__(self, web: Web) -> None:
         self._web = web
+        self.gate = asyncio.Semaphore(AT_ONCE_MAX)  # whoever fetches holds it until the bytes are given away
 
     async def fetch(self, files: tuple[Json, ...]) -> tuple[Attachment, ...]:
         kept = [file for file in files if word(file, "mode") != "tombstone"]

@@ -44,6 +44,12 @@ async def unheard(web: Web, chat: str, marks: Marks, since: int | None) -> list[
     return _in_order({word(message, "ts"): message for message in known} | new)
 
 
+def put_back(marks: Marks, before: Marks, since: int | None) -> Marks:
+    """The marks of a channel as they were before; where there were none, back to `since`, which nobody had heard."""
+    first = before.get(None, None if since is None else since + OVERLAP)  # nothing up to `since` is read
+    return {where: min(mark, before.get(where, mark if first is None else first)) for where, mark in marks.items()}
+
+
 def _in_order(found: Mapping[str, Json]) -> list[Json]:
     return [found[ts] for ts in sorted(found, key=lambda ts: position_of(ts) or 0)]
 

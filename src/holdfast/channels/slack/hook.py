@@ -5,7 +5,8 @@ Rule 2: a message that is not durable in time is answered 503, so that Slack cal
         conversation all the same: Slack gives up after three more calls, and later messages wait behind it.
 Rule 3: nothing is taken before what was missed has its place in front: until then every call is answered 503.
 Rule 4: nobody tells us that Slack could not reach us. So conversations are read back now and then, from where they had
-        been read up to at the look before: what came later may have moved a mark past what was missed.
+        been read up to at the look before: what came later may have moved a mark past what was missed. The first look
+        of a process begins where the last whole look of any did (attendance.py).
 """
 
 import json
@@ -56,7 +57,7 @@ class Hook:
 
     async def stay(self, reading: Reading, intake: Intake, check: Check) -> None:
         """Take events until cancelled. Raises `ChannelFailed`, as `check` does when the token is no longer taken."""
-        known: Known | None = None
+        known: Known = {}
         failures = 0
         reason = ""
         try:
@@ -74,7 +75,7 @@ class Hook:
         finally:
             self._reading = None
 
-    async def _look(self, reading: Reading, known: Known | None) -> tuple[Known | None, str]:
+    async def _look(self, reading: Reading, known: Known) -> tuple[Known, str]:
         try:
             known = await reading.catch_up(known)
         except HoldfastError as error:

@@ -34,7 +34,15 @@ class Lanes:
         return not self._lanes
 
     async def put(self, chat: str, work: Work) -> None:
-        await self._room.wait()
+        await self.room()
+        self.put_now(chat, work)
+
+    async def room(self) -> None:
+        """Wait until `put_now` may be called, at once: nothing may be awaited between the two."""
+        while not self._room.is_set():
+            await self._room.wait()
+
+    def put_now(self, chat: str, work: Work) -> None:
         self._count(+1)
         lane = self._lanes.get(chat)
         if lane is not None:
@@ -51,13 +59,14 @@ class Lanes:
                 self._count(-1)
         except Exception:
             self.is_broken = True
+            self._room.set()  # what waits in this lane is never done: who waits for that would wait for ever
             self._broke()
             raise
         del self._lanes[chat], self._running[chat]
 
     def _count(self, change: int) -> None:
         self._waiting += change
-        if self._waiting < self._waiting_max:
+        if self._waiting < self._waiting_max or self.is_broken:
             self._room.set()
         else:
             self._room.clear()

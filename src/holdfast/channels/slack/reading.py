@@ -12,6 +12,7 @@ Rule 3: after every connecting, each conversation that was read before is read a
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from typing import TypeAlias
 
 from slack_sdk.socket_mode.request import SocketModeRequest
@@ -19,7 +20,7 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from holdfast import log
 from holdfast.channels.attendance import Attendance
 from holdfast.channels.slack.files import Files
-from holdfast.channels.slack.history import Marks, unheard
+from holdfast.channels.slack.history import Marks, put_back, unheard
 from holdfast.channels.slack.lanes import Lanes, Work
 from holdfast.channels.slack.line import Line
 from holdfast.channels.slack.message import Heard, Json, Me, heard, part, said
@@ -36,6 +37,7 @@ RETRY = RetryPolicy(delay_ms_base=250, delay_ms_max=30_000)
 WAITING_MAX = 1_000
 TAKEN_MAX = 10_000
 DELIVER_S = 2.5  # Slack waits for three seconds, and calls again
+DIRECT = "D"  # what the ids of conversations of two begin with
 FAULT = "a message could not be handled; this is a fault of ours"
 
 Known: TypeAlias = Mapping[str, Marks]  # by chat
@@ -57,6 +59,7 @@ class Reading:
         self._survey: Task | None = None
         self._is_surveyed = False  # every conversation that Slack lists was asked since the last connecting
         self._is_whole = False  # and it lists all of them
+        self._first: int | None = None  # from where people are read whom it does not list, when they are heard again
         self._asked: set[str] = set()  # those that were, or will be
         self._behind: set[str] = set()  # conversations whose reading back waits in their lane
         self._unread = 0  # readings back that are not over
@@ -86,18 +89,25 @@ class Reading:
         return self._is_surveyed and self._lanes.is_idle
 
     async def catch_up(self, earlier: Known | None = None) -> Known:
-        """Read back from the marks, or from `earlier` ones; the marks as they are. Raises what `read_up_to` does."""
+        """Read back from the marks, which are returned. Raises what `read_up_to` does.
+
+        With `earlier` ones, from those: marks that may have been moved past what was missed prove nothing. Where there
+        are none, from where the account last had heard everything.
+        """
         began = self._setup.clock.now()
+        was_whole = self._is_surveyed and self._is_whole
         self._stop_survey()
         marks: dict[str, dict[str | None, int]] = {}
         for conversation, (position, _) in (await self._attendance.resume()).items():
             chat, _, thread = conversation.partition("/")
             marks.setdefault(chat, {})[thread or None] = position
+        if was_whole or self._first is None:
+            self._first = self._since()  # otherwise the time has moved past what nobody could list
         self._asked = set()
         for chat, of_chat in marks.items():
-            before = of_chat if earlier is None else earlier.get(chat, {})
-            oldest = {where: min(mark, before.get(where, mark)) for where, mark in of_chat.items()}
-            await self._read_back(chat, oldest, since=None if None in before else self._since())
+            since = self._since()
+            oldest = of_chat if earlier is None else put_back(of_chat, earlier.get(chat, {}), since)
+            await self._read_back(chat, oldest, since=None if None in of_chat else since)
         self._survey = self._setup.tasks.start(self._ask_the_rest(began), name="slack survey")
         return marks
 
@@ -164,7 +174,7 @@ class Reading:
 
     async def _put(self, chat: str, work: Work) -> None:
         """What comes in waits behind what was missed: taken first, it would be the mark of all that was said before."""
-        since = self._since()
+        since = self._first if chat.startswith(DIRECT) else self._since()  # a channel may have just invited the bot
         if since is not None and chat not in self._asked and not (self._is_surveyed and self._is_whole):
             await self._read_back(chat, {}, since=since)
         await self._lanes.put(chat, work)
@@ -172,6 +182,7 @@ class Reading:
     async def _read_back(
         self, chat: str, marks: Marks, *, since: int | None, done: Callable[[], None] = lambda: None
     ) -> None:
+        await self._lanes.room()  # first: who is cancelled while waiting has promised nothing
         self._asked.add(chat)
         if chat in self._behind:
             done()
@@ -190,7 +201,7 @@ class Reading:
             self._all_read.set()
             done()
 
-        await self._lanes.put(chat, catch_up)
+        self._lanes.put_now(chat, catch_up)
 
     async def _until_told(self, ask: Callable[[], Awaitable[list[Json] | Failure]], **where: str) -> list[Json] | None:
         """Asked until there is an answer; None when there never will be."""
@@ -210,12 +221,13 @@ class Reading:
         key = (news.chat, news.event_id)
         if key in self._taken:
             return
-        message = await self._completed(news)
-        attempt = 0
-        while (wrong := await self._received(message)) is not None:
-            postponed()
-            attempt += 1
-            await self._pause(wrong, attempt, chat=news.chat)
+        async with self._files.gate if news.files else nullcontext():
+            message = await self._completed(news)
+            attempt = 0
+            while (wrong := await self._received(message)) is not None:
+                postponed()
+                attempt += 1
+                await self._pause(wrong, attempt, chat=news.chat)
         self._taken[key] = None
         if len(self._taken) > TAKEN_MAX:
             self._taken.popitem(last=False)

@@ -3,7 +3,8 @@
 Rule 1: one call of `deliver` is one transaction, durable before anything is acknowledged.
 Rule 2: SQLite works off the event loop, through the port. Writers take turns, and so do questions, but a question
         never waits for a delivery. A call that nobody waits for any more still runs to its end.
-Rule 3: the index may be thrown away at any time. Until `rebuild` has filled it again it says `needs_rebuild`.
+Rule 3: the index may be thrown away at any time. Until `rebuild` has filled it again it says `needs_rebuild`. While it
+        is filled deliveries are held back (filling.py).
 Rule 4: an index that is found damaged is set aside by the next delivery, never by a question: a command that only asks
         must not move a file that a running process writes to.
 
@@ -13,6 +14,7 @@ It does not know the runtime: anybody with a folder and three ports can ask it.
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import apsw
@@ -22,11 +24,12 @@ from holdfast.core.errors import ProviderFailed
 from holdfast.core.recall import RecallQuery, Recollection
 from holdfast.ports.provider import Capabilities, ProviderSetup
 from holdfast.providers.local import file
+from holdfast.providers.local.filling import Filling
 from holdfast.providers.local.recalling import Asking
 from holdfast.providers.local.settings import LocalSettings
 from holdfast.providers.local.writing import apply
 
-REBUILD_BATCH = 500  # parcels in one transaction
+REBUILD_BATCH = 500  # parcels in one visit
 DAMAGE = (*file.DAMAGE, file.Damaged)
 FAULTS = (apsw.Error, OSError, file.NotOurs, file.Damaged)
 UNWRITTEN = (apsw.BusyError, apsw.FullError, apsw.ReadOnlyError)  # a COMMIT that fails so has changed nothing
@@ -50,6 +53,7 @@ class LocalProvider:
         self._is_damaged = False
         self._needs_rebuild = False
         self._rebuilding = asyncio.Lock()  # one after another: each begins by emptying the index
+        self._filling: Filling | None = None
 
     @property
     def capabilities(self) -> Capabilities:
@@ -91,30 +95,42 @@ class LocalProvider:
     async def rebuild(self, parcels: AsyncIterator[Parcel]) -> int:
         """Empty the index and fill it from the journal's parcels, in order; how many were taken.
 
-        Broken off, it still says `needs_rebuild`. What was erased stays erased. Raises `ProviderFailed`. Deliveries
-        may go on meanwhile: each parcel counts once, whichever way it comes.
+        Broken off, the index is as it was. What was erased stays erased. Raises `ProviderFailed`.
         """
         async with self._rebuilding:
-            await self._setup.tasks.in_thread(lambda: self._must(_empty))
-            count, batch = 0, list[Parcel]()
-            async for parcel in parcels:
-                batch.append(parcel)
-                if len(batch) == REBUILD_BATCH:
-                    count += await self._refill(batch)
-                    batch = []
-            count += await self._refill(batch)
-            await self._setup.tasks.in_thread(lambda: self._must(_mark_whole))
-            self._needs_rebuild = False
-            return count
+            filling = self._filling = Filling(self._folder)
+            try:
+                return await self._fill(filling, parcels)
+            finally:
+                self._filling = None
+                await self._setup.tasks.in_thread(filling.close)
 
-    async def _refill(self, parcels: Sequence[Parcel]) -> int:
-        kept = tuple(parcels)
-        await self._setup.tasks.in_thread(lambda: self._must(lambda db: [apply(db, parcel) for parcel in kept]))
-        return len(kept)
+    async def _fill(self, filling: Filling, parcels: AsyncIterator[Parcel]) -> int:
+        await self._visit(self._open_for_writing)  # a damaged one is set aside
+        await self._visit(filling.begin)
+        count, batch = 0, list[Parcel]()
+        async for parcel in parcels:
+            batch.append(parcel)
+            if len(batch) == REBUILD_BATCH:
+                count += await self._visit(partial(filling.take, tuple(batch)))
+                batch = []
+        count += await self._visit(partial(filling.take, tuple(batch)))
+        await self._visit(filling.commit)
+        await self._visit(self._open_for_writing)
+        return count
+
+    async def _visit(self, work: Callable[[], T]) -> T:
+        try:
+            return await self._setup.tasks.in_thread(work)
+        except FAULTS as error:
+            self._is_damaged |= isinstance(error, file.DAMAGE)
+            raise ProviderFailed(f"the local index cannot be written ({error})") from error
 
     # --- in a thread: writing ------------------------------------------------------------------------
 
     def _deliver(self, parcels: tuple[Parcel, ...]) -> list[Outcome]:
+        if self._filling is not None:
+            return [Unreachable("the local index is being filled again")] * len(parcels)
         try:
             with self._writing:
                 outcomes = self._write(lambda db: _apply_all(db, parcels))
@@ -125,13 +141,6 @@ class LocalProvider:
         except FAULTS as error:  # what landed before a failed scrub is known by its id when it comes again
             return [Unreachable(f"the local index cannot be written ({error})")] * len(parcels)
         return outcomes
-
-    def _must(self, work: Callable[[apsw.Connection], T]) -> T:
-        try:
-            with self._writing:
-                return self._write(work)
-        except (*FAULTS, CommitFailed) as error:
-            raise ProviderFailed(f"the local index cannot be written ({error})") from error
 
     def _write(self, work: Callable[[apsw.Connection], T]) -> T:
         """One transaction. The caller holds the lock."""
@@ -221,15 +230,20 @@ class LocalProvider:
 
     def _healthy(self) -> str | None:
         try:
-            with self._writing:
-                self._open_writer()
+            self._open_for_writing()
         except FAULTS as error:
             return f"the local index cannot be opened ({error})"
         return None
 
+    def _open_for_writing(self) -> None:
+        with self._writing:
+            self._needs_rebuild = _is_marked(self._open_writer())
+
     # --- closing -------------------------------------------------------------------------------------
 
     def _close(self) -> None:
+        if (filling := self._filling) is not None:
+            filling.close()
         with self._writing, self._asking:
             self._drop_reader()
             self._drop_writer()
@@ -260,12 +274,3 @@ def _apply_all(db: apsw.Connection, parcels: Sequence[Parcel]) -> list[Outcome]:
 
 def _is_marked(db: apsw.Connection) -> bool:
     return bool(file.rows(db, "select value from state where name = 'needs_rebuild'")[0][0])
-
-
-def _empty(db: apsw.Connection) -> None:
-    db.execute("update state set value = 1 where name = 'needs_rebuild'")
-    db.execute("delete from words; delete from line; delete from voice; delete from unit where not is_erased")
-
-
-def _mark_whole(db: apsw.Connection) -> None:
-    db.execute("update state set value = 0 where name = 'needs_rebuild'")

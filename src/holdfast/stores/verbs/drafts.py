@@ -15,6 +15,7 @@ OPEN_TURN = "select open_turn from session where id = :session"
 FIND = """
 select id, fence, state, address, receipt, held_until - cast(:now as int8) from draft
  where session = :session and turn = :turn /*lock*/"""
+BEFORE_IT = "select 1 from reply where address = :address and state in ('pending', 'attempting') limit 1"
 NEW = """
 insert into draft (id, session, turn, address, fence, state, held_until, at)
 values (:id, :session, :turn, :address, :fence, 'intended', cast(:now as int8) + cast(:hold_ms as int8), :now)"""
@@ -27,10 +28,12 @@ WITHDRAW = "delete from draft where id = :id and fence = :fence and state = 'int
 RELEASE = """
 update draft set held_until = cast(:now as int8) + cast(:quiet_ms as int8)
  where id = :id and fence = :fence and held_until > cast(:now as int8) + cast(:quiet_ms as int8)"""
-# Of the head of a chat's replies: whether it has a draft to take over, and whether that is being written to.
+# Of the head of a chat's replies: whether it has a draft to take over, and whether that is being written to. One that
+# was partly posted, or may have been, takes none: a later edit would prove nothing about that.
 HAS_DRAFT = """
-exists (select 1 from draft
-         where draft.session = reply.session and draft.turn = reply.turn and draft.address = reply.address)"""
+(reply.part = 0 and reply.doubts = 0 and exists (
+  select 1 from draft
+   where draft.session = reply.session and draft.turn = reply.turn and draft.address = reply.address))"""
 DRAFT_IS_HELD = """
 exists (select 1 from draft
          where draft.session = reply.session and draft.turn = reply.turn and draft.address = reply.address
@@ -48,23 +51,30 @@ select id, state, address, receipt from draft
    and not exists (select 1 from reply
                     where reply.session = draft.session and reply.turn = draft.turn and reply.address = draft.address
                       and reply.state in ('pending', 'attempting'))
- order by at limit :limit /*skip locked*/"""
+ order by held_until, id limit :limit /*skip locked*/"""
 BLANKED = """
 select id, draft, address, draft_id from reply
- where draft = 'standing' and state in ('failed', 'uncertain') and length(body) = 0 order by n limit :limit"""
+ where draft = 'standing' and state in ('failed', 'uncertain') and length(body) = 0
+ order by due_at, n limit :limit"""
+# What was given comes last the next time: some that can never be retracted hide no others.
+DRAFT_GIVEN = "update draft set held_until = :now where id = :id"
+REPLY_GIVEN = "update reply set due_at = :now where id = :id and draft = 'standing' and length(body) = 0"
 DROP = "delete from draft where id = :id"
 RETRACTED = "update reply set draft = :fate where id = :id and draft = 'standing' and length(body) = 0"
 
 
 def intend_draft(intent: DraftIntent) -> Script[Draft | None]:
-    """The turn's draft, held by this claim; None while an older claim may still write to it."""
+    """The turn's draft, held by this claim; None while it must wait."""
     yield from _require_open(intent)
     row = yield from one(FIND, session=intent.session, turn=intent.turn)
+    is_mine = row is not None and row[1] == intent.fence
+    if not is_mine and (yield from one(BEFORE_IT, address=str(intent.address))) is not None:
+        return None  # in the chat it would stand before a reply that is older
     if row is None:
         yield from run(NEW, id=intent.id, address=str(intent.address), **_terms(intent), **_turn(intent))
         return Draft(id=intent.id, fence=intent.fence, state=DraftState.INTENDED, address=intent.address)
-    id_, fence, state, address, receipt, held_for_ms = row
-    if fence != intent.fence and held_for_ms > 0:
+    id_, _, state, address, receipt, held_for_ms = row
+    if not is_mine and held_for_ms > 0:
         return None
     if state == DraftState.INTENDED.value and id_ != intent.id:
         state = DraftState.UNKNOWN.value  # whoever intended it never said what came of it
@@ -122,8 +132,12 @@ def hand_over(n: int) -> Script[None]:
 def stray_drafts(limit: int) -> Script[tuple[StrayDraft, ...]]:
     """Those that stand in a chat and that no reply will replace. The others are let go: nothing can be done."""
     found = [*(yield from rows(STRAY, limit=limit)), *(yield from rows(BLANKED, limit=limit))]
-    for id_, *_ in (row for row in found if not _stands(row)):
-        yield from run(DROP, id=id_)
+    for row in found:
+        if _stands(row):
+            yield from run(DRAFT_GIVEN, id=row[0])
+            yield from run(REPLY_GIVEN, id=row[0])
+        else:
+            yield from run(DROP, id=row[0])
     return tuple(StrayDraft(id=row[0], address=parse(row[2]), receipt=row[3]) for row in found if _stands(row))
 
 

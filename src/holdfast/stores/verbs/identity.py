@@ -43,15 +43,16 @@ REHOME_REPLIES = "update reply set mailbox = :mine where mailbox = :theirs"
 POINT = "update address set mailbox_id = :mine where mailbox_id = :theirs"
 DROP_BOX = "delete from mailbox where id = :theirs"
 OF_CHAT = "select address, mailbox_id from address where address like :pattern escape '!' order by address"
-# What has not been answered is answered at the new address: the platform no longer knows the old one. A draft stays
-# behind: its number may be another message's there.
+# What has not been answered is answered at the new address: the platform no longer knows the old one. A reply that is
+# being sent goes along, or those behind it would overtake it. A draft stays behind: its number may be another message's
+# there.
 REDIRECT_MAIL = """
 update inbound set address = :new where mailbox = :mailbox and state in ('waiting', 'in_turn') and address = :old"""
 REDIRECT_REPLIES = """
 update reply
    set address = :new, draft = case when draft = 'standing' then 'gone' else draft end,
-       doubts = case when draft = 'standing' and attempt > 0 and doubts = 0 then 1 else doubts end
- where address = :old and state in ('pending', 'attempting') and state = 'pending'"""
+       doubts = case when state = 'pending' and draft = 'standing' and attempt > 0 and doubts = 0 then 1 else doubts end
+ where address = :old and state in ('pending', 'attempting')"""
 
 
 # --- links -------------------------------------------------------------------------------------------

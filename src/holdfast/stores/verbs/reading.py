@@ -16,6 +16,7 @@ on conflict (account, conversation) do update
 READ_UP_TO = "select conversation, position, event_id from watermark where account = :account order by conversation"
 KEEP = """
 insert into attachment (hash, size, at, body) values (:hash, :size, :now, :body) on conflict (hash) do nothing"""
+HOLD = "select hash from attachment where hash = :hash /*lock*/"
 ENCLOSE = """
 insert into enclosure (message, n, hash, name, media_type, size)
 values (:message, :n, :hash, :name, :media_type, :size) on conflict (message, n) do nothing"""
@@ -55,8 +56,8 @@ def read_up_to(account: str) -> Script[Mapping[str, tuple[int, str]]]:
 
 
 def enclose(message: MessageId, enclosures: Sequence[Enclosure]) -> Script[None]:
-    for one_ in enclosures:
-        yield from run(KEEP, hash=one_.hash, size=len(one_.body), body=one_.body)
+    for one_ in sorted(enclosures, key=lambda one_: one_.hash):  # all take them in the same order
+        yield from _keep(one_)
     yield from many(
         ENCLOSE,
         [
@@ -73,11 +74,19 @@ def enclose(message: MessageId, enclosures: Sequence[Enclosure]) -> Script[None]
     )
 
 
+def _keep(one_: Enclosure) -> Script[None]:
+    """Held until the end, so that whoever forgets another message that brought it sees ours. Bytes that are there
+    already are not sent again."""
+    while (yield from one(HOLD, hash=one_.hash)) is None:  # again only when others kept and forgot it meanwhile
+        yield from run(KEEP, hash=one_.hash, size=len(one_.body), body=one_.body)
+
+
 def drop_enclosures(messages: Iterable[str]) -> Script[int]:
     """Forget what came with these messages; how many things."""
     dropped = 0
     for message in sorted(set(messages)):
         for (hash_,) in (yield from rows(DROP, message=message)):
+            yield from one(HOLD, hash=hash_)  # first: the last of two who forget it at the same time must see that
             yield from run(DROP_UNUSED, hash=hash_)
             dropped += 1
     return dropped

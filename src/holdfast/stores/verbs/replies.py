@@ -11,7 +11,15 @@ from holdfast.core.errors import InvalidInput, ReplyNotFound
 from holdfast.core.ids import AgentName, Instant, MessageId, NodeId, ReplyId
 from holdfast.core.key import parse
 from holdfast.core.outgoing import OnDoubt, ReplyState
-from holdfast.core.posting import NOBODY_KNOWS, Kept, ReplyClaim, ReplySettlement, chat_of, is_possible_duplicate
+from holdfast.core.posting import (
+    NOBODY_KNOWS,
+    POSSIBLE_DUPLICATE,
+    Kept,
+    ReplyClaim,
+    ReplySettlement,
+    chat_of,
+    is_possible_duplicate,
+)
 from holdfast.ports.reply_store import PostedReply
 from holdfast.stores.script import Row, Script, one, plain, rows, run
 from holdfast.stores.verbs.drafts import DRAFT_IS_HELD, HAS_DRAFT, hand_over
@@ -21,8 +29,9 @@ not exists (select 1 from reply as earlier
              where earlier.address = reply.address and earlier.n < reply.n
                and earlier.state in ('pending', 'attempting'))"""
 HEADS = f"""
-select n, address, {HAS_DRAFT} from reply
+select n, address, {HAS_DRAFT}, due_at from reply
  where agent = :agent and channel = :channel and state = 'pending' and due_at <= :now
+   and (due_at, n) > (:after_due, :after)
    and exists (select 1 from node where node.id = :node) and {FIRST_OF_ITS_ADDRESS} and not {DRAFT_IS_HELD}
  order by due_at, n limit :limit /*skip locked*/"""
 TAKE = """
@@ -37,9 +46,11 @@ select reply.n, reply.id, reply.attempt, reply.part, reply.doubts, reply.address
        case when reply.draft = 'standing' then reply.draft_id else '' end
   from reply left join inbound on inbound.message = reply.message and inbound.address = reply.address
  where reply.owner = :node and reply.claim = :name and reply.state = 'attempting' order by reply.n"""
-HOLD_DOUBTFUL = """
+# An edit of a draft may be repeated, so a doubt about one lasts only until it is.
+EDITS = "(part = 0 and draft is not null and draft = 'standing')"
+HOLD_DOUBTFUL = f"""
 update reply set state = 'uncertain', settled_at = :now, reason = :reason
- where agent = :agent and channel = :channel and state = 'pending' and doubts = 1"""
+ where agent = :agent and channel = :channel and state = 'pending' and doubts = 1 and not {EDITS}"""
 SETTLE = """
 update reply
    set state = :state, part = :part, doubts = :doubts, attempt = cast(:attempts as int8),
@@ -58,12 +69,11 @@ select due_at from reply
  where agent = :agent and channel = :channel and state = 'pending' and {FIRST_OF_ITS_ADDRESS}
  order by due_at limit 1"""
 # What was cut off may have been posted: it is sent once more, and what was sent twice is not sent a third time. An edit
-# of a draft leaves no doubt: it is simply repeated.
-EDITS = "(part = 0 and draft is not null and draft = 'standing')"
+# of a draft is simply repeated.
 CUT_OFF = f"""
 update reply
    set state = case when doubts = 0 or {EDITS} then 'pending' else 'uncertain' end,
-       doubts = case when {EDITS} then doubts when doubts = 0 then 1 else 2 end,
+       doubts = case when doubts = 0 then 1 when {EDITS} then doubts else 2 end,
        owner = null, claim = null, due_at = :now,
        reason = 'it was being sent when its process ended',
        settled_at = case when doubts = 0 or {EDITS} then null else cast(:now as int8) end"""
@@ -80,9 +90,11 @@ update reply
        state = case when state = 'pending' and doubts = 0 then 'failed'
                     when state in ('pending', 'attempting') then 'uncertain' else state end"""
 FIND = "select n, state, length(body) from reply where id = :id /*lock*/"
+# It goes on with the piece that was not posted for certain; where all were, some perhaps twice, it begins anew.
 AGAIN = """
 update reply
    set state = 'pending', due_at = :now, settled_at = null, doubts = case when doubts = 0 then 0 else 2 end,
+       part = case when reason = :all_posted then 0 else part end,
        reason = 'sent again by an operator'
  where n = :n"""
 FIELDS = "n, id, agent, channel, address, message, state, attempt, part, doubts, at, due_at, receipt, reason, draft"
@@ -93,6 +105,7 @@ select {FIELDS} from reply
    and (:channel = '' or channel = :channel)
  order by n desc limit :limit"""
 NO_LIMIT = 2**62
+HEADS_PAGES_MAX = 8  # each twice as long as the one before: a chat with many threads hides no other
 OVER = frozenset({ReplyState.DELIVERED, ReplyState.UNCERTAIN, ReplyState.FAILED})
 
 
@@ -112,16 +125,29 @@ def claim_replies(
         return tuple(_claim_of(node, row) for row in again)
     if on_doubt is OnDoubt.HOLD:
         yield from run(HOLD_DOUBTFUL, agent=agent, channel=channel, reason=NOBODY_KNOWS)
-    found = yield from rows(HEADS, agent=agent, channel=channel, node=node, limit=limit + len(resting))
-    by_chat: dict[str, tuple[int, bool]] = {}
-    for n, address, is_drafted in found:
-        by_chat.setdefault(chat_of(address), (n, is_drafted))
-    for n, is_drafted in [head for chat, head in by_chat.items() if chat not in resting][:limit]:
+    for n, is_drafted in (yield from _heads(node, agent, channel, limit, resting)):
         yield from run(TAKE, n=n, node=node, name=name)
         if is_drafted:
             yield from hand_over(n)
     taken = yield from rows(HELD, node=node, name=name)
     return tuple(_claim_of(node, row) for row in taken)
+
+
+def _heads(
+    node: NodeId, agent: AgentName, channel: str, limit: int, resting: Collection[str]
+) -> Script[list[tuple[int, bool]]]:
+    """The first due reply of each chat that does not rest, and whether it has a draft."""
+    by_chat: dict[str, tuple[int, bool]] = {}
+    page, due, n = limit + len(resting), -1, 0
+    for _ in range(HEADS_PAGES_MAX):
+        found = yield from rows(HEADS, agent=agent, channel=channel, node=node, after_due=due, after=n, limit=page)
+        for n, address, is_drafted, due in found:  # noqa: B007 - the next page begins behind the last one
+            if (chat := chat_of(address)) not in resting:
+                by_chat.setdefault(chat, (n, is_drafted))
+        if len(found) < page or len(by_chat) >= limit:
+            break
+        page *= 2
+    return list(by_chat.values())[:limit]
 
 
 def _claim_of(node: NodeId, row: Row) -> ReplyClaim:
@@ -199,7 +225,7 @@ def resend_reply(wanted: ReplyId) -> Script[str]:
         raise InvalidInput(f"reply {wanted} is delivered; only an uncertain or failed one can be sent again")
     if not size:
         raise InvalidInput(f"the words of reply {wanted} were deleted, so there is nothing to send", reply=wanted)
-    yield from run(AGAIN, n=n)
+    yield from run(AGAIN, n=n, all_posted=POSSIBLE_DUPLICATE)
     return "pending"
 
 

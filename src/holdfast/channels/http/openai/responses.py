@@ -72,7 +72,7 @@ async def post_response(request: Request, settings: Settings) -> Response:
     taken = await take(request, settings, body, question)
     if wanted.stream:
         return EventStream(_events(wanted, taken, settings), settings.tasks)
-    return answer(_response(await over(taken, settings), wanted.previous_response_id))
+    return answer(_response(await over(taken, settings), wanted.previous_response_id, is_answer=True))
 
 
 async def get_response(request: Request, settings: Settings) -> Response:
@@ -101,8 +101,9 @@ async def _found(id: str, settings: Settings) -> MessageTrace:
     return await settings.service.trace(MessageId(check_part("response", id[len(PREFIX) :])))
 
 
-def _response(trace: MessageTrace, previous: str | None = None) -> ResponseObject:
-    is_over = trace.is_over or trace.awaiting is not None  # a question is an answer; the rest comes under this id
+def _response(trace: MessageTrace, previous: str | None = None, *, is_answer: bool = False) -> ResponseObject:
+    """A question is an answer, even if it has been decided since; the rest comes under the same id."""
+    is_over = is_answer or trace.is_over or trace.awaiting is not None
     text = text_of(trace)
     failed = trace.state in FAILED
     status = "failed" if failed else "completed" if is_over else "in_progress"
@@ -159,7 +160,7 @@ async def _events(wanted: ResponseRequest, taken: Taken, settings: Settings) -> 
     yield script.part("response.output_text.done", text=shown, logprobs=[])
     yield script.part("response.content_part.done", part=OutputText(text=shown))
     yield script.event("response.output_item.done", output_index=0, item=_output(taken.message, shown))
-    ended = _response(await settings.service.trace(taken.message), previous)
+    ended = _response(await settings.service.trace(taken.message), previous, is_answer=True)
     yield script.event("response.failed" if ended.error else "response.completed", response=ended)
 
 
