@@ -19,7 +19,9 @@ class Meter:
     """Steps of SQLite's machine per statement, while it is on."""
 
     def __init__(self):
-        self.runs, self.steps, self._now = Counter(), Counter(), None
+        self.runs: Counter[tuple[str, str]] = Counter()
+        self.steps: Counter[tuple[str, str]] = Counter()
+        self._now = ("", "")
 
     def probe(self, verb, sql):
         self._now = (verb, " ".join(sql.split()))
