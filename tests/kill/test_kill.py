@@ -20,7 +20,8 @@ from holdfast.runtime import Runtime
 from tests.processes import Up
 
 CHATS = [f"chat{number}" for number in range(8)]
-LONG_LIFE_EVERY = 6  # so often a process lives until everything is answered: mailboxes are bounded, machines are slow
+LONG_LIFE_EVERY = 6  # so often a process lives until everything is answered, however slow the machine is
+MESSAGES_PER_LIFE = 4  # of each chat, so that a process that lives long does not drown in them
 
 
 class Harness:
@@ -33,6 +34,7 @@ class Harness:
         self.answered = dict.fromkeys(CHATS, 0)  # as far as somebody looked
         self.acknowledgements = 0
         self.kills = 0
+        self._left = dict.fromkeys(CHATS, 0)  # messages that each may still send in this life
         self._moved = asyncio.Condition()
         self._up: Up | None = None  # where messages may be sent
         self._newest: Up | None = None
@@ -44,8 +46,8 @@ class Harness:
                 for chat in CHATS:
                     senders.create_task(self._send(chat))
                 await self._die(kills)
-                up = await self._start()
                 self._done = True
+                up = await self._start()
             assert await up.stop() == 0
         finally:
             if self._newest is not None and self._newest.process.returncode is None:
@@ -53,13 +55,14 @@ class Harness:
 
     async def _start(self) -> Up:
         self._newest = await Up.start(self.data)
+        self._left = dict.fromkeys(CHATS, MESSAGES_PER_LIFE)
         await self._set_up(self._newest)
         return self._newest
 
     async def _die(self, kills: int) -> None:
         for _ in range(kills):
             up = await self._start()
-            await self._until(self.acknowledgements + self.chance.randrange(1, 25))
+            await self._until(self.acknowledgements + self.chance.randrange(1, MESSAGES_PER_LIFE * len(CHATS) - 7))
             is_long = self.kills % LONG_LIFE_EVERY == LONG_LIFE_EVERY - 1
             if not is_long and self.chance.random() < 0.8:
                 await self._answered(up, self.chance.choice(CHATS))
@@ -101,7 +104,10 @@ class Harness:
     async def _send(self, chat: str) -> None:
         number = 0
         while not self._done:
+            async with self._moved:
+                await self._moved.wait_for(lambda: self._done or self._left[chat] > 0)
             await self._deliver(chat, number)
+            self._left[chat] -= 1
             if self.chance.random() < 0.1:
                 await self._deliver(chat, number)  # a platform that redelivers what it was told about
             number += 1
