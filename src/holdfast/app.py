@@ -32,6 +32,7 @@ from holdfast.toolkit import Workshop, with_servers
 
 DATABASE = "holdfast.db"
 POSTGRES = ("postgresql://", "postgres://")
+MANGLED = ("postgresql:", "postgres:")  # what is left of one in a path
 
 
 def make_agents(
@@ -212,8 +213,16 @@ def has_store(data: Path) -> bool:
     return (data / DATABASE).exists()
 
 
+def check_folder(path: Path) -> None:
+    """Raises `StorePathInvalid` for a database's address, which `Path` takes for a folder, and does not repeat it."""
+    if str(path).startswith(MANGLED):
+        what = "a PostgreSQL address is no folder; a program opens it, as text, with holdfast.open"
+        raise StorePathInvalid(what)
+
+
 def data_folder(path: Path) -> Path:
     """The folder, made private when it does not exist yet."""
+    check_folder(path)
     if path.exists() and not path.is_dir():
         raise StorePathInvalid(f"{path} is a file; a folder is needed", path=str(path))
     try:

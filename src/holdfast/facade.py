@@ -3,12 +3,13 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.app import make_agents, open_runtime
 from holdfast.core.context import Context
+from holdfast.core.errors import StoreUnavailable
 from holdfast.core.ids import MessageId, SessionId
 from holdfast.core.policy import AgentPolicy
 from holdfast.core.session import Session
@@ -56,11 +57,11 @@ def open_sync(
     try:
         agents = make_agents(model=model, tools=tools, policy=policy)
         opening = open_runtime(data, agents=agents, serve=serve)
-        runtime = asyncio.run_coroutine_threadsafe(opening, loop).result()
+        runtime = SyncRuntime(asyncio.run_coroutine_threadsafe(opening, loop).result(), loop)
         try:
-            yield SyncRuntime(runtime, loop)
+            yield runtime
         finally:
-            asyncio.run_coroutine_threadsafe(_close(runtime), loop).result()
+            runtime.close()
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
@@ -68,11 +69,16 @@ def open_sync(
 
 
 class SyncRuntime:
-    """A runtime on an event loop of its own thread."""
+    """A runtime on an event loop of its own thread.
+
+    Whatever is asked of it is on the loop before the end is, or refused: a loop that has stopped answers nobody.
+    """
 
     def __init__(self, runtime: Runtime, loop: asyncio.AbstractEventLoop) -> None:
         self._runtime = runtime
         self._loop = loop
+        self._door = threading.Lock()
+        self._is_closed = False
 
     def send(
         self, chat: str, text: str, *, agent: str | None = None, sender: str = "user", id: str | None = None
@@ -92,12 +98,12 @@ class SyncRuntime:
             while isinstance(piece := self._do(_next(pieces)), Delta):
                 yield piece
         finally:
-            if not self._loop.is_closed():
+            if not self._is_closed:
                 self._do(_end(pieces))  # whoever stops listening is no longer told
 
     def events(self) -> "SyncFeed":
         """Everything that happens from now on."""
-        return SyncFeed(self._do(_subscribe(self._runtime)), self._loop)
+        return SyncFeed(self._do(_subscribe(self._runtime)), self._loop, self._do)
 
     def trace(self, message: MessageId) -> MessageTrace:
         return self._do(self._runtime.trace(message))
@@ -112,21 +118,38 @@ class SyncRuntime:
         return self._do(self._runtime.context(session))
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        with self._door:
+            if self._is_closed:
+                work.close()
+                raise StoreUnavailable("this runtime is closed")
+            done = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return done.result()
+
+    def close(self) -> None:
+        """End it. `open_sync` does so by itself; once more does nothing."""
+        with self._door:
+            self._is_closed = True
+        asyncio.run_coroutine_threadsafe(_close(self._runtime), self._loop).result()
 
 
 class SyncFeed(Iterator[Event]):
     """One subscriber's events, from the moment it was made until it is closed."""
 
-    def __init__(self, feed: Feed, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, feed: Feed, loop: asyncio.AbstractEventLoop, do: Callable[[Coroutine[Any, Any, Event]], Event]
+    ) -> None:
         self._feed = feed
         self._loop = loop
+        self._do = do
 
     def __next__(self) -> Event:
-        return asyncio.run_coroutine_threadsafe(self._feed.__anext__(), self._loop).result()
+        try:
+            return self._do(self._feed.__anext__())
+        except StopAsyncIteration:
+            raise StopIteration from None
 
     def close(self) -> None:
-        if not self._loop.is_closed():
+        with suppress(RuntimeError):  # the loop has ended, and nobody is told any more
             self._loop.call_soon_threadsafe(self._feed.close)
 
 
@@ -144,8 +167,11 @@ async def _subscribe(runtime: Runtime) -> Feed:
 
 async def _close(runtime: Runtime) -> None:
     """Close, and end whatever other threads still wait for: an event loop that has stopped answers nobody."""
-    await runtime.close()
-    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    try:
+        await runtime.close()
+    finally:
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.get_running_loop().shutdown_asyncgens()

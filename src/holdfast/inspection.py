@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from holdfast.config import Config, SecretFact
-from holdfast.config.secrets import equal_tokens, located, read_reference, references
+from holdfast.config.secrets import equal_tokens, read_reference, references, told
 from holdfast.connections import Switchboard, make_channel
 from holdfast.core.errors import ConfigInvalid, HoldfastError
 from holdfast.core.ids import AgentName
@@ -136,8 +136,7 @@ class Inspector:
             }
             for key, how, name in references(tables, f"agents.{agent}"):
                 value = read_reference(file, how, name, self._environment)
-                where = f"the environment variable {name}" if how == "env" else f"the file {located(file, name)}"
-                facts.append(SecretFact(key=key, where=where, found=value is not None))
+                facts.append(SecretFact(key=key, where=told(file, how, name), found=value is not None))
                 if value is not None and ".channels." in key and key.endswith(("token_env", "token_file")):
                     tokens[key] = value
         self._try(partial(equal_tokens, file, tokens))

@@ -110,13 +110,26 @@ class Runtime:
 
     async def start(self) -> "Runtime":
         if self._supervisor is not None:
-            for one in self._attached:
-                await one.start()
-            await self._supervisor.start()
+            try:
+                for one in self._attached:
+                    await one.start()
+                await self._supervisor.start()
+            except BaseException:
+                for one in self._attached:  # programs of others are not left behind
+                    await one.close()
+                raise
         log.info("runtime.opened", serving=self._supervisor is not None)
         return self
 
     async def close(self) -> None:
+        """Whatever a part's own closing raises, the store is given back."""
+        try:
+            await self._end()
+        finally:
+            await self.store.close()
+        log.info("runtime.closed")
+
+    async def _end(self) -> None:
         if self._supervisor is not None:
             await self._supervisor.stop()
             for one in self._attached:
@@ -128,8 +141,6 @@ class Runtime:
         self._recaller.close()
         await self._providers.close()
         await self._agents.close()
-        await self.store.close()
-        log.info("runtime.closed")
 
     async def __aenter__(self) -> "Runtime":
         return self

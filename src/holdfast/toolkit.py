@@ -106,7 +106,8 @@ def with_servers(agents: Agents, workshop: Workshop) -> tuple[Agents, tuple[McpT
     def equipped(name: AgentName, agent: Agent) -> Agent:
         if not agent.policy.mcp:
             return agent
-        box = McpTools([_server(name, server, table, workshop) for server, table in agent.policy.mcp.items()])
+        tables = agent.policy.mcp
+        box = McpTools([_server(name, one, table, workshop, frozenset(tables)) for one, table in tables.items()])
         made.append(box)
         return replace(agent, tools=JoinedTools(agent.tools, box))
 
@@ -114,9 +115,11 @@ def with_servers(agents: Agents, workshop: Workshop) -> tuple[Agents, tuple[McpT
     return Agents(default, {name: equipped(name, agent) for name, agent in agents.listed.items()}), tuple(made)
 
 
-def _server(agent: AgentName, server: str, table: Mapping[str, object], workshop: Workshop) -> McpServer:
+def _server(
+    agent: AgentName, server: str, table: Mapping[str, object], workshop: Workshop, others: frozenset[str]
+) -> McpServer:
     key = f"agents.{agent}.mcp.{server}"
-    settings = read_settings(key, server, table, workshop.environment)
+    settings = replace(read_settings(key, server, table, workshop.environment), others=others)
     if workshop.folder is not None:
         settings = replace(settings, errors_file=workshop.folder / f"mcp.{agent}.{server}.log")
     try:

@@ -244,6 +244,17 @@ async def test_a_program_that_asked_leaves_the_decision_to_the_person_who_talks_
     assert (await told(driver, "/approve K7M2QX", who="ada")).startswith("Approved")
 
 
+async def test_a_bystander_does_not_decide_what_a_program_asked(driver):
+    session = (await driver.talk("hello", who="ada")).session
+    overheard = await driver.say("anybody for lunch?", who="eve", addressed=False)
+    claim = await driver.claim()
+    await driver.store.observe(claim, session, [overheard])
+    await driver.store.release_claim(claim)
+    await waiting(driver, who="agent:moss", human=False)
+    assert (await told(driver, "/approve K7M2QX", who="eve")).startswith("Only")
+    assert (await told(driver, "/approve K7M2QX", who="ada")).startswith("Approved")
+
+
 async def test_another_agent_is_not_asked(driver):
     await waiting(driver, channel="agent", human=False)
     assert await driver.rows("select id from reply where id like 'ask%'") == []

@@ -93,6 +93,23 @@ def test_a_stranger_is_listed_let_in_and_sent_away_again(tmp_path, holdfast):
     assert refused.stderr.startswith("error[pairing_not_found]: ")
 
 
+def test_who_is_still_let_in_as_somebody_else_is_not_called_a_stranger_only(tmp_path, holdfast):
+    """Being let in follows the person: an operator who sends one account away is told of the other."""
+    carol = "telegram:8"
+    prepared(
+        tmp_path,
+        lambda runtime: runtime.store.ask_pairing(stranger()),
+        lambda runtime: runtime.store.ask_pairing(stranger(carol, "8K2MPQ9X", "Carol")),
+    )
+    for wish in (("pair", CODE), ("pair", "8K2MPQ9X"), ("link", BOB, carol)):
+        assert holdfast(*wish).exit_code == 0
+    first, *but = holdfast("unpair", BOB).stdout.splitlines()
+    assert first == "telegram:7 is a stranger to main again."
+    assert but == ["But main lets them in as another account of that person: see `holdfast links`."]
+    assert holdfast("unpair", carol).stdout == "telegram:8 is a stranger to main again.\n"
+    assert holdfast("unpair", BOB).stdout == "telegram:7 was not paired; nothing changed.\n"
+
+
 async def test_over_http_an_operator_decides_and_the_stranger_is_told(tmp_path):
     async with serve(tmp_path, policy=BARE) as live:
         await live.runtime.store.ask_pairing(stranger())

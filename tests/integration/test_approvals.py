@@ -8,6 +8,8 @@ import pytest
 from holdfast.core.approval import Decision
 from holdfast.core.ids import ApprovalId
 from holdfast.core.policy import ApprovalPolicy, Arrivals
+from holdfast.loops.agents import Agent, Agents
+from holdfast.loops.toolbox import ToolBox
 from tests.integration.fakes import (
     Gate,
     Process,
@@ -120,6 +122,45 @@ async def test_nobody_answering_in_time_is_a_no(tmp_path):
         assert await told(runtime, "pay him") == "nobody there"
         assert "nobody approved it in time" in model.requests[-1][-1].content
         assert till.paid == []
+
+
+async def test_a_model_that_never_takes_no_for_an_answer_ends_its_turn(tmp_path):
+    till = Till()
+    insists = ScriptedModel(*[calls(WISH)] * 9, says("at last"))
+    few = replace(guarded(wait_ms=1), turn=replace(policy().turn, steps_max=3))
+    async with await Process.start(tmp_path, agents(insists, few, tools=[till.pay])) as runtime:
+        assert "asked for tools 3 times without answering" in await told(runtime, "pay him")
+        assert (len(insists.requests), till.paid) == (3, [])
+
+
+async def test_a_dangerous_tool_that_appears_while_its_call_begins_is_not_run_without_a_yes(tmp_path):
+    till = Till()
+
+    class Coming(ToolBox):
+        """It has its tools from the moment on at which it was said that there is none."""
+
+        def specs(self, agent):
+            return super().specs(agent) if self.asked_in_vain else ()
+
+        def needs_approval(self, agent, name):
+            self.asked_in_vain, was_there = True, self.asked_in_vain
+            return was_there and super().needs_approval(agent, name)
+
+        asked_in_vain = False
+
+    box = Coming()
+    box.add(till.pay)
+    model = ScriptedModel(calls(WISH), calls(WISH), says("done"))
+    who = Agents(Agent(policy=policy(), model=model, summariser=model, tools=box))
+    async with await Process.start(tmp_path, who) as runtime:
+        feed = runtime.events()
+        message = await runtime.send("c", "pay him")
+        approval = await asked(feed)
+        assert till.paid == []
+        assert "was not run" in model.requests[-1][-1].content
+        await told(runtime, f"/approve {approval}")
+        assert await soon(runtime.reply_to(message)) == "done"
+        assert till.paid == [3]
 
 
 async def test_the_policy_may_guard_tools_that_are_not_marked_but_not_tools_that_do_not_exist(tmp_path):

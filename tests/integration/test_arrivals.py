@@ -1,8 +1,13 @@
 """Messages that arrive while a turn runs follow the policy, none is dropped, and signals reach the turn at once."""
 
+import asyncio
+
 import pytest
 
+from holdfast.core.errors import StoreUnavailable
 from holdfast.core.policy import Arrivals
+from holdfast.loops import watch
+from holdfast.stores.store import SqlStore
 from tests.integration.fakes import (
     Gate,
     Process,
@@ -209,6 +214,18 @@ async def test_stop_ends_a_turn_while_the_model_thinks(tmp_path):
         await soon(gate.left.wait())
 
 
+async def test_stop_before_the_first_word_is_told_in_words(tmp_path):
+    model = ScriptedModel(stands_at(gate := Gate(), says("never said"), after=" \n"))
+    async with await Process.start(tmp_path, agents(model)) as runtime:
+        (message,) = await send(runtime, "hello")
+        await gate.arrival()
+        await soon(runtime.ask("c", "/stop"))
+        (trace,) = await settled(runtime, message)
+        assert trace.reply is not None
+        assert trace.reply.text == "Interrupted (stopped by /stop)."
+        assert await kinds(runtime, await the_session(runtime)) == ["user", "notice"]
+
+
 async def test_stop_ends_a_turn_while_a_tool_runs_and_its_outcome_is_unknown(tmp_path):
     gate = Gate()
 
@@ -253,6 +270,32 @@ async def test_stop_from_another_process_ends_the_turn(tmp_path):
         async with await Process.start(tmp_path, agents(ScriptedModel()), serve=False) as visiting:
             assert await soon(visiting.ask("c", "/stop")) == "Stopping turn 1."
             assert await states(visiting, first) == ["interrupted"]
+
+
+async def test_a_store_that_is_away_for_one_look_cuts_no_tool_off(tmp_path, monkeypatch):
+    monkeypatch.setattr(watch, "LOOK_EVERY_MS", 10)
+    look, gate, away = SqlStore.read_mail, Gate(), asyncio.Event()
+
+    async def pay() -> str:
+        await gate.stand()
+        return "paid"
+
+    async def fails_once(store, claim, *, limit):
+        if away.is_set():
+            return await look(store, claim, limit=limit)
+        away.set()
+        raise StoreUnavailable("the store did not answer")
+
+    model = ScriptedModel(calls("pay"), says("done"))
+    async with await Process.start(tmp_path, agents(model, tools=[pay])) as runtime:
+        (message,) = await send(runtime, "pay him")
+        await gate.arrival()
+        monkeypatch.setattr(SqlStore, "read_mail", fails_once)
+        await soon(away.wait())
+        gate.open()
+        (trace,) = await settled(runtime, message)
+        assert (trace.state.value, trace.attempt) == ("answered", 1)
+        assert [one.content for one in model.requests[-1] if one.role == "tool"] == ["paid"]
 
 
 async def test_stop_when_nothing_runs_says_so(tmp_path):

@@ -8,7 +8,7 @@ from itertools import takewhile
 import pytest
 
 import holdfast
-from holdfast.core.errors import IdempotencyConflict, MessageNotFound, SessionNotFound
+from holdfast.core.errors import IdempotencyConflict, MessageNotFound, SessionNotFound, StoreUnavailable
 from holdfast.core.ids import MessageId, SessionId
 from tests.integration.fakes import (
     Gate,
@@ -163,6 +163,8 @@ def test_a_synchronous_subscriber_hears_what_happens(tmp_path):
         assert heard[:2] == ["message.accepted", "turn.opened"]
         feed.close()
         feed.close()
+        for _ in feed:
+            pass  # it ends, as an iterator does
 
 
 def test_leaving_a_stream_early_ends_its_subscription(tmp_path):
@@ -200,4 +202,71 @@ def test_a_thread_that_waits_while_the_runtime_closes_is_let_go(tmp_path, monkey
         assert asked.wait(20)
     thread.join(20)
     assert not thread.is_alive()
+    assert len(caught) == 1
+
+
+def test_whoever_comes_after_the_end_is_told_so(tmp_path):
+    with holdfast.open_sync(tmp_path, model=ScriptedModel(says("one two three"))) as runtime:
+        feed, pieces = runtime.events(), runtime.stream("c", "hello")
+        assert next(pieces).text == "one"
+    for call in (lambda: runtime.ask("c", "hello"), runtime.sessions, lambda: next(feed), lambda: next(pieces)):
+        with pytest.raises(StoreUnavailable):
+            call()
+    feed.close()
+    pieces.close()
+
+
+def test_a_thread_that_comes_between_the_end_of_the_loop_and_its_closing_is_not_left_waiting(tmp_path, monkeypatch):
+    told: list[StoreUnavailable] = []
+
+    def ask() -> None:
+        try:
+            runtime.ask("c", "hello")
+        except StoreUnavailable as error:
+            told.append(error)
+
+    class Ending(threading.Thread):
+        def join(self, timeout=None) -> None:
+            super().join(timeout)
+            if self.name == "holdfast":
+                late = threading.Thread(target=ask, daemon=True)
+                late.start()
+                late.join(5)
+
+    monkeypatch.setattr(threading, "Thread", Ending)
+    with holdfast.open_sync(tmp_path, model=ScriptedModel()) as runtime:
+        pass
+    assert len(told) == 1
+
+
+def test_a_close_that_fails_lets_go_of_whoever_waits(tmp_path, monkeypatch):
+    from holdfast.loops.supervisor import Supervisor
+
+    asked, caught = threading.Event(), []
+
+    class Silent:
+        name = "silent"
+
+        async def ask(self, _request):
+            asked.set()
+            await asyncio.Event().wait()
+            yield
+
+    async def stop(_self):
+        raise ZeroDivisionError
+
+    def wait(runtime) -> None:
+        try:
+            runtime.ask("c", "hello")
+        except (holdfast.HoldfastError, CancelledError) as error:
+            caught.append(error)
+
+    monkeypatch.setattr(Supervisor, "stop", stop)
+    opened = holdfast.open_sync(tmp_path, model=Silent())
+    thread = threading.Thread(target=wait, args=(opened.__enter__(),), daemon=True)
+    thread.start()
+    assert asked.wait(20)
+    with pytest.raises(ZeroDivisionError):
+        opened.__exit__(None, None, None)
+    thread.join(5)
     assert len(caught) == 1

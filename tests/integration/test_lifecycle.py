@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import app as app_module
 from holdfast.app import DATABASE, is_served, open_runtime
 from holdfast.assembly import assemble
 from holdfast.core.errors import StoreFull, StoreOwned, StoreUnavailable
 from holdfast.core.ids import MessageId
 from holdfast.loops import worker as worker_module
 from holdfast.loops.agents import Agents
-from holdfast.loops.member import Lookout
+from holdfast.loops.member import Lookout, Member
+from holdfast.loops.providers import Providers
 from holdfast.loops.supervisor import GRACE_MS, LEAVE_MS
+from holdfast.loops.visit import Visit
+from holdfast.machine import AsyncTasks
 from holdfast.runtime import Runtime
 from holdfast.stores.sqlite.inline import InlineDatabase
 from holdfast.stores.store import SqlStore
@@ -149,6 +153,48 @@ async def test_whoever_waits_for_a_reply_when_the_runtime_closes_is_not_left_wai
     gate.open()
     await process.runtime.close()
     assert await soon(waiting) == "x"
+
+
+async def test_a_part_that_cannot_be_closed_does_not_keep_the_folder(tmp_path, monkeypatch):
+    """Providers, models and tools may be anybody's code."""
+
+    async def close(_self):
+        raise ZeroDivisionError
+
+    runtime = await open_runtime(tmp_path, agents=agents(ScriptedModel()))
+    with monkeypatch.context() as broken:
+        broken.setattr(Providers, "close", close)
+        with pytest.raises(ZeroDivisionError):
+            await runtime.close()
+    assert not is_served(tmp_path)
+    async with await open_runtime(tmp_path, agents=agents(ScriptedModel())) as again:
+        assert await soon(again.ask("c", "hello")) == "re: hello"
+
+
+async def test_a_visit_goes_on_after_the_store_was_away(tmp_path, monkeypatch):
+    """Its operation would be taken for a dead process's, and abandoned."""
+    async with await open_runtime(tmp_path, agents=agents(ScriptedModel()), serve=False) as runtime:
+        member, renewed = runtime._member, asyncio.Event()
+
+        class Away:
+            tries = 0
+
+            async def renew_node(self, _node):
+                self.tries += 1
+                if self.tries == 1:
+                    raise StoreUnavailable("the store did not answer")
+                renewed.set()
+
+            retire_node = runtime.store.retire_node
+
+        class Hasty(AsyncTasks):
+            async def sleep(self, delay_ms: float) -> None:
+                await asyncio.sleep(0)
+
+        visit = Visit(member, Away(), Hasty())  # type: ignore[arg-type]
+        await visit.begin()
+        await soon(renewed.wait())
+        await visit.end()
 
 
 # --- opening again ---------------------------------------------------------------------------------
@@ -378,3 +424,22 @@ async def test_a_mailbox_in_trouble_delays_no_other(tmp_path):
         await runtime.send("bad", "x")
         await happened(feed, "turn.failed")
         assert await soon(runtime.ask("good", "hello")) == "re: hello"
+
+
+async def test_a_start_that_fails_closes_what_was_started_before_it(tmp_path, monkeypatch):
+    closed: list[bool] = []
+
+    class Servers:
+        async def start(self) -> None: ...
+
+        async def close(self) -> None:
+            closed.append(True)
+
+    async def fail(_member, *, sole: bool) -> None:
+        raise StoreUnavailable("the store went away")
+
+    monkeypatch.setattr(app_module, "with_servers", lambda who, _workshop: (who, (Servers(),)))
+    monkeypatch.setattr(Member, "join", fail)
+    with pytest.raises(StoreUnavailable):
+        await open_runtime(tmp_path, agents=agents(ScriptedModel()))
+    assert closed == [True]

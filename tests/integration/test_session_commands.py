@@ -10,6 +10,7 @@ from tests.integration.fakes import (
     happened,
     kinds,
     policy,
+    post,
     raises,
     said,
     says,
@@ -149,6 +150,15 @@ async def test_retry_takes_the_last_turn_back_and_answers_it_again(tmp_path):
         assert [trace.turn for trace in traces] == [1, 2, 3], "each message is in one turn of its own"
         assert [trace.state.value for trace in traces] == ["answered"] * 3
         assert model.requests[0] == model.requests[1] == model.requests[2]
+
+
+async def test_retry_in_a_group_keeps_who_had_said_it(tmp_path):
+    model = ScriptedModel()
+    async with await Process.start(tmp_path, agents(model)) as runtime:
+        first = await post(runtime, "c", "question", type="group", sender="tg:1", sender_name="Ada")
+        again = await post(runtime, "c", "/retry", type="group", sender="tg:2", sender_name="Bob")
+        await settled(runtime, first, again)
+        assert model.requests[0] == model.requests[1]
 
 
 async def test_retry_of_a_failed_turn_can_succeed(tmp_path):

@@ -180,6 +180,7 @@ BAD_MOVES: dict[str, tuple[Any, str]] = {
     "counts backwards": (emits(Answer(text="x", usage=Usage(tokens_in=-1))), "garbled"),
     "counts to the moon": (emits(Answer(text="x", usage=Usage(tokens_in=1 << 70))), "garbled"),
     "answers without end": (emits(Answer(text="x" * (ANSWER_CHARS_MAX + 1))), "more than"),
+    "streams without end": (emits(*[TextDelta("x" * (ANSWER_CHARS_MAX // 2))] * 3), "more than"),
     "cannot be iterated": (lambda _request: 42, "raised TypeError"),
 }
 

@@ -1,9 +1,11 @@
-"""The promise: one lane that was lost does not keep the others of its call taken."""
+"""The promise: one lane that was lost does not keep the others of its call taken, and no lane stays taken because the
+store or the provider was in trouble."""
 
+import asyncio
 from typing import Any, cast
 
-from holdfast.core.delivery import Delivered, Line, Op, Parcel, SaidTurn
-from holdfast.core.errors import LaneLost
+from holdfast.core.delivery import Delivered, DeliveryState, Landing, Line, Op, Parcel, SaidTurn, Uncertain
+from holdfast.core.errors import LaneLost, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.core.ids import AgentName, DeliveryId, Instant, NodeId, Principal, Provider, SessionId
 from holdfast.core.lane import CourierPolicy, LaneClaim, LaneKey, Package
 from holdfast.core.naming import NamingInputs
@@ -36,7 +38,14 @@ class Ledger:
         self.settled += [claim.place for claim, _ in settled]
 
 
-def claim(place):
+class Patient(AsyncTasks):
+    """Waits without waiting."""
+
+    async def sleep(self, delay_ms):
+        await asyncio.sleep(0)
+
+
+def claim(place, **known):
     inputs = NamingInputs(agent=KEY.agent, session=SessionId(place), principal=Principal("ada"))
     line = Line(role="user", speaker="ada", text="hello", at=Instant(1), seq=1)
     parcel = Parcel(
@@ -48,21 +57,102 @@ def claim(place):
         turns=(SaidTurn(n=1, lines=(line,)),),
     )
     return LaneClaim(
-        key=KEY, place=place, fence=1, node=NodeId("n"), packages=(Package(n=1, parcel=parcel, ask=False),)
+        key=KEY,
+        place=place,
+        fence=1,
+        node=NodeId("n"),
+        packages=(Package(n=1, parcel=parcel, **{"ask": False, **known}),),
+    )
+
+
+def carrier_of(provider, store, clock):
+    return Carrier(
+        KEY,
+        cast("Any", provider),
+        store=cast("Any", store),
+        notifier=Bell(),
+        clock=clock,
+        entropy=SystemEntropy(),
+        tasks=Patient(),
+        policy=CourierPolicy(),
     )
 
 
 async def test_a_lost_lane_does_not_keep_the_others_of_its_call_taken():
     ledger, clock = Ledger("b"), ManualClock(1_000)
-    carrier = Carrier(
-        KEY,
-        cast("Any", Willing()),
-        store=cast("Any", ledger),
-        notifier=Bell(),
-        clock=clock,
-        entropy=SystemEntropy(),
-        tasks=AsyncTasks(),
-        policy=CourierPolicy(),
-    )
+    carrier = carrier_of(Willing(), ledger, clock)
     await carrier.carry([claim(place) for place in ("a", "b", "c")], taken_at=clock.now())
     assert ledger.settled == ["a", "c"]
+
+
+class Troubled(Ledger):
+    """A store that cannot write for a while."""
+
+    def __init__(self, *troubles):
+        super().__init__()
+        self.troubles = list(troubles)
+        self.states = []
+
+    async def settle_lanes(self, settled):
+        if self.troubles:
+            raise self.troubles.pop(0)
+        await super().settle_lanes(settled)
+        self.states += [settlement.state for _, settlements in settled for settlement in settlements]
+
+
+async def test_what_was_delivered_is_kept_however_the_store_could_not_write_meanwhile():
+    """A lane of a living node that nobody gives back stays taken until the process ends."""
+    ledger, clock = Troubled(StoreFull("no room"), StoreReadOnly("a standby"), StoreUnavailable("gone")), ManualClock()
+    await carrier_of(Willing(), ledger, clock).carry([claim("a")], taken_at=clock.now())
+    assert (ledger.settled, ledger.states) == (["a"], [DeliveryState.DELIVERED])
+
+
+class Leaking(Willing):
+    """A provider whose own timers end as somebody's cancellation."""
+
+    async def landed(self, parcel):
+        raise asyncio.CancelledError
+
+    async def healthy(self):
+        raise asyncio.CancelledError
+
+
+async def test_a_provider_that_cancels_its_own_work_when_it_is_asked_keeps_no_lane():
+    ledger, clock = Troubled(), ManualClock()
+    await carrier_of(Leaking(), ledger, clock).carry([claim("a", ask=True)], taken_at=clock.now())
+    assert (ledger.settled, ledger.states) == (["a"], [DeliveryState.UNCERTAIN])
+
+
+async def test_a_provider_that_cancels_its_own_work_when_asked_how_it_is_keeps_no_lane():
+    class Unsure(Leaking):
+        async def deliver(self, parcels):
+            return [Uncertain("who knows") for _ in parcels]
+
+        async def landed(self, parcel):
+            return Landing.POSSIBLE
+
+    ledger, clock = Troubled(), ManualClock()
+    old = 10 * CourierPolicy().uncertain_wait_ms
+    asked = claim("a", ask=True, uncertain_for_ms=old, failing_for_ms=old)
+    await carrier_of(Unsure(), ledger, clock).carry([asked], taken_at=clock.now())
+    assert ledger.settled == ["a"]
+
+
+async def test_a_call_that_is_cut_off_while_it_asks_ends_at_once():
+    class Slow(Willing):
+        def __init__(self):
+            self.asked = asyncio.Event()
+
+        async def landed(self, parcel):
+            self.asked.set()
+            await asyncio.Event().wait()
+
+    provider, ledger, clock = Slow(), Troubled(), ManualClock()
+    carrying = asyncio.create_task(
+        carrier_of(provider, ledger, clock).carry([claim("a", ask=True)], taken_at=clock.now())
+    )
+    await provider.asked.wait()
+    carrying.cancel()
+    await asyncio.wait([carrying])
+    assert carrying.cancelled()
+    assert not ledger.settled

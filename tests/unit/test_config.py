@@ -79,6 +79,7 @@ def test_the_largest_message_is_that_of_the_most_generous_agent():
         ("[agents.x]\nmemory = ['local']", "agents.x.memory", '["local"]', "write [agents.x.memory.local]"),
         ("[agents.x]\nchannels = 'telegram'", "agents.x.channels", '"telegram"', "write [agents.x.channels.telegram]"),
         ("server = 1\n[agents.main]", "server", "1", "[server]"),
+        ("[server]\nhost = 'example.org'\n[agents.main]", "server.host", '"example.org"', "write an address"),
         (
             "[server]\npublic_hosts = ['https://a.org']\n[agents.main]",
             "server.public_hosts",

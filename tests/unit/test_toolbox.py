@@ -247,3 +247,19 @@ async def test_a_coroutine_function_stays_on_the_event_loop():
     made.add(quick)
     assert await made.call("quick", "{}", CONTEXT) == ToolOutcome("done")
     assert ran_in == [threading.get_ident()]
+
+
+async def test_a_failure_told_at_length_is_cut_and_one_that_cannot_be_told_is_named():
+    def rambles() -> None:
+        raise ValueError("x" * (RESULT_CHARS_MAX * 2))
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise KeyError
+
+    def mumbles() -> None:
+        raise Mute
+
+    long = await box(rambles).call("rambles", "{}", CONTEXT)
+    assert (long.ok, len(long.text)) == (False, RESULT_CHARS_MAX)
+    assert (await box(mumbles).call("mumbles", "{}", CONTEXT)).text == "mumbles failed: Mute"

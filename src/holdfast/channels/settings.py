@@ -83,11 +83,10 @@ def _from_environment(setup: ChannelSetup, variable: str, key: str) -> str:
 
 
 def _from_file(setup: ChannelSetup, file: str, key: str) -> str:
-    path = setup.folder / Path(file).expanduser()
     try:
-        with path.open("rb") as opened:
+        with (setup.folder / Path(file).expanduser()).open("rb") as opened:
             value = opened.read(SECRET_BYTES_MAX + 1).decode("ascii", "replace").strip()
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a home folder that nobody has
         why = f"it names no file that can be read from {setup.folder.resolve()} ({type(error).__name__})"
         raise ConfigInvalid(f"{setup.name}.{key}: {why}", key=key) from None  # the value may be the secret itself
     if not value:

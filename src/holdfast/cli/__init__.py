@@ -2,6 +2,9 @@
 
 
 def main() -> None:
+    from holdfast.cli.streams import prepare
+
+    prepare()
     from holdfast.cli.commands import app
 
     app(prog_name="holdfast")

@@ -1,7 +1,7 @@
 """`holdfast chat`: a conversation in the terminal. It serves the data folder, or visits one that is served.
 
 Lines are accepted as they are typed, also while a reply is being written; replies are printed in order. Ctrl-C stops
-the running turn once, then leaves.
+the running turn once, then leaves when what was sent is over, then at once: whoever should answer may be gone.
 """
 
 import sys
@@ -91,6 +91,8 @@ class Talk:
         self._turns: asyncio.Queue[Sent | Unsent | None] = Queue()
         self._pending = 0
         self._stopped = False
+        self._is_leaving = False
+        self._patience: asyncio.Timeout | None = None  # of whoever waits for a reply; endless until they insist
         self.refused: HoldfastError | None = None  # why the first line of a pipe was not accepted
 
     async def greet(self, *, is_serving: bool) -> None:
@@ -155,11 +157,15 @@ class Talk:
         self._turns.put_nowait(Sent(message, outcome.queued_behind if isinstance(outcome, Accepted) else 0, feed))
 
     def interrupt(self) -> None:
-        """Ctrl-C: the first stops what is running, the next one leaves."""
+        """Ctrl-C: the first stops what is running, the next one leaves after it, one more does not wait for it."""
         if self._pending and not self._stopped:
             self._stopped = True
             self._runtime.tasks.start(self._stop(), name="stop")
+        elif self._is_leaving and self._patience is not None:
+            self._patience.reschedule(0)
+            self._patience = None
         else:
+            self._is_leaving = True
             self._turns.put_nowait(None)
 
     async def _stop(self) -> None:
@@ -174,7 +180,20 @@ class Talk:
     # --- what is answered
 
     async def answer(self) -> None:
-        """Print the reply to each message in turn, as it is made."""
+        """Print the reply to each message in turn, as it is made, until the input ends or somebody leaves."""
+        from asyncio import timeout
+
+        patience = self._patience = timeout(None)
+        try:
+            async with patience:
+                await self._print_all()
+        except TimeoutError:
+            if not patience.expired():
+                raise
+        finally:
+            self._patience = None
+
+    async def _print_all(self) -> None:
         from holdfast.cli.output import print_error
 
         while (item := await self._turns.get()) is not None:

@@ -48,6 +48,14 @@ async def _init(config: Path | None, data: Path | None, *, force: bool, as_json:
     return OK
 
 
+def _spare(file: Path) -> Path:
+    """A name beside it that nothing has: what was kept before stays."""
+    from itertools import count
+
+    names = (f"{file.name}.bak{n if n > 1 else ''}" for n in count(1))
+    return next(place for name in names if not (place := file.with_name(name)).exists())
+
+
 def write(file: Path, *, force: bool) -> Path | None:
     """Make the file; where the one that was there went, when it had to go. Raises `ConfigInvalid`."""
     import os
@@ -59,7 +67,7 @@ def write(file: Path, *, force: bool) -> Path | None:
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if force and file.exists():
-            kept = file.with_name(f"{file.name}.bak")
+            kept = _spare(file)
             file.replace(kept)
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as opened:

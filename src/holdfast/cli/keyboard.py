@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 
-from holdfast.core.errors import InvalidUnicode
+from holdfast.core.errors import InvalidUnicode, MessageTooLarge
 
 CHUNK_BYTES = 65_536
 LINE_BYTES_MAX = 4 * 1024 * 1024
@@ -27,8 +27,10 @@ class Keyboard:
         threading.Thread(target=self._read, name="keyboard", daemon=True).start()
 
     async def next_line(self) -> str | None:
-        """Raises `InvalidUnicode` for that line only."""
+        """Raises `InvalidUnicode` and `MessageTooLarge` for that line only."""
         line = await self._lines.get()
+        if line is not None and len(line) > LINE_BYTES_MAX:
+            raise MessageTooLarge(f"a line has more than {LINE_BYTES_MAX} bytes; it was not sent")
         try:
             return None if line is None else line.decode().rstrip("\r")
         except UnicodeDecodeError as error:
@@ -41,8 +43,7 @@ class Keyboard:
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 self._put(line)
-            if len(rest) > LINE_BYTES_MAX:
-                break
+            rest = rest[: LINE_BYTES_MAX + 1]  # enough to know that it is too long; the next line is not
         if rest:
             self._put(rest)
         self._put(None)

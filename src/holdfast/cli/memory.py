@@ -167,12 +167,13 @@ def import_(
 
     async def work(runtime: "Runtime") -> int:
         from holdfast.cli.memory_views import ImportedEntry, print_import
+        from holdfast.cli.opening import home_of
         from holdfast.cli.output import print_json
         from holdfast.cli.running import OK, WRONG
         from holdfast.core.key import agent_name
         from holdfast.memory.hermes import import_hermes
 
-        found = import_hermes(folder.expanduser(), agent_name(agent or runtime.default_agent), subject=about)
+        found = import_hermes(home_of(folder), agent_name(agent or runtime.default_agent), subject=about)
         done = [ImportedEntry.of(one.file, one.n, await runtime.apply_memory(one.batch)) for one in found]
         if as_json:
             print_json({"entries": done})

@@ -4,19 +4,28 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
-from holdfast.app import Crew, find_crew, has_store, make_agents, open_runtime
+from holdfast.app import Crew, check_folder, find_crew, has_store, make_agents, open_runtime
 from holdfast.cli.logs import logging_to, to_file
 from holdfast.config import FILE, Config, load_config
-from holdfast.core.errors import StoreBroken, StoreOwned, StorePathInvalid
+from holdfast.core.errors import InvalidInput, StoreBroken, StoreOwned, StorePathInvalid
 from holdfast.runtime import Runtime
 
 
 def folder_of(data: Path | None) -> Path:
     if data is not None:
-        return data.expanduser()
+        check_folder(data)
+        return home_of(data)
     from platformdirs import user_data_path
 
     return user_data_path("holdfast", appauthor=False)
+
+
+def home_of(path: Path) -> Path:
+    """The path with `~` replaced. Raises `InvalidInput` for a home that nobody has."""
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise InvalidInput(f"{path}: there is no such home folder; write the whole path") from error
 
 
 def config_of(file: Path | None, folder: Path) -> Config:

@@ -4,6 +4,7 @@ Colours only on a terminal. What people wrote is shown without control character
 terminal it is shown on.
 """
 
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -14,9 +15,14 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import Instant
 from holdfast.ports.surface import error_view
 
+UTF_8 = frozenset({"utf-8", "utf8"})
+
 
 def print_json(value: object) -> None:
-    print(msgspec.json.encode(value).decode(), flush=True)
+    text = msgspec.json.encode(value).decode()
+    if (sys.stdout.encoding or "utf-8").lower() not in UTF_8:
+        text = json.dumps(json.loads(text))  # with everything escaped that is not ASCII
+    print(text, flush=True)
 
 
 def print_error(error: HoldfastError, *, as_json: bool) -> None:

@@ -114,13 +114,19 @@ async def _unpair(principal: str, agent: str | None, data: Path | None, *, as_js
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK
+    from holdfast.core.ids import AgentName, Principal
     from holdfast.ports.access_surface import UnpairedOut
 
     async with visiting(data) as runtime:
         gone = await runtime.access.unpair(principal, agent=agent, by=BY)
+        asked = [agent] if agent is not None else gone or runtime.agents()
+        still = [one for one in asked if await runtime.reader.admitted(AgentName(one), Principal(principal))]
     if as_json:
         print_json(UnpairedOut(principal=principal, agents=list(gone)))
         return OK
     said = f"is a stranger to {', '.join(gone)} again" if gone else "was not paired; nothing changed"
     print(visible(f"{principal} {said}."))
+    if still:
+        open_to = ", ".join(still)
+        print(visible(f"But {open_to} lets them in as another account of that person: see `holdfast links`."))
     return OK

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.options import FIRST, Data, Json
+from holdfast.cli.options import FIRST, Config, Data, Json
 
 
 def recall(
@@ -14,7 +14,7 @@ def recall(
     agent: Annotated[str | None, typer.Option("--agent", help="Whose memory.", show_default=FIRST)] = None,
     chat: Annotated[str, typer.Option("--chat", help="As if asked in this chat.")] = "",
     sender: Annotated[str, typer.Option("--sender", help="As if asked by this sender.")] = "user",
-    config: Annotated[Path | None, typer.Option("--config", help="A holdfast.toml.")] = None,
+    config: Config = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:

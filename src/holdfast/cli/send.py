@@ -10,6 +10,8 @@ import typer
 
 from holdfast.cli.options import AgentName, Chat, Config, Data, Json
 
+TEXT_BYTES_MAX = 16 * 1024 * 1024  # no agent can be configured to take more
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
@@ -47,17 +49,28 @@ def send(
     """
     from holdfast.cli.running import run
 
-    letter = Letter(text=_text(text), agent=agent, chat=chat, sender=sender, id=id)
-    work = _wait if wait else _leave
-    run(lambda: work(letter, config, data, as_json=as_json), as_json=as_json)
+    async def work() -> int:
+        letter = Letter(text=_text(text), agent=agent, chat=chat, sender=sender, id=id)
+        return await (_wait if wait else _leave)(letter, config, data, as_json=as_json)
+
+    run(work, as_json=as_json)
 
 
 def _text(given: str) -> str:
+    """Raises `InvalidUnicode` for bytes that are no text, and `MessageTooLarge` for more than any agent takes."""
     if given != "-":
         return given
     import sys
 
-    return sys.stdin.read()
+    from holdfast.core.errors import InvalidUnicode, MessageTooLarge
+
+    raw = sys.stdin.buffer.read(TEXT_BYTES_MAX + 1)
+    if len(raw) > TEXT_BYTES_MAX:
+        raise MessageTooLarge(f"stdin has more than {TEXT_BYTES_MAX} bytes; nothing was sent")
+    try:
+        return raw.decode().replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise InvalidUnicode(f"byte {error.start} of stdin is not UTF-8; nothing was sent") from error
 
 
 async def _leave(letter: Letter, config: Path | None, data: Path | None, *, as_json: bool) -> int:

@@ -107,6 +107,8 @@ def _server(file: Path, table: object) -> ServerTable:
         read = msgspec.convert(table, ServerTable, strict=True)
     except msgspec.ValidationError as error:
         raise translated(file, "server", table, ServerTable, str(error)) from error
+    if read.host is not None and read.host.lower() != "localhost" and not _is_address(read.host.strip("[]")):
+        raise wrong(file, "server.host", read.host, "write an address, as in 127.0.0.1: a name may lead elsewhere")
     for host in read.public_hosts:
         if not HOST_NAME.fullmatch(host):
             raise wrong(file, "server.public_hosts", host, "write the bare name, as in chat.example.org")
@@ -117,6 +119,14 @@ def _server(file: Path, table: object) -> ServerTable:
             fix = "write an address or a network, as in 10.0.0.0/8"
             raise wrong(file, "server.trusted_proxies", proxy, fix) from error
     return read
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _agent(file: Path, name: str, table: object) -> AgentPolicy:

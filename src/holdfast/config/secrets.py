@@ -7,6 +7,7 @@ Rule 2: one bot account serves one agent. Two channels of a kind with the same t
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from holdfast.core.errors import ConfigInvalid
 
 BYTES_MAX = 64 * 1024
 _LITERAL = re.compile(r"(?:.*_)?(?:token|secret|password|api_key)", re.IGNORECASE | re.DOTALL)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(r"(?P<name>.*(?:token|secret|password|api_key))_(?P<how>env|file)", re.DOTALL)
 
 
@@ -37,6 +39,13 @@ def literal_secret(table: Mapping[str, object], key: str = "") -> str | None:
         if found is not None:
             return found
     return None
+
+
+def told(file: Path, how: str, name: str) -> str:
+    """Where a secret is, in words. What cannot be a variable's name may be the secret itself."""
+    if how == "file":
+        return f"the file {located(file, name)}"
+    return f"the environment variable {name if _VARIABLE.fullmatch(name) else '(not shown)'}"
 
 
 def refuse_literal(file: Path, key: str) -> ConfigInvalid:
@@ -89,7 +98,10 @@ def _duplicate(file: Path | None, key: str, other: str) -> ConfigInvalid:
 
 def located(file: Path, name: str) -> Path:
     """A file that the configuration names: relative ones begin where the configuration is."""
-    return file.parent / Path(name).expanduser()
+    path = Path(name)
+    with suppress(RuntimeError):  # a home folder that nobody has: no file is found there
+        path = path.expanduser()
+    return file.parent / path
 
 
 def read_reference(file: Path, how: str, name: str, environment: Mapping[str, str]) -> str | None:
@@ -99,5 +111,5 @@ def read_reference(file: Path, how: str, name: str, environment: Mapping[str, st
     try:
         with located(file, name).open("rb") as opened:
             return opened.read(BYTES_MAX).decode("utf-8", "replace").strip() or None
-    except (OSError, ValueError, RuntimeError):  # RuntimeError: a home folder that nobody has
+    except (OSError, ValueError):
         return None

@@ -2,6 +2,7 @@
 
 Rule 1: a call is journaled as started before it starts. Cut off after that, its outcome is unknown, and said to be.
 Rule 2: a dangerous call is not started before a human said yes. The turn then waits in the store, not here (D9).
+        Tools come and go with their servers, so this is asked again in the instant in which the tool is called.
 Rule 3: what a tool sends to another agent leaves in the transaction that journals the tool's result, or not at all.
 Rule 4: what a tool shows of other conversations is journaled as a recall, for this turn only (D13).
 """
@@ -31,6 +32,9 @@ from holdfast.loops.watch import Interruption
 from holdfast.ports.tool import ToolContext
 from holdfast.spans import TOOL, span
 
+APPEARED = (
+    "This call was not run: the tool was not there yet, and now that it is, a person must say yes. Call it again."
+)
 Hint: TypeAlias = Callable[[AgentName, str], str]  # what to know about commands on an agent's channel
 
 
@@ -75,11 +79,12 @@ class Actor:
     async def _result(self, run: Run, first: OpenCall) -> Result | Interruption:
         if first.started and not run.agent.tools.is_idempotent(first.call.name):
             return Result(close_call(first))
+        approved = first.started or run.turn.phase is Phase.AWAITING
         if not first.started:
             started = ToolStarted(call=first.call.id, name=first.call.name)
             event = TurnEvent.DECIDED if run.turn.phase is Phase.AWAITING else TurnEvent.STEPPED
             await self._steps.take(run, Step(event=event, entries=(started,)))
-        result: Result | Interruption = await self._steps.raced(run, _call(run, first.call))
+        result: Result | Interruption = await self._steps.raced(run, _call(run, first.call, approved=approved))
         return result
 
     # --- approvals
@@ -118,7 +123,7 @@ def is_feared(run: Run, call: ToolCall) -> bool:
     return dangerous or call.name in {spec.name for spec in tools.specs(agent)}
 
 
-async def _call(run: Run, call: ToolCall) -> Result:
+async def _call(run: Run, call: ToolCall, *, approved: bool) -> Result:
     """What came of a call. Cut off by the time limit, or by itself, its outcome is unknown."""
     context = ToolContext(
         agent=run.claim.agent,
@@ -139,7 +144,7 @@ async def _call(run: Run, call: ToolCall) -> Result:
         gen_ai_agent_name=run.claim.agent,
         gen_ai_conversation_id=run.turn.session,
     ) as seen:
-        result = await _outcome(run, call, context)
+        result = Result(_not_run(call)) if not approved and is_feared(run, call) else await _outcome(run, call, context)
         seen.note(holdfast_tool_outcome=result.returned.outcome)
     return result
 
@@ -160,6 +165,10 @@ async def _outcome(run: Run, call: ToolCall, context: ToolContext) -> Result:
     said = "ok" if outcome.ok else "error"
     returned = ToolReturned(call=call.id, name=call.name, text=storable(outcome.text), outcome=said)
     return Result(returned, outcome.shown, outcome.messages)
+
+
+def _not_run(call: ToolCall) -> ToolReturned:
+    return ToolReturned(call=call.id, name=call.name, text=APPEARED, outcome="not_run")
 
 
 def _unknown(call: ToolCall, why: str) -> ToolReturned:

@@ -23,6 +23,7 @@ from holdfast.ports.tasks import Tasks
 from holdfast.spans import MODEL, provider_and_model, span
 
 ANSWER_CHARS_MAX = 4_000_000
+TOO_LONG = f"the model's answer has more than {ANSWER_CHARS_MAX} characters"
 TOKENS_MAX = 1 << 40  # more is no count of tokens
 
 
@@ -134,12 +135,17 @@ async def _heard_out(
 ) -> Answer | None:
     """What the model says, to its end. A stream that is given up is closed here and now, with its connection."""
     answer: Answer | None = None
+    length = 0
     async with aclosing(listen(model, request)) as stream:
         async for event in stream:
             if isinstance(event, Restarted):
+                length = 0
                 restarted()
-            else:
-                answer = _take(event, heard) or answer
+                continue
+            length += len(event.text) if isinstance(event, TextDelta) and isinstance(event.text, str) else 0
+            if length > ANSWER_CHARS_MAX:
+                raise ModelFailed(TOO_LONG)
+            answer = _take(event, heard) or answer
     return answer
 
 
@@ -167,7 +173,7 @@ def _fault_of(answer: Answer | None) -> str:
     if not _are_calls(answer.calls) or not _is_counted(answer.usage):
         return "the model's answer is garbled"
     if len(answer.text) > ANSWER_CHARS_MAX:
-        return f"the model's answer has more than {ANSWER_CHARS_MAX} characters"
+        return TOO_LONG
     if not answer.text.strip() and not answer.calls:
         return "the model answered nothing"
     return ""

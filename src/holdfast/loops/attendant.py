@@ -124,6 +124,7 @@ class Attendant:
                 principal=entry.body.principal,
                 message=head.message,
                 event_id=head.event_id,
+                name=entry.body.name,
             )
             for entry in spoken
             if isinstance(entry.body, UserSaid) and entry.turn == last_turn

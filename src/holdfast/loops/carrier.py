@@ -1,8 +1,8 @@
 """The carrier: one call to one provider, from the claim of its lanes to their settlement.
 
 Rule 1: what may have landed is asked about, never sent again blindly (D20).
-Rule 2: the outcome is made durable before the lanes are given back; while the store is away it is held and offered
-        again, and if the process dies meanwhile the delivery is in doubt, which is the truth.
+Rule 2: the outcome is made durable before the lanes are given back; while the store is away or cannot write it is
+        held and offered again, and if the process dies meanwhile the delivery is in doubt, which is the truth.
 Rule 3: nothing is sent long after its lane was taken: the lane may be somebody else's by then.
 Rule 4: a provider is somebody else's code: whatever it raises is its failure, and its effect is uncertain.
 """
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from holdfast import log
 from holdfast.core.circuit import Circuit
 from holdfast.core.delivery import Delivered, DeliveryState, Landing, Op, Outcome, Parcel, Uncertain
-from holdfast.core.errors import LaneLost, StoreUnavailable
+from holdfast.core.errors import LaneLost, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.core.ids import Instant
 from holdfast.core.lane import (
     UNKNOWN,
@@ -106,6 +106,10 @@ class Carrier:
                 landing = await self.provider.landed(package.parcel)
         except TimeoutError:
             landing = Landing.POSSIBLE
+        except asyncio.CancelledError:
+            if is_cancelled_from_outside():
+                raise
+            landing = Landing.POSSIBLE  # the provider cancelled its own work
         except Exception as error:  # noqa: BLE001 - somebody else's code
             self._failed(package.parcel, error)
             landing = Landing.POSSIBLE
@@ -129,6 +133,10 @@ class Carrier:
         try:
             async with asyncio.timeout(self._policy.call_wait_ms / 1000):
                 return await self.provider.healthy() is None
+        except asyncio.CancelledError:
+            if is_cancelled_from_outside():
+                raise
+            return False
         except Exception as error:  # noqa: BLE001 - somebody else's code: not well
             log.warning("delivery.failed", provider=self.key.provider, why=type(error).__name__)
             return False
@@ -211,7 +219,7 @@ class Carrier:
         while True:
             try:
                 await self._store.settle_lanes(settled)
-            except StoreUnavailable as error:
+            except (StoreUnavailable, StoreFull, StoreReadOnly) as error:
                 attempt += 1
                 log.warning("loop.failed", loop="courier", code=error.code, why=str(error))
                 await self._tasks.sleep(self._unsettled.delay_ms(attempt, self._entropy.fraction()))

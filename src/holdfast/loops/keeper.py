@@ -94,13 +94,17 @@ class Briefing:
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
         self._kept: OrderedDict[tuple[SessionId, int, Principal], str] = OrderedDict()
+        self._clearings = 0
 
     async def instructions(
         self, text: str, notes: NotesPolicy, *, agent: AgentName, session: SessionId, summaries: int, who: Principal
     ) -> str:
         key = (session, summaries, who if notes.per_user else Principal(""))
-        if key not in self._kept:
-            self._kept[key] = await self._block(notes, agent, who)
+        while key not in self._kept:  # again only when something was forgotten while it was read
+            clearings = self._clearings
+            block = await self._block(notes, agent, who)
+            if clearings == self._clearings:
+                self._kept[key] = block
         self._kept.move_to_end(key)
         while len(self._kept) > BRIEFINGS_KEPT:
             self._kept.popitem(last=False)
@@ -108,6 +112,7 @@ class Briefing:
 
     def clear(self) -> None:
         """Something was forgotten: every session is briefed anew."""
+        self._clearings += 1
         self._kept.clear()
 
     async def _block(self, notes: NotesPolicy, agent: AgentName, who: Principal) -> str:

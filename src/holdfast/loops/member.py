@@ -17,6 +17,7 @@ LEASE_MS = 15_000
 RENEW_EVERY_MS = LEASE_MS // 5
 REAP_EVERY_STEPS = 2
 PRUNE_EVERY_STEPS = 100
+PRUNE_ON_EVERY_STEPS = 10  # while there is more to prune than one batch
 PRUNE_AFTER_MS = 30 * 24 * 3_600_000
 PRUNE_BATCH = 500
 
@@ -62,6 +63,7 @@ class Reaper(Loop):
         self._notifier = notifier
         self._lease_ms = lease_ms
         self._steps = 0
+        self._prune_every = PRUNE_EVERY_STEPS
 
     async def step(self) -> bool:
         try:
@@ -72,11 +74,17 @@ class Reaper(Loop):
         if self._steps % REAP_EVERY_STEPS == 0:
             await self._reap()
         self._steps += 1
-        if self._steps % PRUNE_EVERY_STEPS == 0:
-            pruned = await self._store.prune(older_than_ms=PRUNE_AFTER_MS, limit=PRUNE_BATCH)
-            if pruned:
-                log.info("inbound.pruned", count=pruned)
+        if self._steps % self._prune_every == 0:
+            await self._prune()
         return False
+
+    async def _prune(self) -> None:
+        self._prune_every = PRUNE_EVERY_STEPS  # also where it fails: proving life comes first
+        pruned = await self._store.prune(older_than_ms=PRUNE_AFTER_MS, limit=PRUNE_BATCH)
+        if pruned >= PRUNE_BATCH:
+            self._prune_every = PRUNE_ON_EVERY_STEPS
+        if pruned:
+            log.info("inbound.pruned", count=pruned)
 
     async def _reap(self) -> None:
         reaped = await self._store.reap_nodes(lease_ms=self._lease_ms)

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Iterable
 
 from holdfast import log
+from holdfast.core.errors import AgentNotFound
 from holdfast.core.ids import Instant, make_id
 from holdfast.core.posting import PostmanPolicy, ReplyClaim
 from holdfast.loops.agents import Agents
@@ -109,9 +110,12 @@ class Postman(Loop):
                 self._notifier.wake(Topic.REPLY)
 
     def _poster(self, key: ChannelKey) -> Poster | None:
-        """None for an account that is not configured (any more): its replies wait."""
+        """None for an account that is not configured (any more), or whose agent is not: its replies wait."""
         if key not in self._posters and (channel := self._channels.get(*key)) is not None:
-            on_doubt = self._agents.policy(key.agent).on_doubt
+            try:
+                on_doubt = self._agents.policy(key.agent).on_doubt
+            except AgentNotFound:
+                return None
             self._posters[key] = Poster(key, channel, self._desk, on_doubt=on_doubt)
         return self._posters.get(key)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from holdfast.core.delivery import DeliveryPolicy
+from holdfast.core.errors import AgentNotFound
 from holdfast.core.ids import AgentName
 from holdfast.core.ids import Provider as ProviderName
 from holdfast.core.lane import LaneKey
@@ -37,8 +38,11 @@ class Providers:
         return tuple(LaneKey(agent, name) for agent, made in self._made.items() for name in made)
 
     def get(self, key: LaneKey) -> Provider | None:
-        """None for a provider that is not configured (any more): its deliveries wait."""
-        configured = self.of(key.agent).get(key.provider)
+        """None for a provider that is not configured (any more), or whose agent is not: its deliveries wait."""
+        try:
+            configured = self.of(key.agent).get(key.provider)
+        except AgentNotFound:
+            return None
         return configured.provider if configured else None
 
     def policies(self, agent: AgentName) -> tuple[DeliveryPolicy, ...]:

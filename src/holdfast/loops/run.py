@@ -29,7 +29,7 @@ class Run:
     agent: Agent
     usage: Usage = field(default_factory=Usage)
     partial: str = ""
-    steps: int = 0
+    steps: int = 0  # questions to the model in this turn, the running one included
     remembered: bool = False  # memory was looked up in this attempt
     instructions: str = ""  # what stands before the conversation
     patience: Patience | None = None  # what is left for asking the model again

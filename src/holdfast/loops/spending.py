@@ -1,6 +1,8 @@
 """Spending: every answer that is paid for is a row, and an agent whose day is used up is not asked for more.
 
 Rule 1: what an answer cost is durable before the answer is used. Refusals and answers that broke off are paid for.
+        One that we cut off ourselves (/stop, an interrupting message, the time for it) is not counted: nobody says
+        what it cost.
 Rule 2: the limit is looked at before asking. Questions that run at the same time may each pass it once, so a day can
         end above its limit by what they cost.
 Rule 3: summaries and extractions count and wait as replies do; what they were for is tried again by its own loop.

@@ -102,7 +102,16 @@ class ToolBox:
             return ToolOutcome(storable(_text(result))[:RESULT_CHARS_MAX])
         except Exception as error:  # noqa: BLE001 - somebody else's code: its failure is the model's to hear of
             log.warning("model.failed", task="tool", tool=tool.spec.name, why=type(error).__name__)
-            return ToolOutcome(f"{tool.spec.name} failed: {type(error).__name__}: {error}", ok=False)
+            return ToolOutcome(f"{tool.spec.name} failed: {_told(error)}"[:RESULT_CHARS_MAX], ok=False)
+
+
+def _told(error: Exception) -> str:
+    """What went wrong, in the words of whoever raised it, where there are any."""
+    kind = type(error).__name__
+    try:
+        return f"{kind}: {error}"
+    except Exception:  # noqa: BLE001 - somebody else's code again
+        return kind
 
 
 def _text(result: object) -> str:

@@ -162,7 +162,7 @@ class TurnRunner:
         """One question to the model; True when the turn has ended."""
         if await self._steer(run) or await self._remember(run, context):
             return False
-        run.steps += 1
+        run.steps = 1 + _asked(run.turn, context)
         if run.steps > run.agent.policy.turn.steps_max:
             await self._fail(run, f"The model asked for tools {run.steps - 1} times without answering.")
             return True
@@ -267,7 +267,7 @@ class TurnRunner:
 
     async def _interrupt(self, run: Run, why: Interruption) -> None:
         entries = await self._closing_entries(run, f"[This turn was interrupted: {why.value}.]")
-        text = run.partial or say.interrupted_text(why.value)
+        text = run.partial if run.partial.strip() else say.interrupted_text(why.value)
         await self._commit(run, TurnEvent.INTERRUPTED, entries, text, reason=why.value)
 
     async def _closing_entries(self, run: Run, notice: str) -> tuple[AnyBody, ...]:
@@ -275,7 +275,7 @@ class TurnRunner:
         context = await self._store.read_context(run.turn.session)
         calls = open_calls([entry for entry in context.entries if entry.turn == run.turn.n])
         closed = tuple(close_call(call) for call in calls)
-        seen = (AssistantSaid(text=run.partial, model=run.agent.model.name),) if run.partial else ()
+        seen = (AssistantSaid(text=run.partial, model=run.agent.model.name),) if run.partial.strip() else ()
         return (*closed, *seen, Noticed(text=notice))
 
     async def _commit(
@@ -324,3 +324,8 @@ class TurnRunner:
 
     def _pressure(self, run: Run, context: Context) -> Pressure:
         return pressure(context.used_tokens(run.instructions), run.agent.policy.thresholds)
+
+
+def _asked(turn: Turn, context: Context) -> int:
+    """How often the model has called for tools in this turn, in earlier attempts and before approvals too."""
+    return sum(entry.turn == turn.n and isinstance(entry.body, AssistantSaid) for entry in context.entries)

@@ -24,12 +24,15 @@ class Visit:
             self._staying = self._tasks.start(self._stay(), name="visit")
 
     async def _stay(self) -> None:
-        try:
-            while True:
-                await self._tasks.sleep(RENEW_EVERY_MS)
+        while True:
+            await self._tasks.sleep(RENEW_EVERY_MS)
+            try:
                 await self._store.renew_node(self._member.node)
-        except NodeLost as lost:
-            log.warning("node.lost", node=self._member.node, why=str(lost))
+            except NodeLost as lost:
+                log.warning("node.lost", node=self._member.node, why=str(lost))
+                return
+            except HoldfastError as error:  # the lease outlasts several misses
+                log.warning("loop.failed", loop="visit", code=error.code, why=str(error))
 
     async def end(self) -> None:
         if self._staying is not None:

@@ -6,8 +6,8 @@ from collections.abc import Coroutine
 from enum import Enum
 from typing import Any, TypeVar
 
-from holdfast.core.errors import InvariantBroken
-from holdfast.core.mailbox import Claim, plain_run
+from holdfast.core.errors import InvariantBroken, StoreUnavailable
+from holdfast.core.mailbox import Claim, Mail, plain_run
 from holdfast.ports.notifier import Notifier
 from holdfast.ports.store import Store
 from holdfast.ports.tasks import Tasks
@@ -26,14 +26,23 @@ async def watch(store: Store, notifier: Notifier, claim: Claim, *, arrivals_inte
     feed = notifier.subscribe(mailbox=claim.mailbox, name="message.accepted")
     try:
         while True:
-            mail = await store.read_mail(claim, limit=1)
-            if mail.turn is not None and mail.turn.stopping:
+            mail = await _look(store, claim)
+            if mail is not None and mail.turn is not None and mail.turn.stopping:
                 return Interruption.STOPPED
-            if arrivals_interrupt and plain_run(mail.waiting):
+            if mail is not None and arrivals_interrupt and plain_run(mail.waiting):
                 return Interruption.SUPERSEDED
             await feed.next_within(LOOK_EVERY_MS)
     finally:
         feed.close()
+
+
+async def _look(store: Store, claim: Claim) -> Mail | None:
+    """What waits; None while the store is away. An answer that is under way, or a tool's work, is not cut off over a
+    look: the next one comes soon, and if the store stays away the turn's own writes say so."""
+    try:
+        return await store.read_mail(claim, limit=1)
+    except StoreUnavailable:
+        return None
 
 
 async def race(

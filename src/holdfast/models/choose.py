@@ -106,8 +106,9 @@ def _read_key_file(file: str, where: str) -> str:
         with Path(file).expanduser().open("rb") as opened:
             raw = opened.read(KEY_BYTES_MAX + 1)
         text = raw.decode("ascii", "replace").strip()
-    except OSError as error:
-        what = f"{where}.api_key_file is {file[:200]!r}: it cannot be read: {error.strerror}"
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a home folder that nobody has
+        why = getattr(error, "strerror", None) or str(error)
+        what = f"{where}.api_key_file is {file[:200]!r}: it cannot be read: {why}"
         raise ConfigInvalid(what, key="api_key_file") from error
     return _checked(text, f"{where}.api_key_file is {file[:200]!r}: the file", "api_key_file")
 

@@ -30,8 +30,20 @@ def price_micros(settings: ModelSettings, tokens: Mapping[str, int]) -> int | No
 def _listed(settings: ModelSettings, tokens: Mapping[str, int]) -> int | None:
     from genai_prices import Usage, calc_price  # noqa: PLC0415 - heavy, and an extra
 
+    def price(counted: Mapping[str, int]) -> int:
+        found = calc_price(Usage(**counted), settings.model, provider_id=VENDORS[settings.vendor].prices)
+        return math.ceil(found.total_price * MILLION)
+
     try:
-        found = calc_price(Usage(**tokens), settings.model, provider_id=VENDORS[settings.vendor].prices)
+        return price(tokens)
     except LookupError:
         return None
-    return math.ceil(found.total_price * MILLION)
+    except ValueError:  # more tokens from the cache than in all, as some vendors count: an answer is not lost over it
+        return price(_uncached(tokens))
+
+
+def _uncached(tokens: Mapping[str, int]) -> Mapping[str, int]:
+    """The most that such counts can stand for."""
+    cached = tokens.get("cache_read_tokens", 0) + tokens.get("cache_write_tokens", 0)
+    read, written = max(tokens.get("input_tokens", 0), cached), tokens.get("output_tokens", 0)
+    return {"input_tokens": max(0, read), "output_tokens": max(0, written)}

@@ -82,6 +82,15 @@ async def test_missing_usage_counts_no_tokens_and_is_estimated_for_the_cost():
     assert answer.cost_micros >= 100
 
 
+async def test_counts_that_do_not_add_up_cost_no_answer_and_are_priced_as_if_nothing_was_cached():
+    odd = {"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 105}
+    plain = await answer_to(streams(chat("well", counts={**odd, "prompt_tokens": 300})))
+    answer = await answer_to(streams(chat("well", counts={**odd, "prompt_tokens_details": {"cached_tokens": 300}})))
+    assert answer.text == "well"
+    assert plain.cost_micros
+    assert answer.cost_micros == plain.cost_micros
+
+
 # --- what is sent ----------------------------------------------------------------------------------
 
 TALK = (

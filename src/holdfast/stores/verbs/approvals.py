@@ -42,7 +42,10 @@ ASKING = "update turn set approval = :id where session = :session and n = :turn"
 SLEEP = """
 update mailbox set waits_until = (select due_at from approval where id = :id), yields = :yields where id = :mailbox"""
 ANSWERED = "select channel, human from inbound where message = :message"
-LAST_HUMAN = "select principal from inbound where session = :session and human = 1 order by seq desc limit 1"
+# Whoever was only overheard, or gave a command, has asked for nothing: it takes a turn.
+LAST_HUMAN = """
+select principal from inbound
+ where session = :session and human = 1 and turn is not null order by seq desc limit 1"""
 READ = """
 select id, tool, call, decision, decided_by, reason, case when due_at <= :now then 1 else 0 end,
        case when yields = 1 and decided_at is null and exists (
@@ -138,7 +141,7 @@ def _free(ids: Sequence[ApprovalId]) -> Script[ApprovalId]:
 
 
 def _last_human(turn: Turn) -> Script[str]:
-    """Whom to ask where a program spoke last: the person who is talking there."""
+    """Whom to ask where a program spoke last: the person whom the agent answered last in this session."""
     row = yield from one(LAST_HUMAN, session=turn.session)
     return row[0] if row else turn.principal
 

@@ -39,7 +39,9 @@ WHERE_LIVE = "select id from mailbox where session_id = :session"
 LEAVE_OTHER = """
 update mailbox set session_id = null, fence = fence + 1
  where id = :mailbox and session_id = :session and owner is null and depth = 0 returning id"""
-MOVE_HERE = "update session set mailbox = :mailbox, active_at = :now where id = :session"
+MOVE_HERE = """
+update session set mailbox = :mailbox, active_at = :now
+ where id = :session and state <> 'deleted' returning id"""
 BRANCH = """
 insert into session (id, agent, mailbox, principal, purpose, parent_id, fork_seq, fork_n, fork_turn, title,
                      title_key, state, last_seq, committed_seq, turns, summaries, token_ratio, opened_at,
@@ -154,10 +156,11 @@ def _resume(claim: Claim, run_: CommandRun, live: Live | None) -> Script[Command
         return CommandDone(found, say.resumed_text(found, title, epoch=1))
     if not (yield from _is_freed(found, run_)):
         return CommandDone(here, say.live_elsewhere_text(wanted))
+    if (yield from one(MOVE_HERE, session=found, mailbox=claim.mailbox)) is None:  # forgotten since it was found
+        return CommandDone(here, say.not_found_text(wanted))
     if here is not None:
         yield from schedule_tail(here, run_.policies)
     epoch = yield from reopen(found)
-    yield from run(MOVE_HERE, session=found, mailbox=claim.mailbox)
     yield from go_live(claim, found)
     return CommandDone(found, say.resumed_text(found, title, epoch=epoch or 1), switched=True)
 

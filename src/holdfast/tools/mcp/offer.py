@@ -1,12 +1,12 @@
 """What of a server's tools is offered to a model: those that were chosen, under names that never change their meaning.
 
-A tool's name is always `<server>_<tool>`: a name that depended on which other servers are up would, after a restart,
-send a call to another server than the model meant.
+A tool's name is `<server>_<tool>`, by what is configured alone: a name that depended on which other servers are up
+would, after a restart, send a call to another server than the model meant.
 """
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -37,7 +37,7 @@ def offers(settings: McpSettings, listed: Sequence[tuple[str, str, Mapping[str, 
     for tool, description, schema in listed:
         if not settings.is_wanted(tool):
             continue
-        name = offered_name(settings.server, tool)
+        name = offered_name(settings.server, tool, settings.others)
         fault = "two tools have this name" if name in found else _fault(schema, len(found))
         if fault:
             log.warning("mcp.skipped", server=settings.server, tool=name, why=fault)
@@ -48,10 +48,14 @@ def offers(settings: McpSettings, listed: Sequence[tuple[str, str, Mapping[str, 
     return found
 
 
-def offered_name(server: str, tool: str) -> str:
-    """A name that every vendor takes; one that had to be shortened stays unlike every other."""
+def offered_name(server: str, tool: str, others: Collection[str] = ()) -> str:
+    """A name that every vendor takes; one that had to be shortened stays unlike every other.
+
+    So does one that could be a tool of another server: `hub_open` of `git` where there is a server `git_hub`.
+    """
     plain = _UNUSUAL.sub("_", f"{server}_{tool}")
-    if plain == f"{server}_{tool}" and len(plain) <= NAME_CHARS_MAX:
+    is_doubtful = any(len(one) > len(server) and plain.startswith(f"{one}_") for one in others)
+    if plain == f"{server}_{tool}" and len(plain) <= NAME_CHARS_MAX and not is_doubtful:
         return plain
     mark = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{plain[: NAME_CHARS_MAX - 9]}_{mark}"

@@ -14,7 +14,7 @@ from holdfast import log
 from holdfast.core.policy import RetryPolicy
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
-from holdfast.ports.tasks import Tasks
+from holdfast.ports.tasks import Task, Tasks
 from holdfast.ports.tool import ToolOutcome
 from holdfast.tools.mcp.offer import Offer, offers
 from holdfast.tools.mcp.settings import McpSettings
@@ -51,10 +51,12 @@ class McpServer:
         self._clock = clock
         self._entropy = entropy
         self._tasks = tasks
+        self._owner: Task | None = None
         self._link: Link | None = None
         self._settled = asyncio.Event()  # it was tried: the server is there, or it is known not to be
         self._gone = asyncio.Event()
         self._wanted = asyncio.Event()
+        self._life = object()  # of the newest connection
         self._closing = False
         self._ended = asyncio.Event()
         self._failures = 0
@@ -70,8 +72,10 @@ class McpServer:
         await self._settled.wait()
 
     async def close(self) -> None:
+        if self._owner is None:
+            return
         self._closing = True
-        self._lose()
+        self._lose(self._life)
         self._wanted.set()
         try:
             async with asyncio.timeout(CLOSE_WAIT_S):
@@ -91,10 +95,11 @@ class McpServer:
     async def _live(self) -> None:
         """One connection, from its opening to its end. A top of its own: whatever the library raises ends it."""
         self._gone.clear()
+        life = self._life = object()
         began = self._clock.now()
         why, was_up = "it ended the connection", False
         try:
-            link = self._connect(self.settings, self._lose)
+            link = self._connect(self.settings, lambda: self._lose(life))
             async with asyncio.timeout(CONNECT_WAIT_S) as opening, link:
                 self.offered = offers(self.settings, await link.list_tools())
                 opening.reschedule(None)
@@ -103,14 +108,23 @@ class McpServer:
                 await self._gone.wait()
         except Exception as error:  # noqa: BLE001 - a foreign library over a foreign server
             why = f"{type(_first(error)).__name__}: {_first(error)}"
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            why = "the library cancelled its own work"
         self._link = None
         if not was_up:
             self.offered = {}
         if not self._closing:
             self._down(why, self._clock.now() - began)
 
-    def _lose(self) -> None:
-        """The connection ended: from this instant calls wait for the next one."""
+    def _lose(self, life: object) -> None:
+        """The connection ended: from this instant calls wait for the next one.
+
+        A call that fails late speaks of an earlier connection, and the one there is now has nothing to do with it.
+        """
+        if life is not self._life:
+            return
         self._link = None
         self._settled.clear()
         self._gone.set()
@@ -161,6 +175,12 @@ class McpServer:
         except TimeoutError:
             return None
         return self._link
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody cancelled this task, as opposed to a cancellation inside the library that leaked out."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def _first(error: BaseException) -> BaseException:

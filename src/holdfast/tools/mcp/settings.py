@@ -35,6 +35,7 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpSettings:
     server: str
+    others: frozenset[str] = frozenset()  # the names of the agent's servers
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     url: str = ""

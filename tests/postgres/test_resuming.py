@@ -1,0 +1,35 @@
+"""The promise: nobody goes on in a session that is being forgotten, whoever of the two comes first to its row."""
+
+import pytest
+
+from holdfast.core.forget import ForgetRequest
+from holdfast.core.ids import ForgetId
+from holdfast.stores.store import SqlStore
+from holdfast.stores.verbs.commands import run_command
+from holdfast.stores.verbs.forget import forget
+from holdfast.testing import ManualClock
+from tests.contract.driver import Driver
+from tests.postgres.test_attachments import db, done_or_waiting, uncommitted, watch
+
+__all__ = ["db", "watch"]
+
+
+@pytest.fixture
+async def driver(db):
+    made = Driver(await SqlStore.open(db, b"a secret of the tests"), db, ManualClock())
+    await made.store.register_node(made.node, "here", sole=False)
+    return made
+
+
+async def test_a_session_that_is_forgotten_while_it_is_resumed_does_not_go_on(driver, watch):
+    old = await driver.chat("hello")
+    await driver.command("/new")
+    here = await driver.chat("hi")
+    message = await driver.say(f"/resume {old}")
+    claim = await driver.claim()
+    resuming = driver.command_run(message, f"/resume {old}")
+    request = ForgetRequest(id=ForgetId("f1"), session=old)
+    async with uncommitted(driver.database, watch, lambda: forget(request)):
+        done = await done_or_waiting(driver.database, watch, lambda: run_command(claim, resuming))
+    await done
+    assert await driver.rows("select session_id from mailbox") == [(here,)]

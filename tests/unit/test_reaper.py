@@ -1,0 +1,47 @@
+"""The promise: what one round of pruning leaves behind is not left for long."""
+
+from typing import Any, cast
+
+from holdfast.loops.bell import Bell
+from holdfast.loops.member import PRUNE_BATCH, PRUNE_EVERY_STEPS, PRUNE_ON_EVERY_STEPS, Member, Reaper
+from holdfast.machine import AsyncTasks, SystemEntropy
+from holdfast.ports.store import Reaped
+from holdfast.testing import ManualClock
+
+
+class Attic:
+    """A store with this many messages that are old enough to go."""
+
+    def __init__(self, old):
+        self.old = old
+        self.prunings = 0
+
+    async def renew_node(self, node):
+        pass
+
+    async def reap_nodes(self, *, lease_ms):
+        return Reaped(nodes=0, claims=0, operations=0)
+
+    async def prune(self, *, older_than_ms, limit):
+        self.prunings += 1
+        pruned = min(limit, self.old)
+        self.old -= pruned
+        return pruned
+
+
+async def after(steps, store):
+    member = Member(cast("Any", store), ManualClock(), SystemEntropy(), host="here")
+    reaper = Reaper(cast("Any", store), member, Bell(), AsyncTasks(), SystemEntropy())
+    for _ in range(steps):
+        await reaper.step()
+    return store
+
+
+async def test_pruning_goes_on_soon_while_there_is_more_to_prune():
+    store = await after(PRUNE_EVERY_STEPS + 3 * PRUNE_ON_EVERY_STEPS, Attic(3 * PRUNE_BATCH + 1))
+    assert store.old == 0
+
+
+async def test_where_little_is_old_it_is_looked_for_rarely():
+    store = await after(2 * PRUNE_EVERY_STEPS, Attic(PRUNE_BATCH - 1))
+    assert store.prunings == 2

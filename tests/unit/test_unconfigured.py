@@ -1,0 +1,96 @@
+"""The promise: what an agent that is configured no longer left behind waits for it, and holds up nobody else."""
+
+from typing import Any, cast
+
+from holdfast.core.errors import AgentNotFound
+from holdfast.core.ids import AgentName, Instant, NodeId, Provider
+from holdfast.core.lane import LaneKey
+from holdfast.core.naming import PerAddress
+from holdfast.core.policy import AgentPolicy
+from holdfast.loops.bell import Bell
+from holdfast.loops.channels import ChannelKey, Channels
+from holdfast.loops.courier import Courier
+from holdfast.loops.postman import Postman
+from holdfast.loops.providers import Providers
+from holdfast.machine import AsyncTasks, SystemEntropy
+from holdfast.ports.channel import ChannelCapabilities
+from holdfast.ports.provider import Capabilities, Configured
+from holdfast.testing import ManualClock
+
+GONE, HERE, MEM = AgentName("gone"), AgentName("here"), Provider("mem")
+
+
+class Roll:
+    """The agents of a configuration from which one was taken out."""
+
+    def policy(self, name):
+        if name == GONE:
+            raise AgentNotFound(f"there is no agent {name!r}")
+        return AgentPolicy()
+
+
+class Someone:
+    node = NodeId("node_a")
+
+
+class Silent:
+    """A channel and a provider; nothing is ever sent with it."""
+
+    capabilities: Any = ChannelCapabilities(text_chars_max=100)
+
+
+class Recording:
+    """A store in which both agents have something that is due."""
+
+    def __init__(self):
+        self.asked = []
+
+    async def next_reply_due(self):
+        return {(GONE, "agent"): Instant(0), (HERE, "agent"): Instant(0)}
+
+    async def claim_replies(self, _node, agent, _channel, **_):
+        self.asked.append(agent)
+        return ()
+
+    async def lane_keys(self):
+        return (LaneKey(GONE, MEM), LaneKey(HERE, MEM))
+
+    async def next_overdue(self):
+        return None
+
+    async def next_due(self, keys):
+        self.asked += [key.agent for key in keys]
+        return tuple(None for _ in keys)
+
+
+def parts(store):
+    return {
+        "store": cast("Any", store),
+        "member": cast("Any", Someone()),
+        "notifier": Bell(),
+        "clock": ManualClock(),
+        "entropy": SystemEntropy(),
+        "tasks": AsyncTasks(),
+    }
+
+
+async def test_replies_of_an_agent_that_is_gone_hold_up_no_others():
+    """Between agents every agent has a channel, whether or not it is configured."""
+    store, channels = Recording(), Channels()
+    channels.offer("agent", lambda _agent: cast("Any", Silent()))
+    postman = Postman(channels=channels, agents=cast("Any", Roll()), **parts(store))
+    await postman.step()
+    assert store.asked == [HERE]
+    assert ChannelKey(GONE, "agent") not in postman._posters
+
+
+async def test_lanes_of_an_agent_that_is_gone_hold_up_no_others():
+    def make(agent):
+        Roll().policy(agent)
+        provider = Silent()
+        provider.capabilities = Capabilities(renderer="s/1")
+        return {MEM: Configured(provider=cast("Any", provider), naming=PerAddress())}
+
+    store = Recording()
+    await Courier(providers=Providers(make), **parts(store)).step()
+    assert store.asked == [HERE]
