@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -79,6 +80,7 @@ class SyncRuntime:
         self._loop = loop
         self._door = threading.Lock()
         self._is_closed = False
+        self._ended: Future[None] | None = None
 
     def send(
         self, chat: str, text: str, *, agent: str | None = None, sender: str = "user", id: str | None = None
@@ -129,7 +131,9 @@ class SyncRuntime:
         """End it. `open_sync` does so by itself; once more does nothing."""
         with self._door:
             self._is_closed = True
-        asyncio.run_coroutine_threadsafe(_close(self._runtime), self._loop).result()
+            if self._ended is None:
+                self._ended = asyncio.run_coroutine_threadsafe(_close(self._runtime), self._loop)
+        self._ended.result()
 
 
 class SyncFeed(Iterator[Event]):

@@ -239,6 +239,13 @@ def test_a_thread_that_comes_between_the_end_of_the_loop_and_its_closing_is_not_
     assert len(told) == 1
 
 
+def test_closing_once_more_does_nothing_whenever_it_comes(tmp_path):
+    with holdfast.open_sync(tmp_path, model=ScriptedModel()) as runtime:
+        runtime.close()
+        runtime.close()
+    runtime.close()
+
+
 def test_a_close_that_fails_lets_go_of_whoever_waits(tmp_path, monkeypatch):
     from holdfast.loops.supervisor import Supervisor
 
