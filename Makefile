@@ -47,7 +47,7 @@ test: $(DEV) ## lint, types and every test except the soak (ARGS="-k fence")
 	@echo "Separate, because it starts the real Hindsight server: make test-hindsight"
 	@echo "Separate, because it needs Chromium on PATH: make test-browser"
 	@echo "$(BIN)/mypy, beside the tests"; $(BIN)/mypy & types=$$!; \
-	$(BIN)/pytest -n 2 --dist worksteal --durations=10 $(ARGS); tests=$$?; \
+	$(BIN)/pytest -n 3 --dist worksteal --durations=10 $(ARGS); tests=$$?; \
 	wait $$types || { echo "mypy has complaints, above"; exit 1; }; exit $$tests
 
 test-hindsight: $(DEV) $(HINDSIGHT) ## the Hindsight provider against the real server (three minutes)
