@@ -156,6 +156,38 @@ async def test_a_reply_is_told_once_although_two_look_for_it_at_the_same_time(tm
         assert len(set(looks)) == 1
 
 
+async def test_a_reply_is_told_once_although_another_message_is_looked_up_before_it(tmp_path, monkeypatch):
+    """The watch of a chat takes its list, and while it reads the first, the second is told by whoever sent it."""
+    monkeypatch.setattr("holdfast.channels.http.talk.LOOK_EVERY_MS", 1)
+    async with serving(tmp_path) as live, ws(live) as socket:
+        await say(socket, type="send", chat="hello", id="1", text="look")
+        first = (await heard(socket, lambda one: one["type"] == "asked"))[-1]["message"]
+        trace = live.runtime.trace
+        sender_looks, watch_looks, told, again = (asyncio.Event() for _ in range(4))
+
+        async def looking(message):
+            is_after_sender = sender_looks.is_set()
+            found = await trace(message)
+            if message != first and not sender_looks.is_set():
+                sender_looks.set()
+                await watch_looks.wait()
+            elif message == first and told.is_set():
+                again.set()
+            elif message == first and is_after_sender:
+                watch_looks.set()
+                await told.wait()
+            return found
+
+        monkeypatch.setattr(live.runtime, "trace", looking)
+        await say(socket, type="send", chat="hello", id="2", text="/status")
+        await heard(socket, lambda one: one["type"] == "reply")
+        told.set()
+        await soon(again.wait())
+        await say(socket, type="ping")
+        frames = await heard(socket, lambda one: one["type"] == "pong")
+        assert [one for one in frames if one["type"] == "reply"] == []
+
+
 # --- the command line ------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ Without a subscription it hears of its own messages only.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
@@ -264,17 +264,17 @@ class Talk:
         for frame in frames if frames and about else ():
             self._outbox.put(frame)
 
-    async def _look(self, chat: Chat, about: Iterable[str]) -> None:
+    async def _look(self, chat: Chat, about: Collection[str]) -> None:
         """Tell what became of messages, or what they wait for."""
+        awaited = chat.awaited.keys() & set(about)
         for message in sorted(about):
-            was_awaited = message in chat.awaited
             trace = await self._service.trace(MessageId(message))
-            if was_awaited and message not in chat.awaited:
+            if message in awaited and message not in chat.awaited:
                 continue  # somebody else has looked, and told, meanwhile
             if trace.state not in UNFINISHED:
                 chat.awaited.pop(message, None)
                 self._outbox.put(reply_of(trace))
                 continue
-            if was_awaited:
+            if message in awaited:
                 chat.awaited[message] = chat.awaited.pop(message)
             self._ask(chat, trace)
