@@ -119,6 +119,12 @@ def test_what_the_platform_asked_for_is_respected():
     assert settle(claim(attempt=4), NotSent("away")).delay_ms == 8_000
 
 
+@pytest.mark.parametrize(("asked_ms", "waits_ms"), [(1, 1_000), (500, 1_000), (7_250, 7_250)])
+def test_who_was_turned_away_often_waits_no_longer_than_was_asked(asked_ms, waits_ms):
+    """After many restarts a channel that is not ready for a moment had held up single replies for minutes."""
+    assert settle(claim(attempt=11), NotSent("not ready", asked_ms)).delay_ms == waits_ms
+
+
 def test_a_platform_that_is_away_is_tried_for_a_day_at_least():
     tired = claim(attempt=1_000, waited_ms=3_600_000)
     assert settle(tired, NotSent("away")).state is ReplyState.PENDING

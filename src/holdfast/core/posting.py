@@ -7,8 +7,9 @@ Rule 2: a doubt is resolved only by a platform that refuses a repeated nonce, wh
 Rule 3: the first piece of a reply that has a draft is an edit of it. An edit may be repeated, and one that is certain
         resolves every doubt about those before it. When it cannot be repeated, the doubt stays: the draft may have
         become the reply already.
-Rule 4: what certainly was not posted is tried again, however often the platform is away; a reply that fails for a day
-        while others pass is failed, so that it does not hold up its chat for ever.
+Rule 4: what certainly was not posted is tried again, however often the platform is away: after the time that was asked
+        for, or else after longer and longer ones. A reply that fails for a day while others pass is failed, so that it
+        does not hold up its chat for ever.
 """
 
 from dataclasses import dataclass, field, replace
@@ -151,7 +152,10 @@ def _again(
 ) -> ReplySettlement:
     if claim.attempt >= policy.attempts_max and claim.waited_ms >= policy.give_up_ms:
         return _kept(claim, given_up, f"given up: {reason}")
-    return _kept(claim, ReplyState.PENDING, reason, max(policy.retry.delay_ms(claim.attempt, chance), wait_ms))
+    delay_ms = (
+        max(policy.retry.delay_ms(1, chance), wait_ms) if wait_ms else policy.retry.delay_ms(claim.attempt, chance)
+    )
+    return _kept(claim, ReplyState.PENDING, reason, delay_ms)
 
 
 def _kept(claim: ReplyClaim, state: ReplyState, reason: str, delay_ms: int = 0) -> ReplySettlement:

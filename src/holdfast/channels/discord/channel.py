@@ -33,6 +33,7 @@ CLOSED: dict[int, str] = {
 }
 SILENT = {"parse": [], "replied_user": False}  # a model's words wake nobody up
 HINTS = {"stream": "it must be true or false"}
+NOT_CONNECTED = NotSent("the channel is not connected", retry_after_ms=5_000, whole_account=True)
 _SNOWFLAKE = re.compile(r"\d{1,20}\Z")
 
 
@@ -107,7 +108,7 @@ class DiscordChannel:
         if target is None:
             return Declined("the address is no channel of Discord")
         if self._bot is None:
-            return NotSent("the channel is not connected")
+            return NOT_CONNECTED
         letter = Letter()
         return await _carried(letter, self._bot.http.post_message(target, _payload(post), letter))
 
@@ -116,7 +117,7 @@ class DiscordChannel:
         if target is None or not _SNOWFLAKE.match(receipt):
             return Declined("the address is no message of Discord")
         if self._bot is None:
-            return NotSent("the channel is not connected")
+            return NOT_CONNECTED
         letter = Letter()
         words: dict[str, object] = {"content": text, "allowed_mentions": SILENT}
         return await _carried(letter, self._bot.http.edit_text(target, int(receipt), words, letter))
@@ -126,7 +127,7 @@ class DiscordChannel:
         if target is None or not _SNOWFLAKE.match(receipt):
             return Declined("the address is no message of Discord")
         if self._bot is None:
-            return NotSent("the channel is not connected")
+            return NOT_CONNECTED
         letter = Letter()
         outcome = await _carried(letter, self._bot.http.remove(target, int(receipt), letter))
         return Sent(receipt) if letter.is_removed else outcome
