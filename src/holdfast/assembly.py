@@ -329,5 +329,5 @@ def _worker(parts: Parts, turns_max: int, hint: Hint) -> Worker:
         entropy=parts.entropy,
         tasks=parts.tasks,
         turns_max=turns_max,
-        gives_way=lambda: parts.gateway.is_crowded,
+        crowds=lambda: parts.gateway.crowds,
     )

@@ -200,14 +200,14 @@ async def test_while_messages_crowd_in_turns_are_begun_one_at_a_time_and_none_is
 
         monkeypatch.setattr(runtime.store, "claim_mailboxes", claiming)
         await gather(*(runtime.send(f"chat {n}", "hello") for n in range(CROWD)))
-        assert runtime.gateway.is_crowded
-        monkeypatch.setattr(Gateway, "is_crowded", True)  # and it stays so
+        assert runtime.gateway.crowds == 1
+        monkeypatch.setattr(Gateway, "crowds", 1)  # and it stays so
         limits.clear()
         feed = runtime.events()
         while len(model.requests) < CROWD:
             await soon(feed.next_within(1_000))
         assert set(limits) == {1}
-        monkeypatch.setattr(Gateway, "is_crowded", False)
+        monkeypatch.setattr(Gateway, "crowds", 0)
         while limits[-1] == 1:
             await runtime.send("another chat", "hello")
             await soon(feed.next_within(1_000))
@@ -227,7 +227,7 @@ async def test_in_a_crowd_a_mailbox_has_one_turn_and_waits_for_the_next_like_all
             return claims
 
         monkeypatch.setattr(runtime.store, "claim_mailboxes", claiming)
-        monkeypatch.setattr(Gateway, "is_crowded", True)
+        monkeypatch.setattr(Gateway, "crowds", 1)
         said = [await runtime.send("a", text) for text in ("one", "two", "three")] + [await runtime.send("b", "four")]
         assert await states(runtime, *said) == ["answered"] * 4
     assert len(taken) == 4
@@ -253,7 +253,7 @@ async def test_claims_whose_answer_was_lost_are_all_given_again_though_messages_
             if await runtime.reader.next_ready() is None or len(sent) < 3:
                 return ()
             lost.extend(await claim(node, name=name, limit=limit))
-            monkeypatch.setattr(Gateway, "is_crowded", True)
+            monkeypatch.setattr(Gateway, "crowds", 1)
             raise StoreUnavailable("the connection broke before the answer came")
 
         monkeypatch.setattr(runtime.store, "claim_mailboxes", claiming)
@@ -267,8 +267,13 @@ async def test_a_crowd_is_over_when_nobody_came_for_a_moment(tmp_path):
         gateway, clock = runtime.gateway, ManualClock(runtime.clock.now())
         gateway._clock = clock
         await gather(*(runtime.send(f"chat {n}", "hello") for n in range(CROWD - 1)))
-        assert not gateway.is_crowded
-        await gather(*(runtime.send(f"chat {n}", "hello again") for n in range(CROWD)))
-        assert gateway.is_crowded
-        clock.advance(CROWD_LASTS_MS)
-        assert not gateway.is_crowded
+        assert gateway.crowds == 0
+        await gather(*(runtime.send(f"chat {n}", "hello again") for n in range(3 * CROWD)))
+        assert gateway.crowds == 3
+        clock.advance(CROWD_LASTS_MS // 2)
+        await gather(*(runtime.send(f"chat {n}", "and again") for n in range(CROWD)))
+        assert gateway.crowds == 3, "the most that there were lately"
+        clock.advance(CROWD_LASTS_MS // 2)
+        assert gateway.crowds == 0
+        await gather(*(runtime.send(f"chat {n}", "once more") for n in range(CROWD)))
+        assert gateway.crowds == 1

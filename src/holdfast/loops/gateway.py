@@ -56,12 +56,12 @@ class Gateway:
         self._clock = clock
         self._entropy = entropy
         self._arriving = 0
-        self._crowded_at: Instant | None = None
+        self._crowds, self._crowded_at = 0, Instant(0)  # the most lately, and when that was
 
     @property
-    def is_crowded(self) -> bool:
-        """Whether so many waited lately to be taken in that whatever can wait should."""
-        return self._crowded_at is not None and 0 <= self._clock.now() - self._crowded_at < CROWD_LASTS_MS
+    def crowds(self) -> int:
+        """How many crowds waited lately to be taken in: from one on, whatever can wait should, the longer the more."""
+        return self._crowds if 0 <= self._clock.now() - self._crowded_at < CROWD_LASTS_MS else 0
 
     def new_message(self) -> MessageId:
         """An id for a message about to be accepted, so that its caller can listen before it exists."""
@@ -80,8 +80,9 @@ class Gateway:
             )
         arrival = self._arrival(_as_kept(received, policy.limits), message or self.new_message())
         self._arriving += 1
-        if self._arriving >= CROWD:
-            self._crowded_at = self._clock.now()
+        crowds = self._arriving // CROWD
+        if crowds and crowds >= self.crowds:
+            self._crowds, self._crowded_at = crowds, self._clock.now()
         try:
             outcome = await self._store.accept(arrival, policy.limits)
         finally:

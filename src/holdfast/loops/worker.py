@@ -19,7 +19,8 @@ from holdfast.ports.store import Store
 from holdfast.ports.tasks import Task, Tasks
 
 TURNS_MAX = 64
-CROWD_PAUSE_MS = 100  # before every turn that begins while messages crowd in
+CROWD_PAUSE_MS = 100  # for each crowd, before every turn that begins while messages crowd in
+CROWD_PAUSE_MS_MAX = 1_000
 CLAIMS_AT_ONCE_MAX = 16  # one commit for as many mailboxes as became ready together
 POLL_MS = 1_000
 POLL_MS_MIN = 20  # a mailbox that is ready and cannot be claimed must not make the loop spin
@@ -42,7 +43,7 @@ class Worker(Loop):
         entropy: Entropy,
         tasks: Tasks,
         turns_max: int = TURNS_MAX,
-        gives_way: Callable[[], bool] = lambda: False,
+        crowds: Callable[[], int] = lambda: 0,
     ) -> None:
         super().__init__(tasks, entropy)
         self._store = store
@@ -52,7 +53,7 @@ class Worker(Loop):
         self._notifier = notifier
         self._clock = clock
         self._turns_max = turns_max
-        self._gives_way = gives_way
+        self._crowds = crowds
         self._serving: dict[Claim, Task] = {}
         self._room = asyncio.Event()
         self._backoff = RetryPolicy(delay_ms_base=250, delay_ms_max=RETRY_MS_MAX)
@@ -83,20 +84,21 @@ class Worker(Loop):
     async def _room_for_more(self) -> int:
         """How many more mailboxes may be claimed now; waits while there is no room.
 
-        While messages crowd in turns are begun one at a time, with a pause before each: a message that is taken in late
-        is a sender who waits, a turn that begins late was going to wait for a model anyway. Turns under way go on.
+        While messages crowd in turns are begun one at a time, with a pause before each, longer in a larger crowd: a
+        message that is taken in late is a sender who waits, a turn that begins late was going to wait for a model
+        anyway. Turns under way go on.
         """
         if len(self._serving) >= self._turns_max:
             self._room.clear()
             await self._room.wait()
-        if self._gives_way():
-            await self._tasks.sleep(CROWD_PAUSE_MS)
+        if crowds := self._crowds():
+            await self._tasks.sleep(min(CROWD_PAUSE_MS * crowds, CROWD_PAUSE_MS_MAX))
             return 1
         return self._turns_max - len(self._serving)
 
     def _is_enough(self, taken: int) -> bool:
         """In a crowd a mailbox is given back after every turn and waits for its next one like all others."""
-        return self.stopping or (taken > 0 and self._gives_way())
+        return self.stopping or (taken > 0 and self._crowds() > 0)
 
     async def rest(self) -> None:
         ready_at = await self._reader.next_ready()
