@@ -166,7 +166,8 @@ async def test_a_reply_is_told_once_although_another_message_is_looked_up_before
         sender_looks, watch_looks, told, again = (asyncio.Event() for _ in range(4))
 
         async def looking(message):
-            if asyncio.current_task().get_name() != "ws-chat":
+            task = asyncio.current_task()
+            if task is None or task.get_name() != "ws-chat":
                 sender_looks.set()  # nothing else ran since the watch could know of its message
                 found = await trace(message)
                 await watch_looks.wait()

@@ -180,7 +180,11 @@ def test_an_edit_of_a_draft_is_repeated_until_it_is_certain_and_leaves_no_doubt_
             assert (settled.draft, settled.part, settled.doubts > 0) == (DraftFate.GONE, 0, in_doubt)
             break
         in_doubt |= isinstance(outcome, Doubtful)
-        assert (settled.draft, settled.state, settled.doubts) == (None, ReplyState.PENDING, int(in_doubt))
+        is_given_up = isinstance(outcome, Doubtful) and held.attempt >= PostmanPolicy().doubtful_edits_max
+        state = ReplyState.UNCERTAIN if is_given_up else ReplyState.PENDING
+        assert (settled.draft, settled.state, settled.doubts) == (None, state, int(in_doubt))
+        if is_given_up:
+            break
         held = replace(held, attempt=held.attempt + 1, doubts=settled.doubts)
 
 
@@ -208,9 +212,17 @@ def test_only_the_first_piece_takes_a_drafts_place():
     assert not held.after(settle(held, Sent("77"), parts=2)).edits
 
 
-def test_an_edit_in_doubt_for_a_day_is_given_up_as_uncertain():
+def test_an_edit_that_stays_in_doubt_holds_up_its_chat_for_minutes_only():
+    held, waited_ms = claim(draft="77"), 0
+    while (settled := settle(held, Doubtful("lost"))).state is ReplyState.PENDING:
+        held, waited_ms = replace(held, attempt=held.attempt + 1, doubts=settled.doubts), waited_ms + settled.delay_ms
+    assert (settled.state, settled.doubts) == (ReplyState.UNCERTAIN, 1)
+    assert "lost" in settled.reason
+    assert 60_000 < waited_ms < 300_000
+
+
+def test_an_edit_that_certainly_did_not_pass_for_a_day_is_given_up_as_failed():
     held = claim(draft="77", attempt=40, waited_ms=PostmanPolicy().give_up_ms)
-    assert settle(held, Doubtful("lost")).state is ReplyState.UNCERTAIN
     assert settle(held, NotSent("away")).state is ReplyState.FAILED
 
 

@@ -5,8 +5,8 @@ Rule 1: `doubts` is 0 while nothing is in doubt, 1 while the very piece that com
 Rule 2: a doubt is resolved only by a platform that refuses a repeated nonce, while it still knows the first, or by a
         channel that looked and found out.
 Rule 3: the first piece of a reply that has a draft is an edit of it. An edit may be repeated, and one that is certain
-        resolves every doubt about those before it. When it cannot be repeated, the doubt stays: the draft may have
-        become the reply already.
+        resolves every doubt about those before it. When it cannot be repeated, or was too often in doubt, the doubt
+        stays: the draft may have become the reply already.
 Rule 4: what certainly was not posted is tried again, however often the platform is away: after the time that was asked
         for, or else after longer and longer ones. A reply that fails for a day while others pass is failed, so that it
         does not hold up its chat for ever.
@@ -106,6 +106,7 @@ class Kept(Enum):
 class PostmanPolicy:
     retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(delay_ms_base=1_000, delay_ms_max=300_000))
     attempts_max: int = 40  # and only after `give_up_ms`
+    doubtful_edits_max: int = 8  # some four minutes: whatever nobody can prove may not hold up its chat
     give_up_ms: int = DAY_MS
     send_wait_ms: int = 60_000
     send_within_ms: int = 5_000  # of the claim; later it may be somebody else's, and no fence reaches a request
@@ -214,8 +215,12 @@ def _edited(
             return replace(
                 _kept(claim, ReplyState.ATTEMPTING, "its draft is gone"), draft=DraftFate.GONE, doubts=doubts
             )
+        case Doubtful(reason) if claim.attempt >= policy.doubtful_edits_max:
+            why = f"{NOBODY_KNOWS}: {reason}"
+            return replace(_kept(claim, ReplyState.UNCERTAIN, why), doubts=max(claim.doubts, OPEN_DOUBT))
         case Doubtful(reason):
-            again = _again(claim, reason, 0, policy, chance, given_up=ReplyState.UNCERTAIN)
+            delay_ms = policy.retry.delay_ms(claim.attempt, chance)
+            again = _kept(claim, ReplyState.PENDING, reason, delay_ms)
             return replace(again, doubts=max(claim.doubts, OPEN_DOUBT))
 
 

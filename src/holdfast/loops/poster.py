@@ -210,6 +210,6 @@ class Poster:
             "parts_sent": settlement.part,
             "retry_in_ms": settlement.delay_ms or None,
         }
-        log.info("reply.settled", **fields)
+        log.info("reply.settled", **fields, why=settlement.reason)
         if settlement.state not in {ReplyState.ATTEMPTING, ReplyState.PENDING}:
             self._desk.notifier.publish(Event(name="reply.settled", messages=(claim.message,), fields=fields))
