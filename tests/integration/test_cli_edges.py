@@ -45,6 +45,33 @@ def test_a_process_without_a_stream_does_what_it_can(tmp_path, stream, arguments
     assert said in done.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_output_that_has_no_room_is_an_error_that_says_so(tmp_path, more):
+    here("send", "hello", "--data", tmp_path)
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "holdfast", "sessions", "--data", str(tmp_path), *more],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            check=False,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 2), done.stderr
+    assert b"error[no_room]: there is no room left" in done.stderr
+
+
+@pytest.mark.skipif(not POSIX, reason="arguments that are bytes")
+@pytest.mark.parametrize("command", [("trace",), ("show",), ("send", "--chat", "c")])
+def test_an_argument_that_is_no_text_is_refused(tmp_path, command):
+    here("send", "hello", "--data", tmp_path)
+    shell = [sys.executable, "-m", "holdfast", *command, b"msg_\xff", "--data", str(tmp_path)]
+    done = subprocess.run(shell, capture_output=True, env=environment(), check=False, timeout=60)
+    assert (done.returncode, b"Traceback" in done.stderr) == (1, False), done.stderr
+    assert b"error[invalid_" in done.stderr
+
+
 def test_a_terminal_that_lacks_a_letter_is_shown_its_number_and_a_program_gets_json(tmp_path):
     say = ("send", "a heron: \N{GRINNING FACE}", "--data", tmp_path, "--id", "1", "--wait")
     shown = holdfast(*say, PYTHONIOENCODING="ascii")

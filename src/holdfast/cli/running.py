@@ -1,6 +1,7 @@
 """Running a command: its coroutine, its exit code, and every error in the form that people and programs expect."""
 
 import asyncio
+import errno
 import sys
 import traceback
 from collections.abc import Callable, Coroutine
@@ -9,7 +10,7 @@ from typing import Any, NoReturn
 import typer
 
 from holdfast.cli.output import print_error
-from holdfast.core.errors import HoldfastError, Remedy
+from holdfast.core.errors import HoldfastError, InvalidUnicode, Remedy
 
 OK, WRONG, USAGE, CONTRADICTION, AWAITING, INTERNAL = 0, 1, 2, 3, 4, 70
 INTERRUPTED = 130
@@ -25,6 +26,14 @@ class InternalError(HoldfastError):
     hint = "Please report this with the lines above."
 
 
+class NoRoom(HoldfastError):
+    """There is no room left for what the command writes, on stdout or in a file."""
+
+    code = "no_room"
+    remedy = Remedy.REPAIR
+    hint = "Make room on the disk, or send the output elsewhere; then look whether what was asked for is done."
+
+
 def run(work: Work, *, as_json: bool) -> NoReturn:
     """Run the work to its end and leave with its exit code."""
     raise typer.Exit(_outcome(work, as_json=as_json))
@@ -32,10 +41,8 @@ def run(work: Work, *, as_json: bool) -> NoReturn:
 
 def _outcome(work: Work, *, as_json: bool) -> int:
     try:
-        return asyncio.run(work())
-    except HoldfastError as error:
-        print_error(error, as_json=as_json)
-        return exit_code(error)
+        code = asyncio.run(work())
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -43,9 +50,24 @@ def _outcome(work: Work, *, as_json: bool) -> int:
         sys.stdout = None
         return OK
     except Exception as error:  # noqa: BLE001 - the top of every command
-        traceback.print_exc()
-        print_error(InternalError(f"{type(error).__name__}: {error}"), as_json=as_json)
-        return INTERNAL
+        return _failed(error, as_json=as_json)
+    return code
+
+
+def _failed(error: Exception, *, as_json: bool) -> int:
+    match error:
+        case HoldfastError():
+            known = error
+        case UnicodeEncodeError():
+            known = InvalidUnicode(f"an argument is not UTF-8: {error.object[error.start : error.end]!a}")
+        case OSError(errno=errno.ENOSPC):
+            known, as_json = NoRoom(f"there is no room left to write to: {error}"), False
+            sys.stdout = None  # or Python complains again at exit
+        case _:
+            traceback.print_exception(error)
+            known = InternalError(f"{type(error).__name__}: {error}")
+    print_error(known, as_json=as_json)
+    return exit_code(known)
 
 
 def exit_code(error: HoldfastError) -> int:
