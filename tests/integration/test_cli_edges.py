@@ -63,13 +63,13 @@ def test_output_that_has_no_room_is_an_error_that_says_so(tmp_path, more):
 
 
 @pytest.mark.skipif(not POSIX, reason="arguments that are bytes")
-@pytest.mark.parametrize("command", [("trace",), ("show",), ("send", "--chat", "c")])
-def test_an_argument_that_is_no_text_is_refused(tmp_path, command):
-    here("send", "hello", "--data", tmp_path)
-    shell = [sys.executable, "-m", "holdfast", *command, b"msg_\xff", "--data", str(tmp_path)]
+@pytest.mark.parametrize("more", [(), ("--json",)])
+@pytest.mark.parametrize("command", [("trace",), ("sessions", "--agent"), ("send", "hello", "--chat")])
+def test_an_argument_that_is_no_text_is_refused(tmp_path, command, more):
+    shell = [sys.executable, "-m", "holdfast", *command, b"msg_\xff", "--data", str(tmp_path), *more]
     done = subprocess.run(shell, capture_output=True, env=environment(), check=False, timeout=60)
-    assert (done.returncode, b"Traceback" in done.stderr) == (1, False), done.stderr
-    assert b"error[invalid_" in done.stderr
+    assert done.stderr.startswith(b"error[invalid_unicode]: the argument 'msg_\\udcff' is not UTF-8\n"), done.stderr
+    assert (done.returncode, b'"invalid_unicode"' in done.stdout) == (2, bool(more))
 
 
 def test_a_terminal_that_lacks_a_letter_is_shown_its_number_and_a_program_gets_json(tmp_path):

@@ -4,7 +4,7 @@ import asyncio
 import errno
 import sys
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NoReturn
 
 import typer
@@ -34,6 +34,14 @@ class NoRoom(HoldfastError):
     hint = "Make room on the disk, or send the output elsewhere; then look whether what was asked for is done."
 
 
+def check_arguments(arguments: Sequence[str]) -> None:
+    """Leave with an error if one is no text: neither a store nor a page could show it again."""
+    for argument in arguments:
+        if any("\ud800" <= char <= "\udfff" for char in argument):
+            print_error(InvalidUnicode(f"the argument {argument!a} is not UTF-8"), as_json="--json" in arguments)
+            sys.exit(USAGE)
+
+
 def run(work: Work, *, as_json: bool) -> NoReturn:
     """Run the work to its end and leave with its exit code."""
     raise typer.Exit(_outcome(work, as_json=as_json))
@@ -58,8 +66,6 @@ def _failed(error: Exception, *, as_json: bool) -> int:
     match error:
         case HoldfastError():
             known = error
-        case UnicodeEncodeError():
-            known = InvalidUnicode(f"an argument is not UTF-8: {error.object[error.start : error.end]!a}")
         case OSError(errno=errno.ENOSPC):
             known, as_json = NoRoom(f"there is no room left to write to: {error}"), False
             sys.stdout = None  # or Python complains again at exit
