@@ -215,9 +215,9 @@ class Clocked:
         self._database = database
         self._clock = clock
 
-    async def write(self, verb: str, script: Callable[[], Script[R]]) -> R:
+    async def write(self, verb: str, script: Callable[[], Script[R]], *, name: str = "") -> R:
         await set_now(self._database, self._clock.now())
-        return await self._database.write(verb, script)
+        return await self._database.write(verb, script, name=name)
 
     async def read(self, verb: str, script: Callable[[], Script[R]]) -> R:
         await set_now(self._database, self._clock.now())

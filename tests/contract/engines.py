@@ -30,9 +30,9 @@ class Timed(Clocked):
         super().__init__(database, clock)
         self._told = -1
 
-    async def write(self, verb: str, script: Callable[[], Script[R]]) -> R:
+    async def write(self, verb: str, script: Callable[[], Script[R]], *, name: str = "") -> R:
         await self._tell()
-        return await self._database.write(verb, script)
+        return await self._database.write(verb, script, name=name)
 
     async def read(self, verb: str, script: Callable[[], Script[R]]) -> R:
         await self._tell()

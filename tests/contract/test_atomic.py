@@ -28,8 +28,8 @@ class Cutting:
         self._database = database
         self.at = STATEMENTS_MAX
 
-    async def write(self, verb, script):
-        return await self._database.write(verb, lambda: self._cut(verb, script()))
+    async def write(self, verb, script, *, name=""):
+        return await self._database.write(verb, lambda: self._cut(verb, script()), name=name)
 
     async def read(self, verb, script):
         return await self._database.read(verb, script)

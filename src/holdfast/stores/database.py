@@ -13,10 +13,11 @@ from holdfast.stores.script import R, Script
 
 
 class Database(Protocol):
-    async def write(self, verb: str, script: Callable[[], Script[R]]) -> R:
+    async def write(self, verb: str, script: Callable[[], Script[R]], *, name: str = "") -> R:
         """Run the script in one transaction and return its value once that is durable.
 
-        `verb` names the script in errors and logs.
+        `verb` names the script in errors and logs. Of scripts with the same `name` each begins when the one before has
+        ended, also one whose answer was lost on its way: a claim that is repeated must see what it claimed.
         """
         ...
 

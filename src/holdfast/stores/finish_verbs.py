@@ -24,7 +24,7 @@ class FinishVerbs:
         return await self._db.write("begin_finalisation", lambda: finish.begin_finalisation(ending))
 
     async def claim_finalisation(self, node: NodeId, *, name: str = "") -> Finalisation | None:
-        return await self._db.write("claim_finalisation", lambda: finish.claim_finalisation(node, name))
+        return await self._db.write("claim_finalisation", lambda: finish.claim_finalisation(node, name), name=name)
 
     async def read_excerpt(self, held: Finalisation) -> Excerpt:
         return await self._db.read("read_excerpt", lambda: extract.read_excerpt(held))

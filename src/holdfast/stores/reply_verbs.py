@@ -30,6 +30,7 @@ class ReplyVerbs(DraftVerbs):
         return await self._db.write(
             "claim_replies",
             lambda: replies.claim_replies(node, agent, channel, name, limit=limit, on_doubt=on_doubt, resting=resting),
+            name=name,
         )
 
     async def settle_reply(self, claim: ReplyClaim, settlement: ReplySettlement) -> Kept:

@@ -125,10 +125,10 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, SpendVerbs):
         return await self._db.read("attachment", lambda: reading.attachment(hash))
 
     async def claim_mailbox(self, node: NodeId, *, name: str = "") -> Claim | None:
-        return await self._db.write("claim_mailbox", lambda: nodes.claim_mailbox(node, name))
+        return await self._db.write("claim_mailbox", lambda: nodes.claim_mailbox(node, name), name=name)
 
     async def claim_mailboxes(self, node: NodeId, *, name: str = "", limit: int) -> tuple[Claim, ...]:
-        return await self._db.write("claim_mailboxes", lambda: nodes.claim_mailboxes(node, name, limit))
+        return await self._db.write("claim_mailboxes", lambda: nodes.claim_mailboxes(node, name, limit), name=name)
 
     async def read_mail(self, claim: Claim, *, limit: int) -> Mail:
         return await self._db.read("read_mail", lambda: mail.read_mail(claim, limit))
@@ -182,7 +182,9 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, SpendVerbs):
         self, node: NodeId, key: LaneKey, *, name: str = "", lanes: int = 1, units: int = 1, renderer: str = ""
     ) -> tuple[LaneClaim, ...]:
         return await self._db.write(
-            "claim_lanes", lambda: lanes_.claim_lanes(node, key, name, lanes=lanes, units=units, renderer=renderer)
+            "claim_lanes",
+            lambda: lanes_.claim_lanes(node, key, name, lanes=lanes, units=units, renderer=renderer),
+            name=name,
         )
 
     async def settle_lanes(self, settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> None:

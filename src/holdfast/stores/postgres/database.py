@@ -6,7 +6,9 @@ Rule 2: a script that lost a race (a unique key, a deadlock, a serialisation fai
         the start, at most RETRIES_MAX times, after a short pause of random length.
 Rule 3: nothing is released before COMMIT has answered. When the connection is lost before that answer
         the outcome is unknown and the caller repeats the verb, which is idempotent.
-Rule 4: everything that can wait has a limit, here or on the server.
+Rule 4: scripts of the same name hold a lock from their first statement to the end of their transaction. A claim takes
+        whatever is free, so without it a repeat would pass by the rows of a COMMIT that is still under way.
+Rule 5: everything that can wait has a limit, here or on the server.
 
 A database is bound to the event loop it was opened on, as asyncpg's pool is: open one per loop and never
 share it between threads. It needs sessions of its own (prepared statements, session settings), so a
@@ -42,6 +44,7 @@ STATEMENTS_PREPARED_MAX = 512  # per connection
 
 # The session's settings. lock_timeout is above the server's deadlock_timeout (1 s), so that a deadlock is
 # told from a long wait. A paused process gives its row locks back after the idle limit.
+ONE_AFTER_ANOTHER = "select pg_advisory_xact_lock(hashtextextended($1, 0))"
 SETTINGS = {
     "application_name": "holdfast",
     "synchronous_commit": "on",  # a server set to `off` would acknowledge what a crash then loses
@@ -99,13 +102,13 @@ class PostgresDatabase:
         node = f"{entropy.bits(64):016x}"
         return cls(pool, Hints(f"{schema}_hint", node, pool, connect), entropy)
 
-    async def write(self, verb: str, script: Callable[[], Script[R]]) -> R:
+    async def write(self, verb: str, script: Callable[[], Script[R]], *, name: str = "") -> R:
         """Run a script in one transaction. Raises what the script raises, having changed nothing."""
-        return await self._persist(verb, script, isolation="read_committed", readonly=False)
+        return await self._persist(verb, script, name=name)
 
     async def read(self, verb: str, script: Callable[[], Script[R]]) -> R:
         """Run a script that only reads, on one moment of the store."""
-        return await self._persist(verb, script, isolation="repeatable_read", readonly=True)
+        return await self._persist(verb, script, readonly=True)
 
     async def changed(self) -> bool:
         """True when another node hinted at a write since the last call, or may have while nobody listened.
@@ -137,25 +140,30 @@ class PostgresDatabase:
         except TimeoutError:
             self._pool.terminate()
 
-    async def _persist(self, verb: str, script: Callable[[], Script[R]], *, isolation: Isolation, readonly: bool) -> R:
+    async def _persist(
+        self, verb: str, script: Callable[[], Script[R]], *, name: str = "", readonly: bool = False
+    ) -> R:
         for retry in range(RETRIES_MAX + 1):
             if retry:
                 await asyncio.sleep(self._entropy.fraction() * retry * RETRY_PAUSE_MS / 1_000)
             try:
                 with translated(verb):
-                    return await self._transact(script(), isolation, readonly)
+                    return await self._transact(script(), name, readonly)
             except RACES as error:
                 lost = error
         raise StoreUnavailable(
             f"{verb}: lost {RETRIES_MAX + 1} races in a row, the last one to {_rival(lost)}", verb=verb
         ) from lost
 
-    async def _transact(self, script: Script[R], isolation: Isolation, readonly: bool) -> R:
+    async def _transact(self, script: Script[R], name: str, readonly: bool) -> R:
+        isolation: Isolation = "repeatable_read" if readonly else "read_committed"
         try:
             async with (
                 self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection,
                 connection.transaction(isolation=isolation, readonly=readonly),
             ):
+                if name:
+                    await connection.execute(ONE_AFTER_ANOTHER, name)
                 return await _drive(connection, script)
         finally:
             script.close()

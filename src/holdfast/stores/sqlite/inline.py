@@ -55,7 +55,7 @@ class InlineDatabase:
         self._db = open_ready(path, migrations, vfs=vfs, synchronous=synchronous, exclusive=exclusive)
         self._anchor = Anchor(Path(path))
 
-    async def write(self, verb: str, script: Callable[[], Script[R]]) -> R:
+    async def write(self, verb: str, script: Callable[[], Script[R]], *, name: str = "") -> R:  # noqa: ARG002 - a queue
         value: R = await self._submit(self._writes, verb, script)
         return value
 

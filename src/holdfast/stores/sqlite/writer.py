@@ -74,7 +74,7 @@ class ThreadedDatabase:
         writer = WriterDesk(db, clock, anchor, checkpointer, shared=shared, on_broken=on_broken)
         return cls(writer, readers, checkpointer)
 
-    async def write(self, verb: str, script: Callable[[], Script[R]]) -> R:
+    async def write(self, verb: str, script: Callable[[], Script[R]], *, name: str = "") -> R:  # noqa: ARG002 - a queue
         value: R = await self._writers.submit(verb, script)
         return value
 

@@ -1,0 +1,100 @@
+"""The promise: a claim whose answer was lost is given again under its name, also when its COMMIT ends only after the
+repeat was asked for. A repeat that passed it by would leave work taken that nobody does."""
+
+import asyncio
+
+import asyncpg  # type: ignore[import-untyped]
+import pytest
+
+from holdfast.core.finish import Ending
+from holdfast.core.ids import AgentName, Instant, Provider
+from holdfast.core.lane import LaneKey
+from holdfast.stores.script import run
+from holdfast.stores.store import SqlStore
+from holdfast.testing import ManualClock
+from tests.contract.driver import Driver, retain
+from tests.servers import fresh_schema, postgres_database
+
+GATE = 4713
+SECRET = b"a secret of the tests"
+KEY = LaneKey(AgentName("fern"), Provider("mem"))
+ENDS = {"epoch": 1, "cause": "idle", "active_before": Instant(1 << 60), "policies": ()}
+WAITING = """select count(*) from pg_locks where locktype = 'advisory' and not granted
+and pid in (select pid from pg_stat_activity where application_name = 'holdfast')"""
+
+
+class Late:
+    """A database whose commits wait at a gate."""
+
+    def __init__(self, database):
+        self._database = database
+        self.written = asyncio.Event()
+
+    async def write(self, verb, script, *, name=""):
+        def held():
+            value = yield from script()
+            self.written.set()
+            yield from run("select pg_advisory_xact_lock_shared(:gate)", gate=GATE)
+            return value
+
+        return await self._database.write(verb, held, name=name)
+
+
+async def waits_for_mail(driver):
+    await driver.say("hello")
+
+
+async def waits_for_memory(driver):
+    driver.policies = (retain(),)
+    await driver.chat("one")
+
+
+async def waits_for_its_channel(driver):
+    await driver.accept(driver.arrival("hello", channel="telegram"))
+    claim = await driver.store.claim_mailbox(driver.node)
+    await driver.store.commit_turn(claim, await driver.open(claim), driver.commit("hi"))
+    await driver.store.release_claim(claim)
+
+
+async def waits_for_its_end(driver):
+    await driver.store.begin_finalisation(Ending(session=await driver.chat("one"), **ENDS))
+
+
+async def lanes_of(store, node):
+    return [(claim.place, claim.fence) for claim in await store.claim_lanes(node, KEY, name="n1")]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "claim"),
+    [
+        (waits_for_mail, lambda store, node: store.claim_mailbox(node, name="n1")),
+        (waits_for_mail, lambda store, node: store.claim_mailboxes(node, name="n1", limit=4)),
+        (waits_for_memory, lanes_of),
+        (
+            waits_for_its_channel,
+            lambda store, node: store.claim_replies(node, KEY.agent, "telegram", name="n1", limit=4),
+        ),
+        (waits_for_its_end, lambda store, node: store.claim_finalisation(node, name="n1")),
+    ],
+    ids=["mailbox", "mailboxes", "lanes", "replies", "finalisation"],
+)
+async def test_a_repeat_waits_for_the_commit_that_is_under_way(postgres_server, prepare, claim):
+    clock = ManualClock()
+    async with (
+        fresh_schema(postgres_server) as schema,
+        postgres_database(postgres_server, schema=schema, clock=clock) as db,
+    ):
+        driver = Driver(await SqlStore.open(db, SECRET), db, clock)
+        await driver.store.register_node(driver.node, "here", sole=False)
+        await prepare(driver)
+        watch, late = await asyncpg.connect(postgres_server.dsn), Late(db)
+        await watch.execute("select pg_advisory_lock($1)", GATE)
+        first = asyncio.create_task(claim(SqlStore(late, SECRET), driver.node))
+        await late.written.wait()
+        again = asyncio.create_task(claim(driver.store, driver.node))
+        while not again.done() and await watch.fetchval(WAITING) < 2:  # the commit, and who waits for it
+            pass
+        await watch.close()
+        claimed = await first
+        assert claimed
+        assert await again == claimed
