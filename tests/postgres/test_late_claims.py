@@ -2,6 +2,7 @@
 repeat was asked for. A repeat that passed it by would leave work taken that nobody does."""
 
 import asyncio
+from typing import cast
 
 import asyncpg  # type: ignore[import-untyped]
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from holdfast.core.finish import Ending
 from holdfast.core.ids import AgentName, Instant, Provider
 from holdfast.core.lane import LaneKey
+from holdfast.stores.database import Database
 from holdfast.stores.script import run
 from holdfast.stores.store import SqlStore
 from holdfast.testing import ManualClock
@@ -18,7 +20,6 @@ from tests.servers import fresh_schema, postgres_database
 GATE = 4713
 SECRET = b"a secret of the tests"
 KEY = LaneKey(AgentName("fern"), Provider("mem"))
-ENDS = {"epoch": 1, "cause": "idle", "active_before": Instant(1 << 60), "policies": ()}
 WAITING = """select count(*) from pg_locks where locktype = 'advisory' and not granted
 and pid in (select pid from pg_stat_activity where application_name = 'holdfast')"""
 
@@ -57,7 +58,8 @@ async def waits_for_its_channel(driver):
 
 
 async def waits_for_its_end(driver):
-    await driver.store.begin_finalisation(Ending(session=await driver.chat("one"), **ENDS))
+    session, before = await driver.chat("one"), Instant(1 << 60)
+    await driver.store.begin_finalisation(Ending(session=session, epoch=1, cause="idle", active_before=before))
 
 
 async def lanes_of(store, node):
@@ -89,7 +91,7 @@ async def test_a_repeat_waits_for_the_commit_that_is_under_way(postgres_server, 
         await prepare(driver)
         watch, late = await asyncpg.connect(postgres_server.dsn), Late(db)
         await watch.execute("select pg_advisory_lock($1)", GATE)
-        first = asyncio.create_task(claim(SqlStore(late, SECRET), driver.node))
+        first = asyncio.create_task(claim(SqlStore(cast("Database", late), SECRET), driver.node))
         await late.written.wait()
         again = asyncio.create_task(claim(driver.store, driver.node))
         while not again.done() and await watch.fetchval(WAITING) < 2:  # the commit, and who waits for it
