@@ -1,6 +1,8 @@
 """What a mailbox does not take is refused before it is acknowledged; what must not be answered is kept and shown."""
 
 from asyncio import gather
+from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -17,6 +19,7 @@ from holdfast.core.ids import MessageId
 from holdfast.core.inbound import Accepted, Conflict, Duplicate, Limits, MailboxFull, TooMany
 from holdfast.core.mailbox import Claim
 from holdfast.loops.gateway import CROWD, CROWD_LASTS_MS, Gateway
+from holdfast.loops.worker import Worker
 from holdfast.testing import ManualClock
 from tests.integration.fakes import (
     Gate,
@@ -236,6 +239,15 @@ async def test_in_a_crowd_a_mailbox_has_one_turn_and_waits_for_the_next_like_all
         "two",
         "three",
     ]
+
+
+@pytest.mark.parametrize(("crowds", "pause_ms"), [(1, 100), (3, 300), (40, 1_000)])
+async def test_the_larger_the_crowd_the_longer_is_the_pause_before_a_turn(crowds, pause_ms):
+    tasks = AsyncMock()
+    others = dict.fromkeys(("store", "reader", "attendant", "member", "notifier", "clock", "entropy"))
+    worker = Worker(tasks=tasks, crowds=lambda: crowds, **cast("Any", others))
+    assert await worker._room_for_more() == 1
+    tasks.sleep.assert_awaited_once_with(pause_ms)
 
 
 async def test_claims_whose_answer_was_lost_are_all_given_again_though_messages_crowd_in_meanwhile(
