@@ -158,12 +158,13 @@ class Asking:
 
 def rank(question: Question, asking: Asking) -> list[tuple[float, int]]:
     """Worth and id of the lines that are worth something, best first."""
-    words = [
-        Sighting(weight, asking.seen(term, most=SEEN_MAX if weight == 1 else SEEN_LESS_MAX))
+    seen = {
+        term: asking.seen(term, most=SEEN_MAX if weight == 1 else SEEN_LESS_MAX)
         for term, weight in question.terms.items()
-    ]
-    phrases = [Sighting(DEFAULT.phrase, asking.seen(*pair)) for pair in question.phrases]
-    sightings = [one for one in words if one.lines]
+    }
+    possible = (pair for pair in question.phrases if all(seen.get(term, True) for term in pair))
+    phrases = [Sighting(DEFAULT.phrase, asking.seen(*pair)) for pair in possible]
+    sightings = [Sighting(question.terms[term], lines) for term, lines in seen.items() if lines]
     total = asking.total()
     worth = said_worth([*sightings, *(one for one in phrases if one.lines)], total)
     lines = {line.id: line for one in sightings for line in one.lines}
