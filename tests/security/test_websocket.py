@@ -13,8 +13,10 @@ from holdfast.channels.http import outbox, talk, websocket
 from holdfast.channels.http.frames import Delta
 from holdfast.channels.http.guard import ATTEMPTS_MAX
 from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.core.errors import StoreUnavailable
 from holdfast.core.ids import TokenId
 from holdfast.ports.notifier import Event
+from tests.integration.fakes import soon
 from tests.live import BODY_BYTES_MAX, TOKEN, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -147,6 +149,50 @@ async def test_a_revoked_token_ends_its_connections(live, monkeypatch):
         assert (await heard(socket))["type"] == "ready"
         await live.runtime.store.revoke_token(TokenId("tok_1"))
         assert await closed(socket) == (4401, "auth_required")
+
+
+class Away:
+    """A question to the store, which is away until it is told otherwise."""
+
+    def __init__(self, asked):
+        self._asked = asked
+        self._times = 0
+        self.asked_again = asyncio.Event()
+        self.is_away = True
+
+    async def __call__(self, *args):
+        self._times += 1
+        if self._times > 1:
+            self.asked_again.set()
+        if self.is_away:
+            raise StoreUnavailable("the database does not answer")
+        return await self._asked(*args)
+
+
+async def test_a_store_that_is_away_for_a_moment_ends_no_connection(live, monkeypatch):
+    monkeypatch.setattr(websocket, "RECHECK_EVERY_MS", 1)
+    monkeypatch.setattr(talk, "LOOK_EVERY_MS", 1)
+    async with ws(live, additional_headers=await make(live, 15, Scope.READ)) as socket:
+        assert (await heard(socket))["type"] == "ready"
+        await socket.send(json.dumps({"type": "subscribe", "chat": "nobody spoke here"}))
+        assert (await heard(socket))["type"] == "subscribed"
+        rechecks, looks = Away(live.app._guard.recheck), Away(live.runtime.reader.mailbox)
+        monkeypatch.setattr(live.app._guard, "recheck", rechecks)
+        monkeypatch.setattr(live.runtime.reader, "mailbox", looks)
+        await soon(rechecks.asked_again.wait())
+        await soon(looks.asked_again.wait())
+        rechecks.is_away = looks.is_away = False
+        await socket.send(json.dumps({"type": "ping"}))
+        assert (await heard(socket))["type"] == "pong"
+        await live.runtime.store.revoke_token(TokenId("tok_15"))
+        assert await closed(socket) == (4401, "auth_required")
+
+
+async def test_while_the_store_is_away_nobody_with_a_token_of_it_is_let_in(live, monkeypatch):
+    mine = await make(live, 16, Scope.READ)
+    monkeypatch.setattr(live.app._guard, "identify", Away(live.app._guard.identify))
+    async with ws(live, additional_headers=mine) as socket:
+        assert await closed(socket) == (1013, "store_unavailable")
 
 
 async def test_scopes_hold_for_every_frame(live):

@@ -18,12 +18,12 @@ from holdfast.channels.http.hops import Hop, origin_by
 from holdfast.channels.http.outbox import Outbox
 from holdfast.channels.http.request import decode
 from holdfast.core.access_token import Scope
-from holdfast.core.errors import HoldfastError, InvalidInput
+from holdfast.core.errors import HoldfastError, InvalidInput, StoreUnavailable
 from holdfast.core.ids import AgentName, MessageId
 from holdfast.core.inbound import UNFINISHED, Accepted, Kind, kind_of
 from holdfast.core.key import Address, check_part
 from holdfast.ports.notifier import Event, Feed
-from holdfast.ports.reader import MessageTrace
+from holdfast.ports.reader import MailboxView, MessageTrace
 from holdfast.ports.surface import AcceptedMessage, accepted_view, error_view
 
 CHATS_MAX = 1_000
@@ -189,11 +189,18 @@ class Talk:
 
     async def _until_there(self, address: Address) -> None:
         """Nobody has said anything there yet: look once in a while, and say so when somebody has."""
-        while (found := await self._service.reader.mailbox(str(address))) is None:
+        while (found := await self._found(address)) is None:
             await self._tasks.sleep(LOOK_EVERY_MS)
         self._coming.discard(str(address))
         self._chat(found.mailbox).subscribed = True
         self._outbox.put(Subscribed(chat=address.chat, agent=address.agent))
+
+    async def _found(self, address: Address) -> MailboxView | None:
+        """None while nobody has said anything there, or the store is away."""
+        try:
+            return await self._service.reader.mailbox(str(address))
+        except StoreUnavailable:
+            return None
 
     async def _follow(self, message: MessageId) -> None:
         self._check_room()

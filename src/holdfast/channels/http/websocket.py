@@ -27,10 +27,10 @@ from holdfast.channels.http.errors import (
 )
 from holdfast.channels.http.frames import Failed
 from holdfast.channels.http.guard import Guard
-from holdfast.channels.http.outbox import ATTEMPTS, AUTH, FORBIDDEN, INVALID, OURS, UNSUPPORTED, Closing, Outbox
+from holdfast.channels.http.outbox import ATTEMPTS, AUTH, FORBIDDEN, INVALID, LATER, OURS, UNSUPPORTED, Closing, Outbox
 from holdfast.channels.http.talk import Auth, Ready, Talk, frame_in
 from holdfast.core.access_token import Scope as TokenScope
-from holdfast.core.errors import HoldfastError, InvalidUnicode
+from holdfast.core.errors import HoldfastError, InvalidUnicode, StoreUnavailable
 from holdfast.ports.surface import error_view
 from holdfast.ports.tasks import Task
 
@@ -159,6 +159,8 @@ class Connection:
             raise Closing(ATTEMPTS, error.code) from error
         except AuthRequired as error:
             raise Closing(AUTH, error.code) from error
+        except StoreUnavailable as error:
+            raise Closing(LATER, error.code) from error
         if caller.cookie and not has_origin:  # every browser tells one; whatever else has a cookie stole it
             raise Closing(FORBIDDEN, OriginNotAllowed.code)
         return caller
@@ -180,6 +182,8 @@ class Connection:
                 await self._guard.recheck(caller)
             except AuthRequired as error:
                 raise Closing(AUTH, error.code) from error
+            except StoreUnavailable:
+                continue  # while the store is away nobody can revoke anything either
 
     # --- what is said
 
