@@ -2,6 +2,7 @@
 over a real socket. What it sends is durable like everything else, and a request that it repeats is not said twice."""
 
 import asyncio
+from collections import Counter
 
 import openai
 import pytest
@@ -96,6 +97,59 @@ async def test_a_request_that_is_repeated_before_its_answer_is_one_message(tmp_p
         after = await client.chat.completions.create(model="main", messages=[user("yes")], user="ada")
         assert after.id != first.result().id
         assert await texts(server, "ada") == ["yes", "yes"]
+
+
+ASK = {
+    "completions in a named chat": lambda client: client.chat.completions.create(
+        model="main", messages=[user("yes")], user="ada"
+    ),
+    "completions": lambda client: client.chat.completions.create(model="main", messages=[user("yes")]),
+    "responses in a named chat": lambda client: client.responses.create(model="main", input="yes", user="ada"),
+    "responses": lambda client: client.responses.create(model="main", input="yes"),
+}
+
+
+@pytest.mark.parametrize("how", ASK)
+async def test_equal_requests_at_the_same_time_are_one_message(tmp_path, monkeypatch, how):
+    model, all_there = GatedModel(), asyncio.Event()
+    heard: Counter[str | None] = Counter()
+    async with serve(tmp_path, model=model) as server, client_of(server) as client:
+        listen = server.runtime.listen
+
+        def listening(*, message=None, mailbox=None):
+            heard[message] += 1
+            if heard[message] == 8:
+                all_there.set()
+            return listen(message=message, mailbox=mailbox)
+
+        monkeypatch.setattr(server.runtime, "listen", listening)
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(ASK[how](client)) for _ in range(8)]
+            await soon(all_there.wait())
+            model.gate.set()
+        assert len({one.result().id for one in asked}) == 1
+        after = await ASK[how](client)
+        assert after.id != asked[0].result().id
+
+
+async def test_each_response_without_a_chat_begins_one_of_its_own(tmp_path):
+    async with serve(tmp_path) as server, client_of(server) as client:
+        made = [(await client.responses.create(model="main", input="yes")).id for _ in range(6)]
+        chats = [(await server.runtime.trace(one.removeprefix("resp_"))).chat for one in made]
+        assert [chat.rpartition("-")[2] for chat in chats] == ["1", "2", "3", "4", "5", "6"]
+        assert len({chat.rpartition("-")[0] for chat in chats}) == 1
+
+
+async def test_an_idempotency_key_holds_for_a_response_without_a_chat(tmp_path):
+    async with serve(tmp_path) as server, client_of(server) as client:
+        key = {"Idempotency-Key": "k1"}
+        first = await client.responses.create(model="main", input="a", extra_headers=key)
+        assert (await client.responses.create(model="main", input="a", extra_headers=key)).id == first.id
+        with pytest.raises(openai.ConflictError) as refused:
+            await client.responses.create(model="main", input="b", extra_headers=key)
+        assert refused.value.code == "idempotency_conflict"
+        other = await client.responses.create(model="main", input="a", extra_headers={"Idempotency-Key": "k2"})
+        assert other.id != first.id
 
 
 async def test_an_idempotency_key_holds_for_ever(tmp_path):

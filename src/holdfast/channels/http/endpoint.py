@@ -16,6 +16,7 @@ from starlette.responses import Response
 from holdfast.channels.http.caller import Caller
 from holdfast.channels.http.login import Logins
 from holdfast.channels.http.metrics import Metrics
+from holdfast.channels.http.turnstile import Turnstile
 from holdfast.core.access_token import Scope
 from holdfast.core.key import PART_CHARS_MAX
 from holdfast.ports.channel import Hooks
@@ -40,6 +41,7 @@ class Settings:
     metrics: Metrics
     logins: Logins
     hooks: Hooks
+    turnstile: Turnstile = field(default_factory=Turnstile)
 
 
 Handler: TypeAlias = Callable[[Request, Settings], Awaitable[Response]]

@@ -4,6 +4,7 @@ Rule 1: `model` is the agent. The chat is named by a header or by `user`; histor
         one only is taken, and it must be the user's.
 Rule 2: a client that repeats a request repeats its key: `Idempotency-Key`, or the hash of sender and body while those
         have not been answered. The same words said again after an answer, or by somebody else, are another message.
+        Requests that come at the same time are looked at one after another, so equal ones are one message.
 Rule 3: nobody hangs on a human. A question about a dangerous tool is the answer, and ends the request. The request that
         decides it is answered with what came of the turn that it released.
 """
@@ -11,7 +12,7 @@ Rule 3: nobody hangs on a human. A question about a dangerous tool is the answer
 import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -23,8 +24,9 @@ from holdfast.channels.http.hops import origin_of
 from holdfast.channels.http.openai.wire import STARTED_AGAIN
 from holdfast.channels.http.request import decode
 from holdfast.core.errors import InvalidInput
-from holdfast.core.ids import MessageId
+from holdfast.core.ids import AgentName, MessageId
 from holdfast.core.inbound import Kind, Origin, accepted_message, kind_of
+from holdfast.core.key import Address
 from holdfast.ports.notifier import Feed
 from holdfast.ports.reader import MessageTrace
 
@@ -64,7 +66,7 @@ class Question:
     """What the body of a request asks."""
 
     agent: str
-    chat: str
+    chat: str  # empty: one of its own
     user: str | None
     text: str
 
@@ -101,21 +103,26 @@ def chat_of(request: Request, user: str | None) -> str:
 async def take(request: Request, settings: Settings, body: bytes, question: Question) -> Taken:
     """Make the question durable, or find it when it is being answered already."""
     service = settings.service
+    caller = caller_of(request)
     named = request.headers.get(SENDER_HEADER) or question.user or "user"
-    sender = await caller_of(request).speak_as(named, service.reader)
+    sender = await caller.speak_as(named, service.reader)
     asked = Asked(
         agent=question.agent,
         chat=question.chat,
         sender=sender,
         text=question.text,
         key=request.headers.get("idempotency-key", ""),
-        body_hash=hashlib.sha256(sender.encode() + b"\0" + body).hexdigest()[:32],
+        body_hash=_digest(sender.encode(), body),
         origin=origin_of(request),
     )
     wanted = service.new_message()
     feed = service.listen(message=wanted)
     try:
-        message = await _accept(asked, settings, wanted)
+        same = asked.key or asked.body_hash
+        async with settings.turnstile.alone(repr((caller.token.id, asked.agent, asked.chat, sender, same))):
+            if not asked.chat:
+                asked = replace(asked, chat=await _own_chat(asked, caller.token.id, settings))
+            message = await _accept(asked, settings, wanted)
         if kind_of(asked.text) is Kind.SIGNAL:
             message = (await service.trace(message)).released or message
     except BaseException:
@@ -127,10 +134,40 @@ async def take(request: Request, settings: Settings, body: bytes, question: Ques
     return Taken(message, feed)
 
 
+async def _own_chat(asked: Asked, token: str, settings: Settings) -> str:
+    """The chat of a request that names none: that of the same request before, if it is repeated, else a new one."""
+    if asked.key:
+        return f"response-{_digest(token.encode(), asked.key.encode())}"
+    base = f"response-{_digest(token.encode(), asked.body_hash.encode())}"
+
+    async def is_there(number: int) -> bool:
+        address = Address(agent=AgentName(asked.agent), channel=CHANNEL, type="dm", chat=f"{base}-{number}")
+        return await settings.service.reader.mailbox(str(address)) is not None
+
+    newest, beyond = 0, 1
+    while await is_there(beyond):
+        newest, beyond = beyond, beyond * 2
+    while beyond - newest > 1:
+        middle = (newest + beyond) // 2
+        newest, beyond = (middle, beyond) if await is_there(middle) else (newest, middle)
+    last = f"{base}-{newest}"
+    if newest and await _unanswered(replace(asked, chat=last), settings) is not None:
+        return last
+    return f"{base}-{newest + 1}"
+
+
+def _digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
+
+
+async def _unanswered(asked: Asked, settings: Settings) -> MessageId | None:
+    return await settings.service.unanswered(asked.chat, f"body.{asked.body_hash}.", agent=asked.agent, channel=CHANNEL)
+
+
 async def _accept(asked: Asked, settings: Settings, wanted: MessageId) -> MessageId:
-    service, prefix = settings.service, f"body.{asked.body_hash}."
+    service = settings.service
     if not asked.key:
-        again = await service.unanswered(asked.chat, prefix, agent=asked.agent, channel=CHANNEL)
+        again = await _unanswered(asked, settings)
         if again is not None:
             return again
     with settings.metrics.accept_seconds.time():
@@ -139,7 +176,7 @@ async def _accept(asked: Asked, settings: Settings, wanted: MessageId) -> Messag
             asked.text,
             agent=asked.agent,
             sender=asked.sender,
-            id=f"key.{asked.key}" if asked.key else f"{prefix}{wanted}",
+            id=f"key.{asked.key}" if asked.key else f"body.{asked.body_hash}.{wanted}",
             channel=CHANNEL,
             message=wanted,
             origin=asked.origin,

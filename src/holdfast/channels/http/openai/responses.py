@@ -92,7 +92,7 @@ async def _place(request: Request, wanted: ResponseRequest, settings: Settings) 
     agent = settings.service.default_agent if wanted.model is None else wanted.model
     if wanted.user or any(request.headers.get(name) for name in CHAT_HEADERS):
         return agent, chat_of(request, wanted.user)
-    return agent, f"response-{settings.service.new_message()}"
+    return agent, ""
 
 
 async def _found(id: str, settings: Settings) -> MessageTrace:
