@@ -80,7 +80,26 @@ def test_a_disk_that_is_full_for_a_while_loses_no_line_and_cuts_none(tmp_path, m
         disk.room = 1 << 20
         log.warning("recall.skipped", n=301)
         assert numbers_in(tmp_path) == list(range(302))
-    assert "No space left on device" in capsys.readouterr().err
+    assert capsys.readouterr() == ("", "")
+
+
+def test_whoever_logs_on_a_full_disk_prints_nothing_that_somebody_would_have_to_read(tmp_path, monkeypatch, capsys):
+    """A pipe that nobody empties would hold up the whole process."""
+    disk = Disk(monkeypatch)
+    with logs.logging_to(logs.to_file(tmp_path)):
+        for n in range(50):
+            log.error("loop.failed", failure=ValueError("a word of somebody"), n=n)
+        assert capsys.readouterr() == ("", "")
+        disk.room = 1 << 20
+    assert numbers_in(tmp_path) == list(range(50))
+
+
+def test_a_line_that_cannot_be_written_down_is_named(tmp_path, capsys):
+    with logs.logging_to(logs.to_file(tmp_path)):
+        logging.getLogger("uvicorn.error").warning("%d things", "many")
+        log.warning("recall.skipped")
+    assert events_in(tmp_path) == ["%d things", "recall.skipped"]
+    assert capsys.readouterr() == ("", "")
 
 
 def test_what_waits_for_a_disk_that_stays_full_is_bounded(tmp_path, monkeypatch, capsys):
@@ -93,7 +112,7 @@ def test_what_waits_for_a_disk_that_stays_full_is_bounded(tmp_path, monkeypatch,
             log.info("accept.accepted", n=n)
         assert (handler._begun.count(b"\n"), len(handler._lines)) == (1, 10)
         disk.room = 1 << 20
-    assert "No space left on device" in capsys.readouterr().err
+    assert capsys.readouterr() == ("", "")
     assert numbers_in(tmp_path) == [0, *range(40, 50)]
 
 
@@ -112,7 +131,7 @@ def test_a_machine_that_has_no_thread_to_give_fails_nobody_who_logs(tmp_path, mo
         without.undo()
         log.info("claim.taken")
     assert events_in(tmp_path) == ["accept.accepted", "claim.taken"]
-    assert "can't start new thread" in capsys.readouterr().err
+    assert capsys.readouterr() == ("", "")
 
 
 def test_an_exception_is_written_with_its_trace(tmp_path):

@@ -1,5 +1,6 @@
 """Where the log goes: a file in the data folder for whoever serves it, stderr with `--verbose`."""
 
+import json
 import logging
 import os
 import sys
@@ -39,16 +40,20 @@ class PrivateFile(RotatingFileHandler):
         self._thread = threading.Thread(target=self._write_now_and_then, name="log", daemon=True)
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Who logs does not fail by it, nor waits for somebody to read what the library would print about it."""
         try:
-            self._lines.append(f"{self.format(record)}\n")
-            if record.levelno >= logging.WARNING or self._closing.is_set() or len(self._lines) >= LINES_MAX // 2:
+            line = self.format(record)
+        except (TypeError, ValueError) as error:  # of a line's own words
+            line = json.dumps({"at": round(record.created, 3), "event": str(record.msg), "lost": type(error).__name__})
+        self._lines.append(f"{line}\n")
+        if record.levelno >= logging.WARNING or self._closing.is_set() or len(self._lines) >= LINES_MAX // 2:
+            with suppress(OSError):  # a full disk: it waits with the others
                 self.flush()
-            elif not self._said.is_set():
-                if self._thread.ident is None:  # the first line
+        if (self._lines or self._begun) and not self._said.is_set():
+            with suppress(RuntimeError):  # no thread is to be had now: the next line tries again
+                if self._thread.ident is None:
                     self._thread.start()
                 self._said.set()
-        except (OSError, RuntimeError, TypeError, ValueError):  # of the disk, of the system, or of a line's own words
-            self.handleError(record)  # who logs does not fail by it
 
     def flush(self) -> None:
         """Write what was said so far."""
