@@ -8,7 +8,14 @@ from typing import Any
 
 from holdfast.assembly import assemble
 from holdfast.connections import Switchboard, make_channels
-from holdfast.core.errors import ConfigInvalid, StoreBroken, StoreOwned, StorePathInvalid, StoreReadOnly
+from holdfast.core.errors import (
+    ConfigInvalid,
+    InvalidInput,
+    StoreBroken,
+    StoreOwned,
+    StorePathInvalid,
+    StoreReadOnly,
+)
 from holdfast.core.ids import AgentName
 from holdfast.core.policy import AgentPolicy
 from holdfast.loops.agents import Agent, Agents
@@ -49,6 +56,9 @@ def make_agents(
     Each speaks with `model`, or else with what its policy says, or else with `found`, or else with the practice model.
     `lenient` is for those who only visit: a model that cannot be made is an error when it is asked, not before.
     """
+    if model is not None and not callable(getattr(model, "ask", None)):
+        what = f"model is {model!r}, and not an object that can be asked"
+        raise InvalidInput(f'{what}; one by name goes into the policy: AgentPolicy(model={{"name": "openai:..."}})')
     tasks = AsyncTasks()
     box = ToolBox(tasks)
     for tool in tools:

@@ -463,7 +463,8 @@ class Runtime:
             return Health(ok=False, at=started, code="store_unavailable", why=f"no write within {PROVE_WAIT_MS} ms")
         except HoldfastError as error:
             return Health(ok=False, at=started, code=error.code, why=str(error))
-        return Health(ok=True, at=started, proved_write_ms=self.clock.now() - started)
+        took_ms = self.clock.now() - started
+        return Health(ok=True, at=started, proved_write_ms=took_ms, wal_bytes=self.store.wal_bytes())
 
     async def begin_compression(self, session: SessionId) -> Operation:
         """Start compressing a session beside its mailbox; raises `OperationBusy` while one runs."""

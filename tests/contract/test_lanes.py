@@ -278,6 +278,32 @@ async def test_an_attempt_that_would_render_otherwise_is_in_doubt(driver):
     assert not claim.packages[0].ask, "proved absent, it may be rendered anew"
 
 
+async def test_what_must_be_asked_about_first_does_not_join_the_call_of_those_before_it(driver):
+    """Sent in doubt, and without an attempt, it counted as never sent: whatever was undone later stayed there."""
+    driver.policies = EACH
+    await driver.chat("one", "two")
+    (claim,) = await take(driver, units=2, renderer="r1")
+    first, second = claim.packages
+    absent = Settlement(n=first.n, state=DeliveryState.SCHEDULED, again=True)
+    await driver.store.settle_lanes([(claim, [absent, Settlement(n=second.n, state=DeliveryState.SCHEDULED)])])
+    (claim,) = await take(driver, units=2, renderer="r2")
+    assert [(package.n, package.ask) for package in claim.packages] == [(first.n, False)]
+    assert await states(driver) == ["sending", "scheduled"]
+    await settle(driver, claim)
+    (claim,) = await take(driver, units=2, renderer="r2")
+    assert [(package.n, package.ask) for package in claim.packages] == [(second.n, True)]
+    assert await driver.rows("select state, attempt from delivery order by n") == [("delivered", 2), ("uncertain", 1)]
+
+
+async def test_what_was_never_tried_may_be_rendered_anew(driver):
+    driver.policies = EACH
+    await driver.chat("one")
+    (claim,) = await take(driver, renderer="r1")
+    await settle(driver, claim, DeliveryState.SCHEDULED, untried=True)
+    (claim,) = await take(driver, renderer="r2")
+    assert (claim.packages[0].ask, claim.packages[0].parcel.attempt) == (False, 1)
+
+
 # --- undo ------------------------------------------------------------------------------------------
 
 

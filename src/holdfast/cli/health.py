@@ -39,7 +39,9 @@ async def _health(data: Path | None, *, as_json: bool) -> int:
         print_json({**msgspec.to_builtins(health_view(found)), "channels_down": standings_view(down).channels})
     elif found.ok:
         served = "a process serves it" if is_served(folder_of(data)) else "no process serves it now"
-        print(f"ok: a write took {found.proved_write_ms} ms; {served}")
+        megabytes = (found.wal_bytes or 0) // 1_000_000
+        log = f"; its log has {megabytes} MB" if megabytes else ""
+        print(f"ok: a write took {found.proved_write_ms} ms; {served}{log}")
     else:
         print(f"not ok: {found.code}: {found.why}")
     for one in () if as_json else down:

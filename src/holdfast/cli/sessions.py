@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.options import Data, Json
+from holdfast.cli.options import Config, Data, Json
 
 if TYPE_CHECKING:
     from holdfast.ports.surface import SessionView
@@ -21,6 +21,7 @@ def sessions(
     ] = None,
     after: Annotated[str, typer.Option("--after", help="The last session of the page before.")] = "",
     limit: Annotated[int, typer.Option("--limit", min=1, max=1_000)] = LIMIT,
+    config: Config = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
@@ -33,18 +34,24 @@ def sessions(
     """
     from holdfast.cli.running import run
 
-    run(lambda: _sessions(agent, chat, after, limit, data, as_json=as_json), as_json=as_json)
+    run(lambda: _sessions(agent, chat, after, limit, (data, config), as_json=as_json), as_json=as_json)
 
 
 async def _sessions(
-    agent: str | None, chat: str | None, after: str, limit: int, data: Path | None, *, as_json: bool
+    agent: str | None,
+    chat: str | None,
+    after: str,
+    limit: int,
+    where: tuple[Path | None, Path | None],
+    *,
+    as_json: bool,
 ) -> int:
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, print_table, when
     from holdfast.cli.running import OK
     from holdfast.ports.surface import sessions_view
 
-    async with visiting(data) as runtime:
+    async with visiting(*where) as runtime:
         found = await runtime.sessions(agent=agent, chat=chat, after=after, limit=limit)
     view = sessions_view(found)
     if as_json:

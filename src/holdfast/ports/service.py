@@ -37,6 +37,7 @@ class Health:
     proved_write_ms: int | None = None
     code: str | None = None
     why: str | None = None
+    wal_bytes: int | None = None  # of the log beside the database; one that grows and grows is not moved into it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

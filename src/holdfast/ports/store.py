@@ -307,6 +307,10 @@ class Store(ReplyStore, DraftStore, AccessStore, SpendLedger, Protocol):
         """Replace old, finished inbound rows by keyed tombstones; how many."""
         ...
 
+    def wal_bytes(self) -> int:
+        """Size of the log beside the database (D28); 0 where the engine shows none."""
+        ...
+
     async def changed_elsewhere(self) -> bool:
         """Whether another process wrote since this was last asked (D29)."""
         ...

@@ -222,6 +222,7 @@ class HealthReport(Out, frozen=True, kw_only=True, omit_defaults=True):
     proved_write_ms: int | None
     code: str | None = None
     message: str | None = None
+    wal_bytes: int | None = None
 
 
 class ErrorDetail(Out, frozen=True, kw_only=True):
@@ -386,7 +387,13 @@ def operation_view(operation: Operation) -> OperationView:
 
 
 def health_view(health: Health) -> HealthReport:
-    return HealthReport(ok=health.ok, proved_write_ms=health.proved_write_ms, code=health.code, message=health.why)
+    return HealthReport(
+        ok=health.ok,
+        proved_write_ms=health.proved_write_ms,
+        code=health.code,
+        message=health.why,
+        wal_bytes=health.wal_bytes,
+    )
 
 
 def error_view(error: HoldfastError) -> ErrorReport:

@@ -307,6 +307,9 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, SpendVerbs):
     async def prune(self, *, older_than_ms: int, limit: int) -> int:
         return await self._db.write("prune", lambda: upkeep.prune(older_than_ms, limit, self._secret))
 
+    def wal_bytes(self) -> int:
+        return self._db.wal_bytes()
+
     async def changed_elsewhere(self) -> bool:
         return await self._db.changed()
 

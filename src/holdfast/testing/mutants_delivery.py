@@ -105,9 +105,9 @@ def resend_without_asking() -> Sequence[Patch]:
     """What may have landed is sent again at once."""
     honest = lanes._package  # noqa: SLF001
 
-    def broken(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool) -> Script[Package]:
-        package = yield from honest(lane, row, renderer, repeated=repeated)
-        return replace(package, ask=False)
+    def broken(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool, joins: bool) -> Script[Package | None]:
+        package = yield from honest(lane, row, renderer, repeated=repeated, joins=joins)
+        return None if package is None else replace(package, ask=False)
 
     return [(lanes, "_package", broken)]
 

@@ -3,6 +3,7 @@ the way: it may be missing, damaged or somebody else's, and each has a clear end
 
 import asyncio
 import os
+import shutil
 import sys
 from dataclasses import replace
 
@@ -145,6 +146,20 @@ async def test_an_index_damaged_in_the_middle_is_set_aside_and_filled_again(gues
     await later.provider.close()
 
 
+async def test_an_index_whose_whole_folder_was_lost_says_so_until_it_is_filled_again(guest, folder):
+    parcel = guest.said("my boat is called marzipan")
+    await guest.keep(parcel)
+    await guest.provider.rebuild(stream([parcel]))
+    await guest.provider.close()
+    shutil.rmtree(folder)
+    later = await again(folder)
+    assert await later.provider.healthy() is None
+    assert later.provider.needs_rebuild
+    await later.provider.rebuild(stream([parcel]))
+    await later.found_once("marzipan")
+    assert not later.provider.needs_rebuild
+
+
 async def test_an_index_that_was_deleted_says_so_until_it_is_filled_again(guest, folder):
     parcel = guest.said("my boat is called marzipan")
     await guest.keep(parcel)
@@ -182,6 +197,7 @@ async def test_an_index_of_the_first_release_is_brought_up_to_date_by_whoever_op
     for parcel in parcels:
         await guest.keep(parcel)
     before = await guest.recall("what is my boat called?")
+    assert await guest.provider.rebuild(stream(parcels)) == len(parcels)
     await guest.provider.close()
     as_release_1_made_it(folder)
     later = await again(folder)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.channels.http.endpoint import OPEN, Endpoint, Param, Settings, answer
+from holdfast.channels.http.endpoint import ANY, OPEN, Endpoint, Param, Settings, answer
 from holdfast.channels.http.request import Query, decode, read_body, whole_number
 from holdfast.core.access_token import Scope
 from holdfast.core.delivery import DeliveryState, delivery_state
@@ -34,7 +34,13 @@ async def healthz(request: Request, settings: Settings) -> Response:
     """Anybody may ask, so it says whether it is well, and the code of what is wrong, and nothing else."""
     Query(request, ())
     health = await settings.service.health()
-    return answer(surface.health_view(replace(health, why=None)), 200 if health.ok else 503)
+    return answer(surface.health_view(replace(health, why=None, wal_bytes=None)), 200 if health.ok else 503)
+
+
+async def readyz(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    health = await settings.service.health()
+    return answer(surface.health_view(health), 200 if health.ok else 503)
 
 
 async def get_sessions(request: Request, settings: Settings) -> Response:
@@ -177,10 +183,10 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/readyz",
-        handler=healthz,
-        summary="Whether messages are accepted: the same proof as /healthz, under the name that orchestrators ask for",
+        handler=readyz,
+        summary="Whether messages are accepted: the same proof as /healthz, and for whoever has a token what is wrong",
         answers={200: surface.HealthReport, 503: surface.HealthReport},
-        scope=OPEN,
+        scope=ANY,
     ),
     Endpoint(
         method="GET",

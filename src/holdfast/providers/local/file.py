@@ -39,7 +39,6 @@ class Damaged(Exception):
 def open_writer(folder: Path) -> apsw.Connection:
     """The index, made when there is none. Raises `NotOurs`, `Damaged`, `apsw.Error` or `OSError`."""
     path = folder / NAME
-    was_there = folder.is_dir()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     is_new = _create_private(path)
     db = _opened(path)
@@ -48,7 +47,7 @@ def open_writer(folder: Path) -> apsw.Connection:
         db.execute("pragma secure_delete=on")
         db.execute("pragma journal_mode=wal")
         if is_new or not _version(db):
-            _make(db, needs_rebuild=is_new and was_there)
+            _make(db, needs_rebuild=is_new)
         if _version(db) < VERSION:
             upgrade(db)
         if _version(db) < VERSION:

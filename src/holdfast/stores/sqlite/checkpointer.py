@@ -4,21 +4,18 @@ Rule 1: a PASSIVE checkpoint follows commits after a moment and waits for nobody
         moved the writer starts it again from the front, which is faster than a new one.
 Rule 2: a log above its limit is truncated. That needs the write lock for a moment, so the writer is asked
         to stand back; a reader that holds an old snapshot may prevent it, and then it is tried again later.
-Rule 3: a checkpoint that fails loses nothing, since the log is intact. The fault is kept for health to show.
+Rule 3: a checkpoint that fails loses nothing, since the log is intact. It is tried again after the next commit; the
+        log grows meanwhile, which health shows.
 """
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from contextlib import suppress
 
 import apsw
 
 from holdfast.stores.sqlite.connection import close_untouched
-from holdfast.stores.sqlite.faults import translate
 from holdfast.stores.sqlite.hand import Hand
-
-if TYPE_CHECKING:
-    from holdfast.core.errors import HoldfastError
 
 CHECKPOINT_AFTER_S = 0.5  # a page that many turns touch is moved once, not once per turn
 WAL_BYTES_MAX = 64 * 1024 * 1024
@@ -38,7 +35,6 @@ class Checkpointer:
         self._truncate_not_before = 0  # counts down checkpoints
         self.moving = threading.Lock()  # held while the log is moved; SQLite lets nobody wait for that
         self._untouched = False
-        self.fault: HoldfastError | None = None
         self._hand = Hand("holdfast-checkpointer", self._work)
 
     def committed(self) -> None:
@@ -61,12 +57,8 @@ class Checkpointer:
     def _work(self) -> None:
         while self._dirty.wait() and not self._stopping.wait(CHECKPOINT_AFTER_S):
             self._dirty.clear()
-            try:
-                with self.moving:
-                    self._checkpoint()
-                self.fault = None
-            except apsw.Error as error:
-                self.fault = translate(error, "checkpoint")
+            with suppress(apsw.Error), self.moving:
+                self._checkpoint()
         if self._untouched:
             close_untouched(self._db)
         else:

@@ -89,7 +89,10 @@ def _loaded(lane: LaneClaim, units: int, renderer: str, *, repeated: bool) -> Sc
             break
         if not packages and not row[4] and not repeated:
             break  # the head is not due yet
-        packages.append((yield from _package(lane, row, renderer, repeated=repeated)))
+        package = yield from _package(lane, row, renderer, repeated=repeated, joins=bool(packages))
+        if package is None:
+            break
+        packages.append(package)
     return replace(lane, packages=tuple(packages))
 
 
@@ -100,7 +103,8 @@ def _may_join(last: Package, row: Row, *, repeated: bool) -> bool:
     return not last.ask and bool(row[4]) and row[1] == wanted and row[15] in plain and last.parcel.op.value in plain
 
 
-def _package(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool) -> Script[Package]:
+def _package(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool, joins: bool) -> Script[Package | None]:
+    """None for one that would join a call and that the provider must be asked about first: it waits to be the head."""
     n, state, known_hash, known_renderer = row[:4]
     item = Item(*row[9:])
     fresh = state == "scheduled" or (state == "sending" and repeated)
@@ -110,6 +114,8 @@ def _package(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool) -> Scr
     made = payload_hash(parcel)
     changed = known_hash is not None and (known_hash, known_renderer) != (made, renderer)
     ask = not fresh or (changed and not repeated)
+    if joins and ask:
+        return None
     marks = {"agent": lane.key.agent, "provider": lane.key.provider, "place": lane.place, "fence": lane.fence, "n": n}
     if ask and state != "uncertain":
         reason = RENDERED_OTHERWISE if fresh else INTERRUPTED
