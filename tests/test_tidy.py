@@ -361,6 +361,12 @@ def test_no_file_names_the_machine_it_was_written_on(path):
     assert not THIS_MACHINE.search(path.read_text(encoding="utf-8", errors="replace"))
 
 
+def test_every_file_has_a_name_that_all_systems_take():
+    tops = [top for top in ROOT.iterdir() if not NOT_OURS.search(f"{top.name}/")]
+    names = [file.relative_to(ROOT).as_posix() for top in tops for file in (top, *top.rglob("*"))]
+    assert [name for name in names if not re.fullmatch(r"[\w.+@/-]+", name, re.ASCII)] == []
+
+
 # --- tests wait for events -----------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from holdfast.core.errors import ClaimLost, InvariantBroken
 from holdfast.core.ids import NodeId
+from holdfast.core.inbound import Duplicate
 from holdfast.core.session import SessionState
 from tests.contract.driver import address_of
 from tests.contract.test_claims import EVERYTHING
@@ -253,6 +254,18 @@ async def test_retry_takes_back_the_last_turn_and_owns_the_new_one(driver):
 
 
 # --- /title, /delete -------------------------------------------------------------------------------
+
+
+async def test_what_was_deleted_is_known_when_it_comes_again(driver):
+    arrival = driver.arrival("My cat is called Byron.")
+    await driver.accept(arrival)
+    claim = await driver.claim()
+    await driver.answer(claim, await driver.open(claim))
+    await driver.store.release_claim(claim)
+    await driver.command("/delete")
+    again = await driver.accept(arrival)
+    assert isinstance(again, Duplicate)
+    assert again.message == arrival.message
 
 
 async def test_a_title_is_one_line_of_limited_length(driver):

@@ -18,6 +18,7 @@ from holdfast.core.errors import (
 from holdfast.core.finish import Ending, FinishEvent
 from holdfast.core.forget import ForgetRequest
 from holdfast.core.ids import AgentName, ForgetId, Instant, Principal, Provider, SessionId
+from holdfast.core.inbound import Duplicate
 from holdfast.core.journal import AssistantSaid, Recalled, UserSaid
 from holdfast.core.lane import LaneKey, Settlement
 from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
@@ -135,6 +136,18 @@ async def test_a_persons_words_go_and_others_keep_every_byte(driver):
     assert (done.blanked["entries"], done.blanked["messages"], done.blanked["replies"]) == (3, 2, 1)
     kept = await driver.rows("select principal, turn from inbound order by seq")
     assert kept == [("ada", 1), ("bob", 2), ("ada", None), ("bob", None)]
+
+
+async def test_what_was_forgotten_is_known_when_it_comes_again(driver):
+    arrival = driver.arrival(f"My cat is called {CANARY}.")
+    await driver.accept(arrival)
+    claim = await driver.claim()
+    await driver.answer(claim, await driver.open(claim))
+    await driver.store.release_claim(claim)
+    await driver.store.forget(person())
+    again = await driver.accept(arrival)
+    assert isinstance(again, Duplicate)
+    assert again.message == arrival.message
 
 
 async def test_the_conversation_goes_on_in_the_same_session(driver):

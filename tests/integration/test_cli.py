@@ -19,8 +19,10 @@ from typer.testing import CliRunner
 
 from holdfast.app import make_agents, open_runtime
 from holdfast.channels.http.server import bind
+from holdfast.channels.http.token import Token
 from holdfast.cli.chat import Talk
 from holdfast.cli.commands import app
+from holdfast.cli.up import HOST, PORT, Start, _announce
 from holdfast.core.ids import MessageId
 from tests.live import GatedModel
 
@@ -331,6 +333,14 @@ def test_a_wrong_configuration_is_named(data, tmp_path, command):
     assert not data.exists()
 
 
+def test_the_sessions_of_a_chat_are_those_of_the_first_agent_that_is_configured(data, tmp_path):
+    config = tmp_path / "holdfast.toml"
+    config.write_text("[agents.ada]\n[agents.bob]\n")
+    here("send", "hello", "--chat", "c", "--wait", "--data", data, "--config", config)
+    listed = here("sessions", "--chat", "c", "--data", data, "--config", config, "--json")
+    assert [one["agent"] for one in json.loads(listed.stdout)["sessions"]] == ["ada"]
+
+
 def test_with_a_configuration_only_its_agents_exist(data):
     data.mkdir()
     (data / "holdfast.toml").write_text("[agents.ada]\n")
@@ -556,6 +566,20 @@ def test_up_tells_people_what_to_do_next(data, config, hints):
     for word in (str(data), "practice", "chat     http://127.0.0.1:", "curl http://127.0.0.1:", *hints):
         assert word in said
     assert (data / "token").read_text().strip() not in said
+    assert "#code=" not in said, "it lets in whoever has it"
+
+
+def test_up_shows_the_token_and_a_link_that_lets_in_on_a_terminal_only(tmp_path, monkeypatch, capsys):
+    start = Start("http://127.0.0.1:7420", Token("5ecret" * 6, tmp_path / "token"), "1code", "practice", "main")
+    for is_terminal in (True, False):
+        monkeypatch.setattr("sys.stdout.isatty", lambda is_terminal=is_terminal: is_terminal)
+        _announce(tmp_path, start, as_json=False)
+        said = capsys.readouterr().out
+        assert [word in said for word in ("5ecret", "http://127.0.0.1:7420/#code=1code")] == [is_terminal] * 2
+
+
+def test_the_port_that_people_know_is_the_one_unless_said():
+    assert (HOST, PORT) == ("127.0.0.1", 7420)
 
 
 @pytest.mark.skipif(not POSIX, reason="an open file cannot be moved on Windows")

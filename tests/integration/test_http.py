@@ -10,7 +10,7 @@ from holdfast.channels.http.errors import PortInUse, PublicBindRefused
 from holdfast.channels.http.server import bind, url_of
 from holdfast.channels.http.table import ENDPOINTS
 from holdfast.core.compress import Thresholds
-from holdfast.core.errors import StoreBroken, StoreFull, StoreUnavailable
+from holdfast.core.errors import StoreBroken, StoreCorrupt, StoreFull, StoreUnavailable
 from holdfast.core.inbound import Limits
 from holdfast.core.policy import AgentPolicy
 from tests.live import GatedModel, code_of, serve
@@ -43,8 +43,9 @@ async def test_health_turns_503_while_the_store_cannot_write(tmp_path, monkeypat
         monkeypatch.setattr(live.runtime.store, "prove_write", full)
         response = await live.get("/healthz")
         assert response.status_code == 503
-        assert response.json()["ok"] is False
-        assert response.json()["code"] == "store_full"
+        assert response.json() == {"ok": False, "proved_write_ms": None, "code": "store_full"}, "and nothing else"
+        ready = (await live.get("/readyz")).json()
+        assert (ready["code"], ready["message"]) == ("store_full", "no space is left")
 
 
 # --- messages --------------------------------------------------------------------------------------
@@ -84,7 +85,8 @@ async def test_a_message_can_be_followed_to_its_reply(live):
     assert (trace["agent"], trace["chat"], trace["id"], trace["sender"]) == ("main", "trace", "t1", "ann")
     assert trace["state"] == "answered"
     assert (trace["reply"]["text"], trace["reply"]["state"]) == ("Noted: My dog is called Ada.", "delivered")
-    assert trace["turn"] == 1
+    (session,) = (await live.get("/v1/sessions", chat="trace")).json()["sessions"]
+    assert (trace["session"], trace["turn"]) == (session["id"], 1)
     (delivery,) = trace["deliveries"]
     assert delivery["provider"] == "local"
     assert {"id", "provider", "state", "attempt", "receipt", "reason"} <= set(delivery)
@@ -190,6 +192,7 @@ async def test_without_an_agent_main_or_the_first_that_is_configured_is_meant_ev
         (StoreFull("no space is left"), 503, "store_full"),
         (StoreUnavailable("locked"), 503, "store_unavailable"),
         (StoreBroken("unknown outcome"), 503, "store_broken"),
+        (StoreCorrupt("a page is damaged"), 503, "store_corrupt"),
         (ValueError("people's own words"), 500, "internal_error"),
     ],
 )
@@ -214,6 +217,9 @@ async def test_sessions_are_listed_newest_first_with_their_lineage(live):
     assert [one["id"] for one in listed] == [new, old]
     assert {"id", "title", "state", "live", "parent", "opened_at", "summaries"} <= set(listed[0])
     assert [(one["title"], one["live"], one["parent"]) for one in listed] == [("tea", True, old), (None, False, None)]
+    known = [await live.runtime.reader.session(one["id"]) for one in listed]
+    assert [(one["state"], one["opened_at"]) for one in listed] == [(one.state.value, one.opened_at) for one in known]
+    assert all(one["opened_at"] > 1_700_000_000_000 for one in listed)
     page = (await live.get("/v1/sessions", chat="lineage", limit=1)).json()["sessions"]
     rest = (await live.get("/v1/sessions", chat="lineage", after=page[0]["id"])).json()["sessions"]
     assert [one["id"] for one in page + rest] == [new, old]
@@ -236,6 +242,7 @@ async def test_entries_come_in_pages_with_the_senders_id(live):
         ("user", False),
         ("assistant", False),
     ]
+    assert [one["turn"] for one in entries if one["kind"] == "user"] == [1, 2, 3]
     assert entries[0]["message_id"] == "p1"
     assert entries[1]["message_id"] is None
     page = (await live.get(f"/v1/sessions/{session}/entries", after=2, limit=3)).json()["entries"]
@@ -274,7 +281,7 @@ async def test_the_context_is_what_the_model_would_be_sent(tmp_path):
         assert "Byron" in context["messages"][1]["content"]
         assert all(set(one) == {"role", "content"} for one in context["messages"])
         assert context["covers_through"] == 2
-        assert context["tokens"] > 0
+        assert context["tokens"] == (await live.runtime.prompt(session)).tokens > 10
 
 
 async def test_an_open_turn_is_not_part_of_the_context(tmp_path):

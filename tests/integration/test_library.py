@@ -1,6 +1,8 @@
 """The library: a handful of calls, the same from a coroutine and from any thread."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from itertools import takewhile
@@ -8,7 +10,7 @@ from itertools import takewhile
 import pytest
 
 import holdfast
-from holdfast.core.errors import IdempotencyConflict, MessageNotFound, SessionNotFound, StoreUnavailable
+from holdfast.core.errors import IdempotencyConflict, InvalidInput, MessageNotFound, SessionNotFound, StoreUnavailable
 from holdfast.core.ids import MessageId, SessionId
 from tests.integration.fakes import (
     Gate,
@@ -22,6 +24,24 @@ from tests.integration.fakes import (
     stands_at,
     the_session,
 )
+
+
+@pytest.mark.parametrize("model", ["practice", "openai:gpt-5.2", object()])
+async def test_a_model_that_cannot_be_asked_is_refused_at_once(tmp_path, model):
+    with pytest.raises(InvalidInput, match="AgentPolicy"):
+        async with holdfast.open(tmp_path, model=model):
+            pass
+
+
+def test_no_vendors_library_is_loaded_before_a_model_needs_it(tmp_path):
+    program = f"""
+import sys, holdfast
+with holdfast.open_sync({str(tmp_path)!r}) as runtime:
+    runtime.ask("ada", "My cat is called Byron.", id="1")
+print(sorted({{"openai", "anthropic", "pydantic_ai", "mcp", "aiogram", "discord", "slack_sdk"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\n"
 
 
 async def test_a_conversation_through_the_library(tmp_path):

@@ -48,6 +48,21 @@ async def test_health_needs_none(live):
     assert (await live.client.get("/healthz", headers={"Authorization": ""})).status_code == 200
 
 
+async def test_readiness_says_more_than_health_to_whoever_has_a_token(live):
+    found = await live.client.get("/readyz")
+    assert (found.status_code, set(found.json())) == (200, {"ok", "proved_write_ms", "wal_bytes"})
+
+
+def test_what_is_open_to_everybody_is_known():
+    """A code or a signature guards the others, since no token can."""
+    assert {(one.method, one.path) for one in ENDPOINTS if one.is_open} == {
+        ("GET", "/healthz"),
+        ("GET", "/"),
+        ("POST", "/v1/login"),
+        ("POST", "/v1/hooks/{agent}/{channel}"),
+    }
+
+
 @pytest.mark.parametrize(
     "given",
     ["Bearer wrong", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", "Bearer", "Bearer \xff"],

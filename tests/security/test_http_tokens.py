@@ -39,6 +39,33 @@ def path_of(one):
 
 
 GUARDED = [one for one in ENDPOINTS if one.scope not in {OPEN, ANY}]
+SCOPES = {
+    Scope.SEND: {"POST /v1/messages", "POST /v1/chat/completions", "POST /v1/responses"},
+    Scope.OPERATE: {
+        "POST /v1/sessions/{session}/compress",
+        "POST /v1/deliveries/{delivery}/replay",
+        "POST /v1/forget",
+        "POST /v1/approvals/{approval}",
+        "POST /v1/replies/{reply}/resend",
+        "POST /v1/finalisations/{finalisation}/retry",
+    },
+    Scope.ADMIN: {
+        "GET /v1/pairs",
+        "POST /v1/pairs/{code}",
+        "POST /v1/unpair",
+        "GET /v1/links",
+        "POST /v1/links",
+        "POST /v1/unlink",
+        "POST /v1/addresses/move",
+    },
+}
+
+
+def test_what_changes_something_needs_more_than_reading():
+    """Written down once more: the other tests take the scopes from the table that is served."""
+    found = {scope: {f"{one.method} {one.path}" for one in GUARDED if one.scope is scope} for scope in SCOPES}
+    assert found == SCOPES
+    assert {one.method for one in GUARDED if one.scope is Scope.READ} == {"GET"}
 
 
 @pytest.mark.parametrize("one", GUARDED, ids=lambda one: f"{one.method} {one.path}")

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import apsw
 import pytest
@@ -38,6 +39,7 @@ from holdfast.stores.sqlite.checkpointer import WAL_BYTES_MAX
 from holdfast.stores.sqlite.connection import APPLICATION_ID, pragma, refuse_unsafe_engine
 from holdfast.stores.sqlite.migrate import in_sqlite_words, load_migrations
 from holdfast.stores.sqlite.path import file_system
+from holdfast.stores.sqlite.writer import GAP_S
 
 SCHEMA = ("create table thing (n integer primary key, word text not null, at integer) strict",)
 
@@ -88,6 +90,17 @@ async def db(path):
 
 
 @pytest.mark.parametrize("version", ["3.7.0", "3.40.1", "3.44.5", "3.50.6", "3.51.2"])
+@pytest.mark.parametrize("shared", [True, False])
+async def test_between_batches_others_who_share_the_file_get_their_turn(tmp_path, monkeypatch, shared):
+    """SQLite's lock is not fair: a writer that begins again at once keeps every other process out (D29)."""
+    db, gaps = ThreadedDatabase.open(tmp_path / "t.db", Clock(), migrations=SCHEMA, shared=shared), []
+    monkeypatch.setattr(db._desk, "_pause", Mock(wait=gaps.append))
+    for n in range(3):
+        await db.write("add", add(n))
+    await db.close()
+    assert set(gaps) == ({GAP_S} if shared else set())
+
+
 def test_a_sqlite_that_can_lose_a_log_is_refused(version):
     with pytest.raises(EngineUnsafe, match=version):
         refuse_unsafe_engine(version)
