@@ -11,6 +11,7 @@ from holdfast.channels.http.server import bind, url_of
 from holdfast.channels.http.table import ENDPOINTS
 from holdfast.core.compress import Thresholds
 from holdfast.core.errors import StoreBroken, StoreCorrupt, StoreFull, StoreUnavailable
+from holdfast.core.ids import SessionId
 from holdfast.core.inbound import Limits
 from holdfast.core.policy import AgentPolicy
 from tests.live import GatedModel, code_of, serve
@@ -281,7 +282,7 @@ async def test_the_context_is_what_the_model_would_be_sent(tmp_path):
         assert "Byron" in context["messages"][1]["content"]
         assert all(set(one) == {"role", "content"} for one in context["messages"])
         assert context["covers_through"] == 2
-        assert context["tokens"] == (await live.runtime.prompt(session)).tokens > 10
+        assert context["tokens"] == (await live.runtime.prompt(SessionId(session))).tokens > 10
 
 
 async def test_an_open_turn_is_not_part_of_the_context(tmp_path):

@@ -93,7 +93,8 @@ async def db(path):
 @pytest.mark.parametrize("shared", [True, False])
 async def test_between_batches_others_who_share_the_file_get_their_turn(tmp_path, monkeypatch, shared):
     """SQLite's lock is not fair: a writer that begins again at once keeps every other process out (D29)."""
-    db, gaps = ThreadedDatabase.open(tmp_path / "t.db", Clock(), migrations=SCHEMA, shared=shared), []
+    gaps: list[float] = []
+    db = ThreadedDatabase.open(tmp_path / "t.db", Clock(), migrations=SCHEMA, shared=shared)
     monkeypatch.setattr(db._desk, "_pause", Mock(wait=gaps.append))
     for n in range(3):
         await db.write("add", add(n))

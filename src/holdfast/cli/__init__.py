@@ -4,12 +4,14 @@ import sys
 
 
 def main() -> None:
-    from holdfast.cli.streams import prepare
+    from holdfast.cli.streams import is_text, prepare
 
     prepare()
-    from holdfast.cli.running import check_arguments
+    for argument in sys.argv[1:]:
+        if not is_text(argument):
+            from holdfast.cli.running import refuse_argument
 
-    check_arguments(sys.argv[1:])
+            refuse_argument(argument, as_json="--json" in sys.argv)
     from holdfast.cli.commands import app
 
     app(prog_name="holdfast")

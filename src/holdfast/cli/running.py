@@ -4,7 +4,7 @@ import asyncio
 import errno
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
 import typer
@@ -34,12 +34,9 @@ class NoRoom(HoldfastError):
     hint = "Make room on the disk, or send the output elsewhere; then look whether what was asked for is done."
 
 
-def check_arguments(arguments: Sequence[str]) -> None:
-    """Leave with an error if one is no text: neither a store nor a page could show it again."""
-    for argument in arguments:
-        if any("\ud800" <= char <= "\udfff" for char in argument):
-            print_error(InvalidUnicode(f"the argument {argument!a} is not UTF-8"), as_json="--json" in arguments)
-            sys.exit(USAGE)
+def refuse_argument(argument: str, *, as_json: bool) -> NoReturn:
+    print_error(InvalidUnicode(f"the argument {argument!a} is not UTF-8"), as_json=as_json)
+    sys.exit(USAGE)
 
 
 def run(work: Work, *, as_json: bool) -> NoReturn:

@@ -5,6 +5,11 @@ import os
 import sys
 
 
+def is_text(argument: str) -> bool:
+    """Whether the bytes of an argument are UTF-8: others can neither be stored nor shown again."""
+    return not any("\ud800" <= char <= "\udfff" for char in argument)
+
+
 def prepare() -> None:
     """A stream that is closed reads nothing and writes nowhere; what stdout cannot spell is shown by its number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
