@@ -53,7 +53,7 @@ async def test_readiness_says_more_than_health_to_whoever_has_a_token(live):
     assert (found.status_code, set(found.json())) == (200, {"ok", "proved_write_ms", "wal_bytes"})
 
 
-def test_what_is_open_to_everybody_is_known():
+async def test_what_is_open_to_everybody_is_known():
     """A code or a signature guards the others, since no token can."""
     assert {(one.method, one.path) for one in ENDPOINTS if one.is_open} == {
         ("GET", "/healthz"),

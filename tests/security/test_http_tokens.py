@@ -61,7 +61,7 @@ SCOPES = {
 }
 
 
-def test_what_changes_something_needs_more_than_reading():
+async def test_what_changes_something_needs_more_than_reading():
     """Written down once more: the other tests take the scopes from the table that is served."""
     found = {scope: {f"{one.method} {one.path}" for one in GUARDED if one.scope is scope} for scope in SCOPES}
     assert found == SCOPES
