@@ -19,7 +19,7 @@ from holdfast.core.forget import ForgetRequest, Forgetting
 from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, SessionId, make_id
 from holdfast.core.ids import Provider as ProviderName
 from holdfast.core.inbound import BY_HUMAN, UNFINISHED, AcceptOutcome, Origin, accepted_message
-from holdfast.core.key import Address, check_part
+from holdfast.core.key import Address, agent_name, check_part
 from holdfast.core.lane import LaneKey
 from holdfast.core.memory import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo
 from holdfast.core.naming import NamingInputs
@@ -406,6 +406,10 @@ class Runtime:
 
     def _whom(self, agent: str | None) -> AgentName:
         return self._agents.first if agent is None else AgentName(agent)
+
+    def check_agent(self, agent: str) -> None:
+        """Raises `AgentNotFound` and `InvalidName`."""
+        self._agents.policy(agent_name(agent))
 
     def agents(self) -> Sequence[str]:
         """Those that are configured; `main` where any name is an agent."""

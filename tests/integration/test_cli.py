@@ -15,6 +15,7 @@ from pathlib import Path
 import apsw
 import httpx
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from holdfast.app import make_agents, open_runtime
@@ -139,6 +140,17 @@ def test_every_command_explains_itself_with_an_example_and_speaks_json(command):
     assert done.returncode == 0
     assert "Examples:" in done.stdout
     assert "--json" in done.stdout
+
+
+def commands_of(group):
+    for name, one in group.commands.items():
+        yield from commands_of(one) if hasattr(one, "commands") else [(name, one)]
+
+
+def test_every_command_shows_examples_in_its_help():
+    found = dict(commands_of(get_command(app)))
+    assert len(found) > 40
+    assert [name for name, one in found.items() if "Examples:" not in (one.help or "")] == []
 
 
 def test_help_needs_nothing_heavy():
@@ -349,6 +361,7 @@ def test_the_sessions_of_a_chat_are_those_of_the_first_agent_that_is_configured(
 def test_with_a_configuration_only_its_agents_exist(data):
     data.mkdir()
     (data / "holdfast.toml").write_text("[agents.ada]\n")
+    refused(here("chat", "--data", data, "--agent", "main"), "agent_not_found")
     refused(here("send", "hello", "--data", data, "--agent", "main"), "agent_not_found")
     assert here("send", "hello", "--agent", "ada", "--data", data).returncode == 0
 

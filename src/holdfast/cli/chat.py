@@ -71,6 +71,7 @@ async def _chat(agent: str | None, chat: str, config: Path | None, data: Path | 
     folder = folder_of(data)
     settings = config_of(config, folder)
     async with serving_or_visiting(folder, settings) as (runtime, is_serving):
+        runtime.check_agent(agent or runtime.default_agent)
         talk = Talk(runtime, agent or runtime.default_agent, chat, as_json=as_json)
         await talk.greet(is_serving=is_serving)
         with on_signal(talk.interrupt):

@@ -43,7 +43,7 @@ async def _init(config: Path | None, data: Path | None, *, force: bool, as_json:
     print(f"wrote    {file}")
     if kept is not None:
         print(f"kept     {kept}, the one that was there")
-    where = f" --config {file}" if config is not None else f" --data {data}" if data is not None else ""
+    where = "".join(f" --{name} {given}" for name, given in (("config", config), ("data", data)) if given is not None)
     print(f"next     edit it, then run: holdfast config check{where}\n         and: holdfast up{where}")
     return OK
 

@@ -31,7 +31,13 @@ memory = typer.Typer(
 def show(
     agent: AgentName = None, about: About = "", config: Config = None, data: Data = None, as_json: Json = False
 ) -> None:
-    """Show the notes that hold now."""
+    """Show the notes that hold now.
+
+    \b
+    Examples:
+      holdfast memory show
+      holdfast memory show --about ada --json
+    """
     from holdfast.cli.memory_views import memory_view, print_memory
 
     async def work(runtime: "Runtime") -> int:
@@ -60,7 +66,13 @@ def add(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Add a note; one that is there already stays as it is."""
+    """Add a note; one that is there already stays as it is.
+
+    \b
+    Examples:
+      holdfast memory add "Tea, not coffee."
+      holdfast memory add "Has a cat called Byron." --target user --about ada
+    """
     _change("add", target, (agent, about), (config, data), text=text, as_json=as_json)
 
 
@@ -76,7 +88,12 @@ def replace(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Replace a note by another."""
+    """Replace a note by another.
+
+    \b
+    Examples:
+      holdfast memory replace "Tea, not coffee." "Coffee after all."
+    """
     _change("replace", target, (agent, about), (config, data), entry=entry, text=text, as_json=as_json)
 
 
@@ -91,7 +108,12 @@ def remove(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Remove a note."""
+    """Remove a note.
+
+    \b
+    Examples:
+      holdfast memory remove "Tea, not coffee."
+    """
     _change("remove", target, (agent, about), (config, data), entry=entry, as_json=as_json)
 
 
@@ -106,7 +128,13 @@ def history(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Show every change, oldest first."""
+    """Show every change, oldest first.
+
+    \b
+    Examples:
+      holdfast memory history
+      holdfast memory history --json
+    """
     from holdfast.cli.memory_views import history_view, print_history
 
     async def work(runtime: "Runtime") -> int:
@@ -136,7 +164,12 @@ def undo(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Take one change back. Undo that change again to have it after all."""
+    """Take one change back. Undo that change again to have it after all.
+
+    \b
+    Examples:
+      holdfast memory undo 12
+    """
 
     async def work(runtime: "Runtime") -> int:
         from holdfast.core.key import agent_name
