@@ -22,7 +22,7 @@ from tests.chaos.weather import Weather
 from tests.processes import Up, spawn
 
 WARM_S = 60.0
-STILL_S = 60.0
+STILL_S = 420  # longer than any pause before a reply is tried again
 LOOK_S = 0.5
 LIFE_S = (0.3, 4.0)  # to the kill
 AWAKE_S = 20.0

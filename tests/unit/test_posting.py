@@ -108,6 +108,11 @@ def test_a_nonce_proves_nothing_about_an_earlier_piece():
     assert (settled.state, settled.doubts) == (ReplyState.UNCERTAIN, 2)
 
 
+def test_what_may_have_been_posted_is_sent_once_more_soon_however_often_it_was_turned_away_before():
+    settled = settle(claim(attempt=11), Doubtful("cut off"))
+    assert (settled.state, settled.doubts, settled.delay_ms) == (ReplyState.PENDING, 1, 1_000)
+
+
 def test_a_doubt_is_held_where_the_policy_says_so():
     settled = settle(claim(), Doubtful("cut off"), on_doubt=OnDoubt.HOLD)
     assert (settled.state, settled.doubts) == (ReplyState.UNCERTAIN, 1)

@@ -184,7 +184,7 @@ def _doubted(
     claim: ReplyClaim, reason: str, on_doubt: OnDoubt, policy: PostmanPolicy, chance: float
 ) -> ReplySettlement:
     if claim.doubts == CLEAR and on_doubt is OnDoubt.RESEND:
-        delay_ms = policy.retry.delay_ms(claim.attempt, chance)
+        delay_ms = policy.retry.delay_ms(1, chance)  # it is sent once more, however often it was turned away before
         return ReplySettlement(
             state=ReplyState.PENDING, part=claim.part, doubts=OPEN_DOUBT, delay_ms=delay_ms, reason=short(reason)
         )
