@@ -69,9 +69,7 @@ class Settlement:
     suspect: bool = False
     failing: bool = False
     again: bool = False  # proved absent: the next attempt is a first one and may render anew
-    untried: bool = (
-        False  # nothing was sent; the attempt is given back, and what was rendered for a first one forgotten
-    )
+    untried: bool = False  # nothing was sent: the attempt is given back, and a first one may render anew
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

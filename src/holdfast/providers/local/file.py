@@ -4,8 +4,8 @@ Rule 1: what is acknowledged survives a power loss: `synchronous=EXTRA` comes be
         mark has moved past it, so a line that vanished here would never be sent again.
 Rule 2: what is deleted is overwritten (`secure_delete`, and FTS5's own).
 Rule 3: a file of another program, or of a newer release, keeps its bytes; one of an older release is brought up to
-        date. A damaged one is kept under another name and an empty one takes its place, which says that it has to be
-        filled again.
+        date. A damaged one is kept under another name and an empty one takes its place. Every new one says that it has
+        to be filled: whether something was delivered before, the journal knows.
 Rule 4: a file that is moved or deleted while it is open is noticed before the next delivery.
 """
 

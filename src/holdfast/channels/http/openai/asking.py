@@ -118,8 +118,7 @@ async def take(request: Request, settings: Settings, body: bytes, question: Ques
     wanted = service.new_message()
     feed = service.listen(message=wanted)
     try:
-        same = asked.key or asked.body_hash
-        async with settings.turnstile.alone(repr((caller.token.id, asked.agent, asked.chat, sender, same))):
+        async with settings.turnstile.alone(repr((asked.agent, asked.chat, asked.key or asked.body_hash))):
             if not asked.chat:
                 asked = replace(asked, chat=await _own_chat(asked, caller.token.id, settings))
             message = await _accept(asked, settings, wanted)
