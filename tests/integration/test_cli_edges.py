@@ -54,7 +54,7 @@ def test_output_that_has_no_room_is_an_error_that_says_so(tmp_path, more):
             [sys.executable, "-m", "holdfast", "sessions", "--data", str(tmp_path), *more],
             stdout=full,
             stderr=subprocess.PIPE,
-            env=environment(),
+            env=environment(PYTHONUNBUFFERED=""),
             check=False,
             timeout=60,
         )

@@ -151,7 +151,11 @@ async def test_a_token_that_was_withdrawn_is_not_the_messages_fault(world, chann
 async def test_nothing_is_sent_before_the_channel_runs_and_after_it_ended(world):
     async with running(world.fake, world.bot, world.mailbox) as channel:
         pass
-    assert isinstance(await channel.send(post_to(world.room, "hello")), NotSent)
+    post = post_to(world.room, "hello")
+    not_yet = NotSent("the channel is not connected", retry_after_ms=5_000, whole_account=True)
+    assert await channel.send(post) == not_yet
+    assert await channel.edit(post.address, "1", "hello") == not_yet
+    assert await channel.retract(post.address, "1") == not_yet
     assert world.fake.posts == []
 
 
