@@ -30,7 +30,7 @@ COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-ha
 	--no-header --no-annotate --no-emit-index-url --no-config
 LOCK = $(COMPILE) pyproject.toml --group build
 
-.PHONY: help install up test test-browser test-hindsight check audit sim bench soak lock clean
+.PHONY: help install up test test-browser test-hindsight check audit sim bench mutants soak lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
@@ -72,6 +72,10 @@ sim: $(DEV) ## simulate 2000 random histories (ARGS="--seed 7")
 bench: $(DEV) ## measure side by side with peers
 	$(BIN)/python -m bench $(ARGS)
 
+mutants: $(DEV) ## plant 400 bugs in the decisions and the store verbs and list those that no test notices (two hours)
+	$(BIN)/python -m tools.mutation hits .mutation
+	$(BIN)/python -m tools.mutation run .mutation --results .mutation/results.json $(ARGS)
+
 soak: $(DEV) ## the long run: 50000 histories and the tests marked soak
 	$(BIN)/holdfast sim --histories 50000 $(ARGS)
 	$(BIN)/pytest -m soak
@@ -84,7 +88,7 @@ lock: ## choose the newest versions and write requirements/*.txt (needs uv)
 	$(COMPILE) --upgrade --group pyproject.toml:audit --output-file requirements/audit.txt
 
 clean: ## remove .venv, caches and built files
-	rm -rf $(VENV) .venv-audit .venv-hindsight build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-audit .venv-hindsight .mutation build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

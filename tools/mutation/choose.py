@@ -1,0 +1,115 @@
+"""Which mutations are planted, and which tests are asked about each.
+
+The choice is drawn from a seed over all files, larger files getting more: nothing about the tests enters it. Only
+afterwards are the tests looked up that enter the mutated function.
+"""
+
+import ast
+import json
+import random
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from pathlib import Path
+
+from tools.mutation.operators import Finder, Mutation
+from tools.mutation.place import ROOT, mutated_files
+
+FILE_MIN = 3  # mutations of the smallest file
+
+
+def choose(seed: int, count: int) -> list[Mutation]:
+    """About `count` mutations, spread over every file by its size."""
+    found = {path: Finder(path.relative_to(ROOT).as_posix(), path.read_bytes()).find() for path in mutated_files()}
+    total = sum(map(len, found.values()))
+    chosen: list[Mutation] = []
+    for path, mutations in found.items():
+        share = max(FILE_MIN, round(count * len(mutations) / total))
+        rng = random.Random(f"{seed}/{path.name}")
+        shuffled = rng.sample(mutations, len(mutations))
+        source = path.read_bytes()
+        chosen += islice((one for one in shuffled if one.compiles(source)), share)
+    return sorted(chosen, key=lambda one: (one.path, one.start, one.after))
+
+
+class Hits:
+    """The recorded runs of the suite: which test enters which function, and how long it takes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.seconds: dict[str, float] = {}
+        self._tests: dict[str, set[str]] = {}
+        for file in sorted(folder.glob("*.jsonl")):
+            for line in file.read_text(encoding="utf-8").splitlines():
+                record = json.loads(line)
+                self.seconds[record["test"]] = record["seconds"]
+                for hit in record["hits"]:
+                    self._tests.setdefault(hit, set()).add(record["test"])
+        self._users = _users_of_constants()
+
+    def tests_of(self, mutation: Mutation) -> list[str]:
+        """The tests that enter the mutated function, or a function that uses the mutated constant; quick ones first."""
+        functions = {f"{mutation.path}::{mutation.scope}", *self._users.get((mutation.path, mutation.scope), ())}
+        nested = {name for name in self._tests if any(name.startswith(f"{one}.") for one in functions)}
+        tests = set().union(*(self._tests.get(name, set()) for name in functions | nested))
+        return sorted(tests, key=lambda test: (self.seconds[test], test))
+
+
+def within(tests: Iterable[str], seconds: Mapping[str, float], budget_s: float) -> list[str]:
+    """Quick tests first, until the budget is used up; one at least."""
+    chosen: list[str] = []
+    spent = 0.0
+    for test in tests:
+        spent += seconds[test]
+        if chosen and spent > budget_s:
+            break
+        chosen.append(test)
+    return chosen
+
+
+def _users_of_constants() -> dict[tuple[str, str], set[str]]:
+    """For each module's constant, the functions that mention its name, in its own module and where it is imported."""
+    users: dict[tuple[str, str], set[str]] = {}
+    homes = _homes()
+    for path in mutated_files():
+        name = path.relative_to(ROOT).as_posix()
+        tree = ast.parse(path.read_bytes())
+        visible = {constant: name for (home, constant) in homes if home == name}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                home = f"src/{node.module.replace('.', '/')}.py"
+                visible |= {alias.name: home for alias in node.names if (home, alias.name) in homes}
+        for function, inner in _functions(tree):
+            used = {one.id for one in ast.walk(inner) if isinstance(one, ast.Name) and one.id in visible}
+            for constant in used:
+                users.setdefault((visible[constant], constant), set()).add(f"{name}::{function}")
+        _through_constants(tree, visible, users)
+    return users
+
+
+def _homes() -> set[tuple[str, str]]:
+    found = set()
+    for path in mutated_files():
+        for statement in ast.parse(path.read_bytes()).body:
+            if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+                found.add((path.relative_to(ROOT).as_posix(), statement.targets[0].id))
+    return found
+
+
+def _through_constants(tree: ast.Module, visible: Mapping[str, str], users: dict[tuple[str, str], set[str]]) -> None:
+    """A constant that is part of another one is used where that one is."""
+    for statement in reversed(tree.body):
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            whole = (visible.get(statement.targets[0].id, ""), statement.targets[0].id)
+            for part in ast.walk(statement.value):
+                if isinstance(part, ast.Name) and part.id in visible:
+                    users.setdefault((visible[part.id], part.id), set()).update(users.get(whole, ()))
+
+
+def _functions(tree: ast.AST, prefix: str = "") -> list[tuple[str, ast.AST]]:
+    found: list[tuple[str, ast.AST]] = []
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            name = f"{prefix}{node.name}"
+            if not isinstance(node, ast.ClassDef):
+                found.append((name, node))
+            found += _functions(node, f"{name}.")
+    return found
