@@ -1,6 +1,6 @@
 """The bugs that `make mutants` plants are changes of behaviour, found from the syntax, that compile."""
 
-from tools.mutation.choose import choose, within
+from tools.mutation.choose import FOCUSED, choose, stages
 from tools.mutation.operators import Finder
 from tools.mutation.place import ROOT, mutated_files
 
@@ -72,6 +72,9 @@ def test_every_file_gets_some_and_the_same_seed_the_same():
     assert chosen != choose(8, 300)
 
 
-def test_tests_are_asked_while_the_budget_lasts():
-    assert within(["a", "b", "c"], {"a": 1.0, "b": 2.0, "c": 3.0}, 3.5) == ["a", "b"]
-    assert within(["c"], {"c": 30.0}, 3.5) == ["c"]
+def test_focused_tests_are_asked_first_and_others_while_the_budget_lasts():
+    focused = [f"f{n}" for n in range(FOCUSED)]
+    seconds = {**dict.fromkeys(focused, 9.0), "a": 2.0, "b": 1.0, "c": 3.0}
+    assert stages([*focused, "a", "b", "c"], seconds, 3.5) == [focused, ["b", "a"]]
+    assert stages(["c"], seconds, 3.5) == [["c"]]
+    assert stages([], seconds, 3.5) == []

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
-from tools.mutation.choose import Hits, choose, within
+from tools.mutation.choose import Hits, choose, stages
 from tools.mutation.operators import Mutation
 from tools.mutation.place import ROOT
 
@@ -63,14 +63,13 @@ class Copy:
             elif origin.is_file():
                 shutil.copy2(origin, folder / part)
 
-    def judge(self, mutation: Mutation, tests: list[str]) -> Fate:
+    def judge(self, mutation: Mutation, asked: list[list[str]]) -> Fate:
         began = time.monotonic()
         file = self._root / mutation.path
         sound = file.read_bytes()
         try:
             self._write(file, mutation.applied(sound))
-            by = self._first_failure(tests) if tests else ""
-            by = by or self._first_failure([f"{SIMULATED}::{name}" for name in _chunks()])
+            by = next(filter(None, map(self._first_failure, [*asked, _simulated()])), "")
         finally:
             self._write(file, sound)
         return Fate(
@@ -82,7 +81,7 @@ class Copy:
             before=mutation.before,
             after=mutation.after,
             by=by,
-            asked=len(tests),
+            asked=sum(map(len, asked)),
             seconds=round(time.monotonic() - began, 1),
         )
 
@@ -110,8 +109,8 @@ class Copy:
         return failed[0].split(" - ")[0] if failed else f"pytest exits with {done.returncode}: {done.stdout[-200:]}"
 
 
-def _chunks() -> list[str]:
-    return [f"test_no_history_breaks_an_invariant[{10_000 + 40 * n}]" for n in range(CHUNKS)]
+def _simulated() -> list[str]:
+    return [f"{SIMULATED}::test_no_history_breaks_an_invariant[{10_000 + 40 * n}]" for n in range(CHUNKS)]
 
 
 def record(folder: Path) -> int:
@@ -134,7 +133,7 @@ def run(hits: Hits, mutations: list[Mutation], results: Path, jobs: int, budget_
         def judge(mutation: Mutation) -> Fate:
             copy = copies.get()
             try:
-                return copy.judge(mutation, within(hits.tests_of(mutation), hits.seconds, budget_s))
+                return copy.judge(mutation, stages(hits.tests_of(mutation), hits.seconds, budget_s))
             finally:
                 copies.put(copy)
 

@@ -7,14 +7,16 @@ afterwards are the tests looked up that enter the mutated function.
 import ast
 import json
 import random
-from collections.abc import Iterable, Mapping
-from itertools import islice
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, islice
 from pathlib import Path
 
 from tools.mutation.operators import Finder, Mutation
 from tools.mutation.place import ROOT, mutated_files
 
 FILE_MIN = 3  # mutations of the smallest file
+FOCUSED = 40  # tests that are asked before all others
 
 
 def choose(seed: int, count: int) -> list[Mutation]:
@@ -36,33 +38,34 @@ class Hits:
 
     def __init__(self, folder: Path) -> None:
         self.seconds: dict[str, float] = {}
+        self._breadth: dict[str, int] = {}  # how many functions a test enters: few for a test of just one thing
         self._tests: dict[str, set[str]] = {}
         for file in sorted(folder.glob("*.jsonl")):
             for line in file.read_text(encoding="utf-8").splitlines():
                 record = json.loads(line)
                 self.seconds[record["test"]] = record["seconds"]
+                self._breadth[record["test"]] = len(record["hits"])
                 for hit in record["hits"]:
                     self._tests.setdefault(hit, set()).add(record["test"])
         self._users = _users_of_constants()
 
     def tests_of(self, mutation: Mutation) -> list[str]:
-        """The tests that enter the mutated function, or a function that uses the mutated constant; quick ones first."""
+        """The tests that enter the mutated function, or a function that uses the mutated constant.
+
+        Those that enter little else come first: they are quick, and few files have to be loaded for them.
+        """
         functions = {f"{mutation.path}::{mutation.scope}", *self._users.get((mutation.path, mutation.scope), ())}
         nested = {name for name in self._tests if any(name.startswith(f"{one}.") for one in functions)}
         tests = set().union(*(self._tests.get(name, set()) for name in functions | nested))
-        return sorted(tests, key=lambda test: (self.seconds[test], test))
+        return sorted(tests, key=lambda test: (self._breadth[test], self.seconds[test], test))
 
 
-def within(tests: Iterable[str], seconds: Mapping[str, float], budget_s: float) -> list[str]:
-    """Quick tests first, until the budget is used up; one at least."""
-    chosen: list[str] = []
-    spent = 0.0
-    for test in tests:
-        spent += seconds[test]
-        if chosen and spent > budget_s:
-            break
-        chosen.append(test)
-    return chosen
+def stages(tests: Sequence[str], seconds: Mapping[str, float], budget_s: float) -> list[list[str]]:
+    """Some focused tests first, then as many of the others as the budget allows, quick ones first."""
+    first = list(tests[:FOCUSED])
+    others = sorted(tests[FOCUSED:], key=lambda test: (seconds[test], test))
+    spent = list(accumulate(seconds[test] for test in others))
+    return [stage for stage in (first, others[: bisect_right(spent, budget_s)]) if stage]
 
 
 def _users_of_constants() -> dict[tuple[str, str], set[str]]:
