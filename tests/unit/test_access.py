@@ -9,6 +9,7 @@ from holdfast.core.access import (
     Admit,
     Knock,
     Pair,
+    PairingAsk,
     Refuse,
     admitted_text,
     check_allowed,
@@ -19,8 +20,8 @@ from holdfast.core.access import (
     read_code,
     spelt,
 )
-from holdfast.core.errors import AllowlistNotImmutable, PairingNotFound
-from holdfast.core.ids import Principal
+from holdfast.core.errors import AllowlistNotImmutable, InvalidName, PairingNotFound
+from holdfast.core.ids import AgentName, MailboxId, Principal, ReplyId
 from holdfast.core.policy import AccessPolicy, Door
 
 BOB = Principal("telegram:7")
@@ -141,3 +142,17 @@ def test_what_is_no_code_is_refused(text):
 def test_a_stranger_is_told_what_to_do_and_nothing_else():
     assert notice_text("7K2MPQ9X", "fern").endswith("holdfast pair 7K2M-PQ9X")
     assert "fern" in admitted_text("fern")
+
+
+@pytest.mark.parametrize("principal", ["", "a\nb", "x" * 2_000])
+def test_a_request_names_its_sender(principal):
+    with pytest.raises(InvalidName, match="principal"):
+        PairingAsk(
+            agent=AgentName("fern"),
+            channel="telegram",
+            principal=Principal(principal),
+            address="agent:fern:telegram:dm:7",
+            code="7K2MPQ9X",
+            reply=ReplyId("rep_1"),
+            new_mailbox=MailboxId("box_1"),
+        )

@@ -229,3 +229,14 @@ def test_a_log_that_agrees_holds():
 )
 def test_a_log_that_names_another_session_is_found(log):
     assert first_of(judge(parent(), log=log)) == "log_agrees"
+
+
+def test_each_contradiction_is_counted_once():
+    report = judge(replace(parent(), entries=19))
+    assert [(each.name, each.contradictions) for each in report.checks if each.contradictions] == [("journal_whole", 1)]
+
+
+def test_a_branch_that_failed_is_no_branch_record():
+    failed = operation("op_x", A, 1, kind="branch", outcome="failed")
+    report = judge(replace(parent(), operations=(*parent().operations, failed)))
+    assert "lineage_recorded" not in {each.name for each in report.checks if each.contradictions}

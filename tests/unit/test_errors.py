@@ -128,3 +128,9 @@ def test_only_what_we_must_mend_is_to_be_reported():
     reported = {kind.__name__ for kind in EVERY if kind.remedy is Remedy.REPORT}
     assert {"HoldfastError", "InvariantBroken"} <= reported
     assert all("report" in kind.hint.lower() for kind in EVERY if kind.remedy is Remedy.REPORT)
+
+
+def test_a_vendor_that_names_no_pause_asks_for_none():
+    assert errors.ModelFailed("it failed").retry_after_ms == 0
+    assert errors.ModelFailed("it failed", retry_after_ms=7).retry_after_ms == 7
+    assert errors.ModelFailed("it failed", retry_after_ms="soon").retry_after_ms == 0

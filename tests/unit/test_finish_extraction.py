@@ -22,7 +22,7 @@ from holdfast.core.extraction import (
 from holdfast.core.extraction_rules import Bounds, Judged, judge
 from holdfast.core.ids import AgentName, Instant, Principal
 from holdfast.core.journal import AnyBody, AssistantSaid, Entry, Observed, Recalled, ToolReturned, Undone, UserSaid
-from holdfast.core.memory import Applied, Capacity, Memory, MemoryBatch, MemoryEntry, MemoryVerb, Target
+from holdfast.core.memory import DELIMITER, Applied, Capacity, Memory, MemoryBatch, MemoryEntry, MemoryVerb, Target
 from holdfast.core.memory_rules import MemoryPlan, plan_batch
 from holdfast.models.practice import PracticeModel
 from holdfast.ports.model import Answer, ModelRequest, Task
@@ -189,6 +189,17 @@ def test_what_fits_is_applied_whole_and_in_order():
         ("remove", "", 3),
     ]
     assert (found.of, found.unfit) == ((0, 1, 1, 2), ())
+
+
+def test_a_target_may_be_filled_to_the_last_character():
+    found = judged(memory("x" * 60), add("y" * (CAPACITY.user_chars - 60 - len(DELIMITER))))
+    assert (len(found.changes), codes(found)) == (1, [])
+    assert codes(judged(memory("x" * 60), add("y" * (CAPACITY.user_chars - 59 - len(DELIMITER))))) == ["over_capacity"]
+
+
+def test_an_addition_aims_at_the_target_it_names():
+    assert Proposal(verb="add", target="memory", text="x", entries=("u1",)).aim is Target.MEMORY
+    assert Proposal(verb="replace", target="memory", text="x", entries=("u1",)).aim is Target.USER
 
 
 def test_what_does_not_fit_stays_behind_and_the_rest_goes_on():

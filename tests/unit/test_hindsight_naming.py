@@ -49,6 +49,12 @@ def test_a_template_is_filled_from_what_was_known_when_it_was_said(template, ban
     assert BankTemplate(template).bank(inputs(agent="my-agent")) == bank
 
 
+def test_placeholders_with_nothing_between_them_keep_their_values_apart():
+    """An agent name may end where a person's begins: without the hash both banks would be `maina`."""
+    template = BankTemplate("{agent}{user}")
+    assert template.bank(inputs(agent="main", user="a")) != template.bank(inputs(agent="mai", user="na"))
+
+
 def test_the_agents_notes_have_a_lane_of_their_own():
     assert BankTemplate().memory_place(AgentName("main"), "") == "main/memory"
     assert BankTemplate("{platform}.{chat}").memory_place(AgentName("main"), "") == "~2E/memory"

@@ -165,6 +165,13 @@ def test_names_have_value_equality():
     assert HonchoNames(titles=(("a", "b"),)) == HonchoNames(titles=(("a", "b"),))
 
 
+def test_people_with_threads_of_their_own_in_one_chat_have_sessions_of_their_own():
+    ada, bob, all_of_them = (
+        NAMES.place(inputs(address=chat("7", **more))) for more in ({"user": "ada"}, {"user": "bob"}, {})
+    )
+    assert len({ada, bob, all_of_them}) == 3
+
+
 # --- compat -----------------------------------------------------------------------------------------
 
 
@@ -180,6 +187,7 @@ HERMES = HonchoNames(compat=True, strategy=Strategy.PER_DIRECTORY, workspace="he
         ({"session": SessionId("20260101_101010_ab12cd34")}, Strategy.PER_SESSION, "20260101_101010_ab12cd34"),
         ({"directory": "/home/ada/my app"}, Strategy.PER_DIRECTORY, "my-app"),
         ({"directory": "/mapped"}, Strategy.PER_DIRECTORY, "chosen"),
+        ({"directory": "/other", "title": "mapped too"}, Strategy.PER_DIRECTORY, "also-chosen"),
         ({"directory": "/a/app", "title": "Über uns!"}, Strategy.PER_DIRECTORY, "ber-uns"),
         ({"directory": "/a/app", "repo": "/a/root"}, Strategy.PER_REPO, "root"),
         ({"directory": "/a/app"}, Strategy.PER_REPO, "app"),
@@ -187,7 +195,7 @@ HERMES = HonchoNames(compat=True, strategy=Strategy.PER_DIRECTORY, workspace="he
     ],
 )
 def test_compat_builds_the_names_of_hermes(given, strategy, name):
-    names = replace(HERMES, strategy=strategy, titles=(("/mapped", "chosen"),))
+    names = replace(HERMES, strategy=strategy, titles=(("/mapped", "chosen"), ("mapped too", "also-chosen")))
     assert names.place(inputs(**given)) == name
 
 

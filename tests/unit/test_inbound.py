@@ -20,6 +20,7 @@ from holdfast.core.inbound import (
     MailboxFull,
     MessageState,
     TooMany,
+    Unfit,
     accepted_message,
     check_event_id,
     check_text,
@@ -173,3 +174,15 @@ def test_a_refusal_says_how_many_wait_and_when_to_come_back():
     assert "3 messages" in str(refusal(MailboxFull(3)))
     assert "250 ms" in str(refusal(TooMany(250)))
     assert refusal(TooMany(250)).context == {"retry_after_ms": 250}
+
+
+@pytest.mark.parametrize("blank", ["\u2028", "\u2029", "\u200b", "\u3000", "\x07"])
+def test_a_text_that_shows_nothing_is_empty(blank):
+    with pytest.raises(EmptyMessage):
+        check_text(blank * 3, Limits())
+
+
+def test_a_message_that_can_never_be_taken_is_an_error_with_its_reason():
+    error = refusal(Unfit("message_too_large"))
+    assert error.code == "invalid_input"
+    assert error.context == {"reason": "message_too_large"}

@@ -161,6 +161,9 @@ def test_what_is_attached_is_named_with_its_size_and_hash():
         f"[attached: cat.jpg, image/jpeg, 3 bytes, sha256 {hash_of(b'cat')[:16]}]\n"
         "[attached, not kept: film.mov, video/quicktime, 99000000 bytes]"
     )
+    assert "without a name, unknown type, 3 bytes" in text_of(
+        "new", "", attachments=[replace(PHOTO, name="", media_type="")]
+    )
     assert text_of("new", "", attachments=[LARGE]).startswith("[attached, not kept: film.mov")
 
 

@@ -87,6 +87,11 @@ def test_common_words_say_nothing():
     assert stems("what is it that you have been doing") == []
 
 
+def test_kindred_words_are_those_of_their_own_line():
+    assert stem("code") in KINDRED[stem("password")]
+    assert stem("street") not in KINDRED[stem("password")]
+
+
 def test_kindred_is_mutual_and_never_oneself():
     for word, others in KINDRED.items():
         assert word not in others
@@ -116,6 +121,11 @@ def test_an_instant_is_a_day_of_the_calendar(at, date):
         ("what did I say yesterday", Days(since=Instant(NOW - NOW % DAY_MS - DAY_MS))),
         ("what did I say last week", Days(since=Instant(NOW - NOW % DAY_MS - 14 * DAY_MS))),
         ("what about week four", None),
+        ("may 7 be the day", Days(month=5, day=7)),
+        ("June was dry", Days(month=6)),
+        ("what was it on 40 june", Days(month=6)),
+        ("call extension 4711", None),
+        ("who came in \u0662\u0660\u0662\u0663", None),
         ("nothing", None),
     ],
 )

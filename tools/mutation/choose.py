@@ -57,7 +57,14 @@ class Hits:
         functions = {f"{mutation.path}::{mutation.scope}", *self._users.get((mutation.path, mutation.scope), ())}
         nested = {name for name in self._tests if any(name.startswith(f"{one}.") for one in functions)}
         tests = set().union(*(self._tests.get(name, set()) for name in functions | nested))
+        tests = tests or self._tests_that_import(mutation.path)  # a function that runs only while its module loads
         return sorted(tests, key=lambda test: (self._breadth[test], self.seconds[test], test))
+
+    def _tests_that_import(self, path: str) -> set[str]:
+        module = path.removeprefix("src/").removesuffix(".py").replace("/", ".")
+        files = {test.split("::")[0] for test in self.seconds}
+        using = {file for file in files if module in (ROOT / file).read_text(encoding="utf-8")}
+        return {test for test in self.seconds if test.split("::")[0] in using}
 
 
 def stages(tests: Sequence[str], seconds: Mapping[str, float], budget_s: float) -> list[list[str]]:
