@@ -46,6 +46,11 @@ def test_what_may_not_be_shown_is_named_and_not_shown():
     assert "- [1, unknown] tea" in block
 
 
+def test_a_blank_soul_leaves_no_gap_before_the_notes():
+    notes = {Target.MEMORY: holding("tea")}
+    assert memory_block(notes, ROOM, soul=" \n") == memory_block(notes, ROOM)
+
+
 def test_a_soul_without_end_is_not_shown():
     assert memory_block({}, ROOM, soul="x" * 20_001) == "[BLOCKED: it has more than 20000 characters]"
 

@@ -11,8 +11,9 @@ from holdfast.core.drafting import DraftFate
 from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import MessageId, NodeId, ReplyId
 from holdfast.core.key import parse
-from holdfast.core.outgoing import Declined, Doubtful, NotSent, OnDoubt, ReplyState, Sent
+from holdfast.core.outgoing import PULLED, Declined, Doubtful, NotSent, OnDoubt, ReplyState, Sent
 from holdfast.core.posting import (
+    OPEN_DOUBT,
     PostmanPolicy,
     ReplyClaim,
     after_send,
@@ -233,3 +234,14 @@ def test_an_edit_that_certainly_did_not_pass_for_a_day_is_given_up_as_failed():
 
 def test_an_empty_reply_fails_whether_it_has_a_draft_or_not():
     assert settle(claim(draft="77"), Declined("there is nothing in it to send"), parts=0).state is ReplyState.FAILED
+
+
+@pytest.mark.parametrize(("doubts", "doubtful"), [(0, False), (OPEN_DOUBT, True)])
+def test_a_channel_is_told_whether_the_last_attempt_may_have_arrived(doubts, doubtful):
+    post = claim(doubts=doubts, doubtful_for_ms=70).post(("hi",))
+    assert (post.doubtful, post.doubtful_for_ms) == (doubtful, 70 if doubtful else 0)
+
+
+@pytest.mark.parametrize("channel", ["http", "openai", "terminal"])
+def test_replies_that_are_fetched_are_never_pushed(channel):
+    assert channel in PULLED

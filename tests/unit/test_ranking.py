@@ -173,3 +173,15 @@ def test_a_pasted_page_is_asked_by_its_first_words():
 @pytest.mark.parametrize(("voice", "names"), [("telegram:42:ada", {"telegram", "ada"}), ("42", set()), ("Al", set())])
 def test_a_speaker_is_called_by_the_words_of_the_name(voice, names):
     assert names_of(voice) == names
+
+
+@pytest.mark.parametrize(
+    ("question", "speaker"),
+    [
+        *((f"what did {word} lose", "ada") for word in ("I", "me", "my", "mine", "myself", "im", "ive")),
+        *((f"what did {word} lose", "fern") for word in ("you", "your", "yours", "yourself")),
+    ],
+)
+def test_a_pronoun_means_the_asker_or_the_agent(question, speaker):
+    asked = read_question(question, voices=("ada", "fern", "bob"), asker=Principal("ada"), agent=AgentName("fern"))
+    assert asked.speakers == {speaker}
