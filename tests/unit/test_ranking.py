@@ -1,5 +1,6 @@
 """The promise: what answers a question ranks above what merely shares words with it. Sentences are made up here."""
 
+import math
 from dataclasses import dataclass, field
 
 import pytest
@@ -185,3 +186,18 @@ def test_a_speaker_is_called_by_the_words_of_the_name(voice, names):
 def test_a_pronoun_means_the_asker_or_the_agent(question, speaker):
     asked = read_question(question, voices=("ada", "fern", "bob"), asker=Principal("ada"), agent=AgentName("fern"))
     assert asked.speakers == {speaker}
+
+
+def test_what_was_said_just_now_is_worth_a_tenth_more_and_half_of_that_a_month_later():
+    question = read_question("the harbour", now=NOW)
+    now, month, ages = (
+        value(trace(1)._replace(at=Instant(NOW - age)), 1.0, 0.0, question)[0] for age in (0, 30 * DAY, 30_000 * DAY)
+    )
+    assert (now, month, ages) == pytest.approx((1.1, 1.05, 1.0))
+
+
+def test_a_word_that_every_line_has_says_almost_nothing():
+    lines = tuple(trace(n, position=n) for n in range(1, 5))
+    everywhere, once = (said_worth([Sighting(weight=1.0, lines=shown)], 4) for shown in (lines, lines[:1]))
+    assert everywhere[1] == pytest.approx(math.log(1 + 0.5 / 4.5))
+    assert once[1] == pytest.approx(math.log(1 + 3.5 / 1.5))
