@@ -150,3 +150,7 @@ def test_a_text_that_tells_a_time_is_known():
     assert tells_time(["we", "met", "yesterday"])
     assert tells_time(["in", "2019"])
     assert not tells_time(["i", "may", "come"])
+
+
+def test_y_is_a_consonant_behind_a_vowel():
+    assert stem("greyness") == "grey"

@@ -104,3 +104,13 @@ def test_a_text_of_nothing_has_no_pieces(text):
 def test_an_absurd_limit_is_refused():
     with pytest.raises(ValueError, match="too small"):
         split("hello", LIMIT_MIN - 1)
+
+
+def test_the_last_of_several_pieces_ends_without_blanks_and_a_single_one_is_unchanged():
+    assert split("a" * 30 + " " + "b" * 10 + "  \n", 32) == ("a" * 30, "b" * 10)
+    assert split("hello   ", 32) == ("hello   ",)
+
+
+def test_a_flag_made_of_tags_is_never_cut():
+    england = "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"
+    assert split("x" * 28 + england + england, 32) == ("x" * 28, england + england)
