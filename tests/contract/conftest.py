@@ -1,11 +1,14 @@
-"""One `driver` per engine. Whatever a test did, the ledgers must agree with each other afterwards."""
+"""One `driver` per engine that serves users; engines.py says what runs on the simulator's engine as well.
+
+Whatever a test did, the ledgers must agree with each other afterwards.
+"""
 
 import pytest
 
 from holdfast.stores.store import SqlStore
 from holdfast.testing import ManualClock
 from tests.contract.driver import Driver
-from tests.contract.engines import ENGINES, open_engine
+from tests.contract.engines import SERVING, open_engine
 from tests.contract.ledger import faults_in
 from tests.servers import postgres_server
 
@@ -17,7 +20,7 @@ def clock():
     return ManualClock()
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=SERVING)
 async def database(request, tmp_path, clock):
     server = request.getfixturevalue("postgres_server") if request.param == "postgres" else None
     async with open_engine(request.param, tmp_path, clock, server) as opened:

@@ -11,7 +11,9 @@ from holdfast.core.lane import LaneKey, Settlement
 from holdfast.stores.script import rows
 from holdfast.stores.store import SqlStore
 from tests.contract.driver import LIMITS, record, retain, returned, tool_step
+from tests.contract.engines import ENGINES
 
+pytestmark = pytest.mark.parametrize("database", ENGINES, indirect=True)
 STATEMENTS_MAX = 100
 LANES = LaneKey(AgentName("fern"), Provider("mem"))
 EVERY_TABLE = (

@@ -4,10 +4,15 @@ import asyncio
 from collections import Counter
 from dataclasses import replace
 
+import pytest
+
 from holdfast.core.ids import NodeId
 from holdfast.core.inbound import Accepted, Duplicate
 from holdfast.core.key import parse
 from tests.contract.driver import address_of
+from tests.contract.engines import ENGINES
+
+pytestmark = pytest.mark.parametrize("database", ENGINES, indirect=True)
 
 
 async def test_one_event_from_twenty_tasks_is_one_message(driver):
