@@ -97,6 +97,21 @@ async def test_what_came_with_a_message_is_pruned_with_it(driver):
     assert await kept(driver) == [b"still waiting"]
 
 
+async def test_what_came_with_a_message_that_is_answered_and_not_old_is_kept(driver):
+    for n, chat in enumerate(("old", "young")):
+        await bring(driver, enclosure(b"of both"), enclosure(f"of {chat}".encode()), chat=chat)
+        claim = await driver.claim(chat)
+        await driver.answer(claim, await driver.open(claim))
+        driver.clock.advance(10 * (1 - n))
+    assert await driver.store.prune(older_than_ms=5, limit=10) == 1
+    assert await kept(driver) == [b"of both", b"of young"]
+    assert [one.name for one in await driver.store.enclosures((await left(driver))[0])] == ["cat.png", "cat.png"]
+
+
+async def left(driver):
+    return [row[0] for row in await driver.rows("select message from inbound")]
+
+
 async def test_a_conversation_is_read_up_to_the_newest_event_that_was_dealt_with(driver):
     for position in (5, 9, 7):
         await driver.accept(

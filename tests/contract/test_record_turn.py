@@ -7,6 +7,8 @@ import pytest
 from holdfast.core.errors import InvalidInput, SessionLive, SessionMoved, SessionNotFound
 from tests.contract.driver import record
 
+EVERYTHING = "select session, seq, turn from entry order by session, seq"
+
 
 async def test_a_recorded_turn_is_in_the_journal(driver):
     done = await driver.store.record_turn(record("k1"))
@@ -31,11 +33,33 @@ async def test_an_expected_sequence_is_compared(driver):
     assert (await driver.store.record_turn(record("k2", expected_seq=2))).turn == 2
 
 
-async def test_a_live_session_is_not_touched(driver):
+@pytest.mark.parametrize("mailbox", ["idle", "with mail", "claimed", "in a turn"])
+async def test_a_live_session_is_not_touched_whatever_its_mailbox_does(driver, mailbox):
     session = await driver.chat("hello")
-    with pytest.raises(SessionLive):
+    if mailbox != "idle":
+        await driver.say("more")
+    claim = await driver.claim() if mailbox in {"claimed", "in a turn"} else None
+    turn = await driver.open(claim) if claim and mailbox == "in a turn" else None
+    before = await driver.rows(EVERYTHING)
+    with pytest.raises(SessionLive, match=f"{session} is live in mailbox box_"):
         await driver.store.record_turn(record("k1", session=session))
-    assert (await driver.store.session(session)).turns == 1
+    with pytest.raises(SessionLive):
+        await driver.store.record_turn(record("k1", session=session, expected_seq=2))
+    assert await driver.rows(EVERYTHING) == before
+    if turn is not None:
+        await driver.answer(claim, turn)
+        assert (await driver.store.session(session)).turns == 2
+
+
+async def test_a_turn_recorded_before_its_session_went_live_is_repeated_and_no_other_is_added(driver):
+    session = await driver.chat("hello")
+    await driver.command("/new")
+    first = await driver.store.record_turn(record("k1", session=session))
+    await driver.command(f"/resume {session}")
+    again = await driver.store.record_turn(record("k1", session=session))
+    assert (again.turn, again.repeated) == (first.turn, True)
+    with pytest.raises(SessionLive):
+        await driver.store.record_turn(record("k2", session=session))
 
 
 async def test_a_session_that_was_left_can_be_recorded_to_and_resumed(driver):

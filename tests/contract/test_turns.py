@@ -38,6 +38,15 @@ async def test_user_entries_carry_the_ids_of_their_messages(driver):
     assert len(turn.messages) == 2
 
 
+async def test_a_turn_over_several_messages_has_come_as_far_as_the_farthest(driver):
+    for hop in (1, 3, 0):
+        await driver.accept(replace(driver.arrival(f"hop {hop}"), hop=hop))
+    claim = await driver.claim()
+    turn = await driver.open(claim, 3)
+    assert turn.hop == 3
+    await driver.answer(claim, turn)
+
+
 async def test_the_steps_of_an_open_turn_are_written_but_not_committed(driver):
     claim, turn = await opened(driver)
     turn = await driver.store.append_step(claim, turn, tool_step())

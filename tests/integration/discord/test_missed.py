@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import discord
+import pytest
 
 from holdfast.channels.attendance import WHOLE, Attendance
 from holdfast.channels.discord.reading import Event, Reading
@@ -13,8 +14,34 @@ from holdfast.core.errors import EmptyMessage, StoreUnavailable
 from holdfast.machine import SystemClock, SystemEntropy
 from holdfast.ports.channel import Change, ChatMessage
 from tests.integration.discord.kit import Mailbox, running
+from tests.integration.fakes import soon
 from tests.integration.pace import HastyTasks
 from tests.platforms.discord import Fault
+
+
+def reading_of(mailbox, history):
+    """The streams of an account whose channel 7 is read by `history`."""
+
+    async def translate(event):
+        n = event.message_id
+        return ChatMessage(account="discord:1", chat="7", sender="2", event_id=str(n), position=n)
+
+    tasks = HastyTasks()
+    attendance = Attendance("discord:1", mailbox, clock=SystemClock(), tasks=tasks)
+    return Reading(
+        "discord:1",
+        mailbox,
+        translate,
+        history,
+        lambda: True,
+        attendance=attendance,
+        tasks=tasks,
+        entropy=SystemEntropy(),
+    )
+
+
+def message(n):
+    return SimpleNamespace(id=n, attachments=[])
 
 
 async def test_what_was_said_while_the_process_was_away_is_fetched_oldest_first(world):
@@ -153,27 +180,12 @@ async def test_a_flood_that_comes_all_at_once_in_a_new_conversation_is_fetched_a
     monkeypatch.setattr("holdfast.channels.discord.reading.QUEUE_MAX", 5)
     mailbox, fetched_after = Mailbox(), []
 
-    async def translate(event):
-        n = event.message_id
-        return ChatMessage(account="discord:1", chat="7", sender="2", event_id=str(n), position=n)
-
     async def history(channel_id, after):
         fetched_after.append(after)
         for n in range(after + 1, 140):
-            yield SimpleNamespace(id=n, attachments=[])
+            yield message(n)
 
-    tasks = HastyTasks()
-    attendance = Attendance("discord:1", mailbox, clock=SystemClock(), tasks=tasks)
-    reading = Reading(
-        "discord:1",
-        mailbox,
-        translate,
-        history,
-        lambda: True,
-        attendance=attendance,
-        tasks=tasks,
-        entropy=SystemEntropy(),
-    )
+    reading = reading_of(mailbox, history)
     reading.connected()
     for n in range(100, 140):
         reading.offer(Event(change=Change.NEW, channel_id=7, message_id=n))
@@ -263,29 +275,15 @@ async def test_a_room_that_could_not_be_read_while_its_guild_was_away_is_read_wh
 async def test_a_refusal_does_not_answer_a_question_that_was_asked_after_it():
     mailbox, asked, refused = Mailbox(), asyncio.Event(), asyncio.Event()
 
-    async def translate(event):
-        return ChatMessage(account="discord:1", chat="7", sender="2", event_id=str(event.message_id), position=1)
-
     async def history(channel_id, after):
         if not asked.is_set():
             asked.set()
             await refused.wait()
             raise discord.Forbidden(Mock(status=403, reason="away"), "away")
-        yield SimpleNamespace(id=9, attachments=[])
+        yield message(9)
 
     mailbox.positions = {"7": (5, "5"), WHOLE: (1, "1")}
-    tasks = HastyTasks()
-    attendance = Attendance("discord:1", mailbox, clock=SystemClock(), tasks=tasks)
-    reading = Reading(
-        "discord:1",
-        mailbox,
-        translate,
-        history,
-        lambda: True,
-        attendance=attendance,
-        tasks=tasks,
-        entropy=SystemEntropy(),
-    )
+    reading = reading_of(mailbox, history)
     reading.connected()
     await asked.wait()
     reading.look_through([Room(7, 9, lambda: True)])
@@ -294,3 +292,71 @@ async def test_a_refusal_does_not_answer_a_question_that_was_asked_after_it():
     await mailbox.has(1)
     await reading.close()
     assert [one.event_id for one in mailbox.taken] == ["9"]
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+async def test_a_message_that_was_fetched_while_the_store_was_away_is_fetched_again(world, failures):
+    """It is in no queue: a position that had moved past it would lose it for ever."""
+    world.mailbox.positions[world.dm.id] = (int(world.fake.new_id()), "x")
+    world.fake.say(world.dm, world.ann, "missed")
+    world.fake.say(world.dm, world.ann, "missed too")
+    world.mailbox.errors.extend([StoreUnavailable("away")] * failures)
+    async with running(world.fake, world.bot, world.mailbox):
+        await world.mailbox.has(2)
+    assert world.mailbox.texts() == ["missed", "missed too"]
+
+
+async def test_an_edit_of_a_message_that_was_missed_does_not_stand_for_it(world):
+    async with running(world.fake, world.bot, world.mailbox):
+        world.fake.say(world.dm, world.ann, "one")
+        await world.mailbox.has(1)
+        missed = world.fake.say(world.dm, world.ann, "two", deliver=False)
+        world.fake.edit(missed, "two, edited")
+        await world.mailbox.has(2)
+        world.fake.drop()
+        await world.mailbox.has(3)
+    assert [(one.change, one.text) for one in world.mailbox.taken[1:]] == [
+        (Change.EDITED, "two, edited"),
+        (Change.NEW, "two, edited"),
+    ]
+
+
+async def test_what_is_said_after_a_fetch_has_looked_is_fetched_by_the_next():
+    mailbox, looked, go_on = Mailbox(), asyncio.Event(), asyncio.Event()
+
+    async def history(channel_id, after):
+        for n in range(after + 1, 10 if looked.is_set() else 9):
+            yield message(n)
+        looked.set()
+        await go_on.wait()
+
+    mailbox.positions = {"7": (5, "5"), WHOLE: (1, "1")}
+    reading = reading_of(mailbox, history)
+    reading.connected()
+    await looked.wait()
+    reading.look_through([Room(7, 9, lambda: True)])  # the ninth was said behind the last page
+    await asyncio.sleep(0)
+    go_on.set()
+    await mailbox.has(4)
+    await reading.close()
+    assert [one.position for one in mailbox.taken] == [6, 7, 8, 9]
+
+
+async def test_a_message_that_comes_late_is_taken_late_and_nothing_is_fetched_twice():
+    mailbox, fetches = Mailbox(), asyncio.Queue[int]()
+
+    async def history(channel_id, after):
+        fetches.put_nowait(after)
+        for n in range(after + 1, 9):
+            yield message(n)
+
+    mailbox.positions = {"7": (8, "8"), WHOLE: (1, "1")}
+    reading = reading_of(mailbox, history)
+    reading.connected()
+    for n in (9, 4):
+        reading.offer(Event(change=Change.NEW, channel_id=7, message_id=n))
+    await mailbox.has(2)
+    reading.connected()
+    assert [await soon(fetches.get()), await soon(fetches.get())] == [8, 9]
+    await reading.close()
+    assert [one.position for one in mailbox.taken] == [9, 4]

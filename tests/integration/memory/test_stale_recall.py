@@ -184,6 +184,31 @@ def test_a_person_in_a_group_is_not_shown_what_was_looked_up_for_another(world: 
     assert all(asked_by[n] == who for who, numbers in turns for n in numbers)
 
 
+@pytest.mark.parametrize("change", ["unlinked", "linked", "as before"])
+def test_what_was_looked_up_for_somebody_who_was_more_people_then_is_not_shown(world: World, change: str):
+    """The words of an account that was taken back are not its person's any more, however early they were asked for."""
+    gate = Gate()
+    service = Service(recall_script=[None, None, gate])
+
+    async def scenario() -> None:
+        runtime = await world.open(shelf=prefetching(service))
+        if change != "linked":
+            await runtime.access.link("discord:80351110224678912", "ada")
+        await runtime.reply_to(await post(runtime, "c", "one", sender="ada"))
+        await world.pass_time(1)
+        if change == "unlinked":
+            await runtime.access.unlink("discord:80351110224678912")
+        elif change == "linked":
+            await runtime.access.link("discord:80351110224678912", "ada")
+        await runtime.reply_to(await post(runtime, "c", "two", sender="ada"))
+        gate.open()
+
+    world.run(scenario())
+    kin = {"unlinked": [1, 1, 0], "linked": [0, 0, 1], "as before": [1, 1, 1]}
+    assert [len(query.kin) for query in service.lookups[:3]] == kin[change]
+    assert canaries(world) == [[1], [2] if change == "as before" else []]
+
+
 def test_recall_that_is_turned_off_asks_nobody(world: World):
     service = Service()
 

@@ -36,6 +36,17 @@ async def test_a_mention_is_one_message_though_slack_tells_it_twice(world, is_me
     assert world.mailbox.clashes == []
 
 
+async def test_two_channels_may_have_a_message_of_the_same_time(world, monkeypatch):
+    """A `ts` is unique in its channel, not in the workspace."""
+    async with running(world.slack, world.bot, world.mailbox):
+        ts = world.slack.say(world.dm, world.ada, "to you alone")
+        await world.slack.until(lambda: len(world.bot.acknowledged) == 1)  # the first is taken
+        monkeypatch.setattr(world.slack, "_ts", lambda: ts)
+        assert world.slack.say(world.room, world.ada, "to all") == ts
+        await world.mailbox.until_texts("to all", chat=world.room)
+    assert [(one.event_id, one.position) for one in world.mailbox.taken] == [(ts, int(ts.replace(".", "")))] * 2
+
+
 async def test_talk_among_others_is_heard_but_not_addressed(world):
     async with running(world.slack, world.bot, world.mailbox):
         world.slack.say(world.room, world.ada, "lunch?")
