@@ -195,6 +195,35 @@ async def test_branches_lose_what_they_inherited_and_keep_their_own(driver):
     assert await found_in(driver) == []
 
 
+@pytest.mark.parametrize("generations", [1, 2])
+async def test_a_branch_forked_at_an_overheard_line_loses_its_summary_over_it(driver, generations):
+    """The forgotten line is the very last that the branch inherited, and belongs to no turn."""
+    await driver.talk("hello", who="bob")
+    parent = await observe(driver, f"{CANARY} is here")
+    for _ in range(generations):
+        child = (await driver.command("/branch", who="bob")).session
+    await driver.talk("only here", who="bob")
+    await driver.summarise(child, text=f"bob said hello, ada said {CANARY}")
+    assert (await driver.store.read_context(child)).summary is not None, "and it is in the cache of contexts"
+    await driver.store.forget(person())
+    assert await found_in(driver) == []
+    for session in (parent, child):
+        assert (await driver.store.read_context(session)).summary is None
+    said = [text for text in await driver.texts(child) if text]
+    assert said == ["hello", "re: hello", "only here", "re: only here"]
+
+
+async def test_a_branch_that_never_saw_the_forgotten_words_keeps_its_summary(driver):
+    parent = (await driver.talk("hello", who="bob")).session
+    child = (await driver.command("/branch", who="bob")).session
+    await driver.talk("only here", who="bob")
+    await driver.summarise(child, text="bob said hello")
+    await driver.command(f"/resume {parent}", who="bob")
+    await observe(driver, f"{CANARY} is here")
+    await driver.store.forget(person())
+    assert (await driver.store.read_context(child)).summary.text == "bob said hello"
+
+
 @pytest.mark.parametrize("command", ["/title x", "/branch"])
 async def test_a_turn_that_somebody_else_tried_again_is_forgotten_with_its_answer(driver, command):
     await driver.talk(f"{CANARY}?")
