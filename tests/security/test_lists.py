@@ -1,0 +1,187 @@
+"""The promise: a token for some agents lists what those have, and nothing of another agent, whichever list it asks for.
+
+Every route that needs no id has an answer in `LISTS`; a route that is added without one fails here. What the operator
+is shown holds both agents' things, so that a list which is empty for another reason proves nothing.
+"""
+
+from hashlib import sha256
+
+import pytest
+import pytest_asyncio
+
+from holdfast.channels.http.table import ENDPOINTS
+from holdfast.core.access import PairingAsk
+from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.core.ids import AgentName, Instant, MailboxId, Principal, ReplyId, TokenId
+from holdfast.core.inbound import Enclosure
+from holdfast.core.key import Address
+from holdfast.core.policy import AgentPolicy, ApprovalPolicy
+from holdfast.core.spend import Spend
+from holdfast.loops.gateway import Received
+from holdfast.ports.standing import LineState, Standing
+from tests.integration.fakes import ScriptedModel, calls, happened, last_said, says, soon
+from tests.live import code_of, serve
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+OURS, THEIRS, NOBODY = AgentName("bob-xq"), AgentName("ada-xq"), AgentName("eve-xq")
+GUARDED = AgentPolicy(approval=ApprovalPolicy(tools=frozenset({"memory"})))
+BOB = {"Authorization": f"Bearer {spell_token(11)}"}
+
+OWN = "lists the token's own"
+REFUSED = "concerns every agent"
+NOTHING = "tells of no agent"
+LISTS = {
+    "/v1/models": OWN,
+    "/v1/sessions": OWN,
+    "/v1/deliveries": OWN,
+    "/v1/approvals": OWN,
+    "/v1/replies": OWN,
+    "/v1/spend": OWN,
+    "/v1/channels": OWN,
+    "/v1/pairs": OWN,
+    "/v1/me": OWN,
+    "/v1/operations": REFUSED,
+    "/v1/finalisations": REFUSED,
+    "/v1/links": REFUSED,
+    "/metrics": REFUSED,
+    "/v1/recall": NOTHING,  # without a question
+    "/healthz": NOTHING,
+    "/readyz": NOTHING,
+    "/": NOTHING,
+}
+ROUTES = [one for one in ENDPOINTS if one.method == "GET" and "{" not in one.path]
+PAGED = ("/v1/sessions", "/v1/deliveries", "/v1/approvals", "/v1/replies")
+"""Those that a page of one shows one of, however many of another agent's are newer and older."""
+
+
+def answer(request):
+    """Dangerous where it is asked to be; an echo elsewhere."""
+    wanted = "danger" in last_said(request.messages) and not any(one.role == "tool" for one in request.messages)
+    return (calls('memory {"action": "read"}') if wanted else says("hello"))(request)
+
+
+class Connected:
+    """The service, with a bot of each agent."""
+
+    def __init__(self, runtime):
+        self._runtime = runtime
+
+    def __getattr__(self, name):
+        return getattr(self._runtime, name)
+
+    def channels(self):
+        return [
+            Standing(agent=one, channel="telegram", state=LineState.UP, since=Instant(1), reason="", attempts=0)
+            for one in (THEIRS, OURS)
+        ]
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def live(tmp_path_factory):
+    listed = {str(agent): GUARDED for agent in (OURS, THEIRS)}
+    model = ScriptedModel(otherwise=answer)
+    folder = tmp_path_factory.mktemp("lists") / "data"
+    async with serve(folder, model=model, listed=listed, wrap=Connected) as running:
+        token = AccessToken(id=TokenId("bobs"), scopes=frozenset(Scope), agents=frozenset({OURS}))
+        await running.runtime.store.add_token(token, hash_token(spell_token(11)))
+        for n, agent in enumerate((THEIRS, OURS, THEIRS)):
+            await plant(running.runtime, agent, n)
+        yield running
+
+
+async def plant(runtime, agent, n):
+    """One of everything that an agent can have."""
+    await runtime.ask(f"c{n}", "hello", agent=agent)
+    await runtime.ask(f"c{n}", "/new", agent=agent)
+    feed = runtime.events()
+    await runtime.send(f"danger{n}", "danger", agent=agent)
+    await happened(feed, "turn.asked")
+    feed.close()
+    address = Address(agent=agent, channel="telegram", type="dm", chat=f"{n}")
+    picture = f"of {agent} {n}".encode()
+    enclosure = Enclosure(hash=sha256(picture).hexdigest(), name="p", media_type="image/png", body=picture)
+    message = runtime.gateway.new_message()
+    await runtime.gateway.accept(
+        Received(address=address, event_id=f"e{n}", sender="telegram:8", text="look", enclosures=(enclosure,)),
+        message=message,
+    )
+    await soon(runtime.reply_to(message))
+    await runtime.store.record_spend(
+        Spend(id=f"sp_{n}", agent=agent, task="reply", model="m", tokens_in=1, tokens_out=1, cost_micros=1)
+    )
+    code = f"7K2MPQ9{'XYZ'[n]}"
+    await runtime.store.ask_pairing(
+        PairingAsk(
+            agent=agent,
+            channel="telegram",
+            principal=Principal(f"telegram:9{n}"),
+            address=str(Address(agent=agent, channel="telegram", type="dm", chat=f"9{n}")),
+            code=code,
+            reply=ReplyId(f"rep_{code}"),
+            new_mailbox=MailboxId(f"box_{code}"),
+        )
+    )
+
+
+async def test_every_list_has_an_answer_here():
+    assert {one.path for one in ROUTES} == set(LISTS)
+
+
+async def marks_of(live, path, agent):
+    """What shows that an answer tells of an agent: its name, and the ids of what is listed without it."""
+    found = await live.runtime.deliveries(limit=1_000) if path == "/v1/deliveries" else []
+    return {agent, *(one.id for one in found if one.agent == agent)}
+
+
+@pytest.mark.parametrize("path", LISTS)
+async def test_a_token_of_one_agent_lists_nothing_of_another(live, path):
+    response = await live.client.get(path, headers=BOB)
+    ours, theirs = [await marks_of(live, path, agent) for agent in (OURS, THEIRS)]
+    assert not [mark for mark in theirs if mark in response.text]
+    told = [mark for mark in ours if mark in response.text]
+    if LISTS[path] == OWN:
+        assert response.status_code == 200
+        assert told
+        everything = (await live.client.get(path)).text
+        assert path == "/v1/me" or [mark for mark in theirs if mark in everything]
+    else:
+        assert not told
+        refusal = response.status_code, code_of(response) if response.is_error else ""
+        refused = {(403, "scope_required"), (400, "invalid_input")}
+        assert (refusal in refused) == (LISTS[path] == REFUSED or path == "/v1/recall")
+
+
+@pytest.mark.parametrize("path", [one.path for one in ROUTES if "agent" in one.query])
+async def test_another_agent_by_its_name_is_one_that_is_not_there(live, path):
+    question = {"q": "tea"} if path == "/v1/recall" else {}
+    answers = []
+    for agent in (THEIRS, NOBODY):
+        response = await live.client.get(path, headers=BOB, params={"agent": agent, **question})
+        answers.append((response.status_code, response.text.replace(agent, "x")))
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 1_000])
+@pytest.mark.parametrize("path", PAGED)
+async def test_a_page_is_filled_with_the_tokens_own(live, monkeypatch, path, rows_at_once):
+    monkeypatch.setattr("holdfast.channels.http.fence.PAGE", rows_at_once)
+    listed = list_in(await live.client.get(path, headers=BOB))
+    page = list_in(await live.client.get(path, headers=BOB, params={"limit": 1}))
+    assert page == listed[:1]
+    assert len(page) == 1
+
+
+def list_in(response):
+    (listed,) = [value for value in response.json().values() if isinstance(value, list)]
+    return listed
+
+
+async def test_pages_of_all_the_tokens_agents_are_one_list_newest_first(live):
+    token = AccessToken(id=TokenId("both"), scopes=frozenset(Scope), agents=frozenset({OURS, THEIRS}))
+    await live.runtime.store.add_token(token, hash_token(spell_token(12)))
+    both = {"Authorization": f"Bearer {spell_token(12)}"}
+    for path in ("/v1/sessions", "/v1/deliveries", "/v1/replies", "/v1/approvals", "/v1/pairs"):
+        everything = list_in(await live.client.get(path))
+        assert list_in(await live.client.get(path, headers=both)) == everything, path
+        if path != "/v1/pairs":
+            assert list_in(await live.client.get(path, headers=both, params={"limit": 2})) == everything[:2]
