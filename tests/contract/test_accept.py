@@ -188,6 +188,34 @@ async def test_a_pruned_message_is_still_known_as_duplicate_and_conflict(driver)
     assert await driver.accept(driver.arrival("hullo", event="e1")) == Conflict(first)
 
 
+@pytest.mark.parametrize(
+    "other", [{"account": "bot-2"}, {"chat": "away"}, {"event": "e2"}], ids=lambda other: next(iter(other))
+)
+async def test_an_event_of_another_bot_or_conversation_is_another_after_pruning_too(driver, other):
+    await driver.say("hi", account="bot-1", event="e1")
+    claim = await driver.claim()
+    await driver.answer(claim, await driver.open(claim))
+    driver.clock.advance(1)
+    assert await driver.store.prune(older_than_ms=0, limit=10) == 1
+    assert isinstance(await driver.accept(driver.arrival("hi", account="bot-1", event="e1")), Duplicate)
+    arrival = driver.arrival("hi", **{"account": "bot-1", "event": "e1", **other})
+    assert isinstance(await driver.accept(arrival), Accepted)
+
+
+@pytest.mark.parametrize("state", ["answered", "refused"])
+async def test_a_pruned_message_is_known_in_the_state_it_ended_in(driver, state):
+    limits = Limits(mailbox_depth_max=0 if state == "refused" else 1)
+    arrival = driver.arrival("hi", event="e1", refuse_durably=True)
+    await driver.accept(arrival, limits)
+    if state == "answered":
+        claim = await driver.claim()
+        await driver.answer(claim, await driver.open(claim))
+    driver.clock.advance(1)
+    assert await driver.store.prune(older_than_ms=0, limit=10) == 1
+    assert await driver.accept(arrival) == Duplicate(arrival.message, MessageState(state))
+    assert await driver.store.took_in(arrival.account, arrival.conversation, "e1") == (state == "answered")
+
+
 async def test_unfinished_messages_are_never_pruned(driver):
     await driver.say("one")
     await driver.say("two")

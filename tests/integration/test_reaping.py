@@ -1,10 +1,10 @@
 """The promise: a node that proves life within its lease keeps its claims; one that is silent for the whole of it loses
-them, and not a moment before (D7)."""
+them, and not a moment before (D7). Messages are kept for thirty days after they came."""
 
 import pytest
 
 from holdfast.loops.bell import Bell
-from holdfast.loops.member import LEASE_MS, Member, Reaper
+from holdfast.loops.member import LEASE_MS, PRUNE_EVERY_STEPS, Member, Reaper
 from holdfast.machine import AsyncTasks, SystemEntropy
 from holdfast.stores.sqlite import InlineDatabase
 from holdfast.stores.store import SqlStore
@@ -73,3 +73,13 @@ async def test_a_node_proves_life_several_times_within_its_lease(two):
     _, reaper, _ = two
     await reaper.rest()
     assert 0 < reaper._tasks.pauses_ms[0] * 3 <= LEASE_MS
+
+
+@pytest.mark.parametrize(("days", "kept"), [(29, 1), (31, 0)])
+async def test_a_message_is_kept_for_thirty_days(two, clock, days, kept):
+    driver, reaper, claim = two
+    await driver.answer(claim, await driver.open(claim))
+    clock.advance(days * 24 * 3_600_000)
+    for _ in range(PRUNE_EVERY_STEPS):
+        await reaper.step()
+    assert len(await driver.rows("select 1 from inbound")) == kept

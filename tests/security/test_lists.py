@@ -9,9 +9,11 @@ from hashlib import sha256
 import pytest
 import pytest_asyncio
 
+from holdfast.channels.http.fence import FencedService
 from holdfast.channels.http.table import ENDPOINTS
 from holdfast.core.access import PairingAsk
 from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.core.errors import ScopeRequired, SessionNotFound
 from holdfast.core.ids import AgentName, Instant, MailboxId, Principal, ReplyId, TokenId
 from holdfast.core.inbound import Enclosure
 from holdfast.core.key import Address
@@ -185,3 +187,31 @@ async def test_pages_of_all_the_tokens_agents_are_one_list_newest_first(live):
         assert list_in(await live.client.get(path, headers=both)) == everything, path
         if path != "/v1/pairs":
             assert list_in(await live.client.get(path, headers=both, params={"limit": 2})) == everything[:2]
+
+
+# --- what no route asks for today --------------------------------------------------------------------
+
+
+async def test_what_is_forgotten_by_all_agents_is_not_for_a_token_of_one(live):
+    await live.runtime.forget(person="nobody", id="forget-of-all")
+    response = await live.client.get("/v1/forget/forget-of-all", headers=BOB)
+    nowhere = await live.client.get("/v1/forget/forget-of-xyz", headers=BOB)
+    assert (response.status_code, response.text.replace("forget-of-all", "x")) == (
+        404,
+        nowhere.text.replace("forget-of-xyz", "x"),
+    )
+
+
+async def test_the_service_of_a_token_keeps_to_its_agents_by_itself(live):
+    """Whatever a route looks up first: each question is closed on its own."""
+    token = AccessToken(id=TokenId("bobs"), scopes=frozenset(Scope), agents=frozenset({OURS}))
+    service = FencedService(live.runtime, token)
+    ours, theirs = [sha256(f"of {agent} {n}".encode()).hexdigest() for agent, n in ((OURS, 1), (THEIRS, 0))]
+    assert await service.reader.attachment(ours) is not None
+    assert await service.reader.attachment(theirs) is None
+    assert await service.reader.enclosure_of(theirs, agent=THEIRS) is None
+    session = (await live.runtime.sessions(agent=THEIRS))[0].id
+    with pytest.raises(SessionNotFound):
+        await service.context(session)
+    with pytest.raises(ScopeRequired):
+        service.listen()
