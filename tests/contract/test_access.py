@@ -78,6 +78,8 @@ async def test_a_stranger_who_keeps_writing_is_told_once_an_hour(driver):
     asked = await driver.store.ask_pairing(ask(driver, "22222222"))
     assert (asked.code, asked.told) == (CODE, True)
     assert len(await notices(driver)) == 2
+    driver.clock.advance(HOUR_MS - 1)
+    assert not (await driver.store.ask_pairing(ask(driver, "22222222"))).told, "an hour after they were told last"
 
 
 async def test_a_code_expires_after_a_day_and_the_next_message_gets_another(driver):
@@ -103,6 +105,23 @@ async def test_strangers_beyond_the_limit_are_refused_in_silence(driver):
     assert len(await notices(driver)) == 2
     other = await driver.store.ask_pairing(ask(driver, "55555555", agent="moss"), policy=few)
     assert other.told, "the limit is each agent's own"
+
+
+async def test_only_requests_that_wait_count_for_the_limit(driver):
+    few = PairingPolicy(open_max=1)
+    await driver.store.ask_pairing(ask(driver), policy=few)
+    await driver.store.decide_pairing(verdict(driver))
+    assert (await driver.store.ask_pairing(ask(driver, "22222222", who="telegram:8"), policy=few)).told
+
+
+async def test_a_request_of_one_agent_clears_none_of_anothers(driver):
+    await driver.store.ask_pairing(ask(driver))
+    driver.clock.advance(DAY_MS)
+    await driver.store.ask_pairing(ask(driver, "22222222", agent="moss"))
+    assert [(one.agent, one.state) for one in await driver.store.pairings()] == [
+        ("moss", Pairing.ASKING),
+        ("fern", Pairing.EXPIRED),
+    ]
 
 
 async def test_a_code_that_is_somebody_elses_already_is_not_given_twice(driver):

@@ -241,6 +241,33 @@ async def test_a_branch_does_not_see_summaries_made_after_the_fork(driver):
     assert (made.session, made.n) == (child, 1)
 
 
+async def test_an_undo_before_the_fork_shows_a_branch_no_summary_made_after_it(driver):
+    parent = await driver.chat("one", "two")
+    await driver.command("/undo")
+    child = (await driver.command("/branch")).session
+    await driver.command(f"/resume {parent}")
+    await driver.summarise(parent, through=2, text="of the parent")
+    assert (await driver.store.read_context(parent)).summary.text == "of the parent"
+    assert (await driver.store.read_context(child)).summary is None
+
+
+async def test_undoing_an_inherited_turn_keeps_a_summary_of_those_before_it(driver):
+    parent = await driver.chat("one", "two")
+    made = await driver.summarise(parent, through=2)
+    child = (await driver.command("/branch")).session
+    await driver.command("/undo")
+    context = await driver.store.read_context(child)
+    assert (context.summary, context.entries) == (made, ())
+    assert await driver.rows("select ref from entry where kind = 'undo'") == [(3,)]
+
+
+async def test_undo_voids_a_summary_that_ends_with_the_first_words_of_the_turn(driver):
+    session = await driver.chat("one", "two")
+    await driver.summarise(session, through=3, text="they said one, and two")
+    await driver.command("/undo")
+    assert (await driver.store.read_context(session)).summary is None
+
+
 async def test_retry_takes_back_the_last_turn_and_owns_the_new_one(driver):
     session = await driver.chat("one", "two")
     message = await driver.say("/retry")
@@ -303,9 +330,11 @@ async def test_delete_blanks_every_word_and_keeps_the_envelopes(driver):
     assert (await driver.talk("again")).session != session
 
 
-async def test_delete_takes_inherited_words_from_branches_and_leaves_their_own(driver):
+@pytest.mark.parametrize("generations", [1, 2, 3])
+async def test_delete_takes_inherited_words_from_branches_and_leaves_their_own(driver, generations):
     parent = await driver.chat("canary")
-    child = (await driver.command("/branch")).session
+    for _ in range(generations):
+        child = (await driver.command("/branch")).session
     await driver.talk("mine")
     await driver.summarise(child, through=2, text="about the canary")
     assert (await driver.store.read_context(child)).summary is not None

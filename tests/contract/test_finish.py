@@ -366,6 +366,53 @@ async def test_mail_that_nobody_has_taken_yet_at_the_close_keeps_the_session(dri
     assert (await driver.store.message(message)).session == session
 
 
+async def test_the_end_of_an_earlier_epoch_does_not_close_a_later_one_that_is_ending(driver):
+    session = await driver.chat("one")
+    await end(driver, session)
+    held = await to_step(driver, await take(driver), FinishStep.APPLIED, ADD)
+    await driver.talk("two")
+    await end(driver, session, epoch=2)
+    await driver.store.record_finalisation(held, FinishEvent.CLOSED)
+    assert await states(driver, session) == (SessionState.EXPIRING, 2)
+    assert (await driver.store.mailbox(address_of("home"))).session == session
+
+
+async def test_a_session_that_was_closed_by_new_keeps_the_time_it_was_closed_at(driver):
+    session = await driver.chat("one")
+    await driver.command("/new")
+    closed_at = await driver.rows("select closed_at, reason from session where id = :s", s=session)
+    driver.clock.advance(5_000)
+    await to_step(driver, await take(driver), FinishStep.CLOSED, ADD)
+    assert await driver.rows("select closed_at, reason from session where id = :s", s=session) == closed_at
+    assert await states(driver, session) == (SessionState.CLOSED, 1)
+
+
+async def test_a_session_that_a_command_reopens_has_just_been_used(driver):
+    """Otherwise it would expire again at the next look."""
+    session = await driver.chat("one")
+    await end(driver, session)
+    driver.clock.advance(1_000)
+    await driver.command("/title home")
+    now = driver.clock.now()
+    assert await driver.store.expired_sessions(FERN, before=Instant(now - 1), limit=10) == []
+    assert await driver.store.begin_finalisation(ending(session, epoch=2, before=Instant(now - 1))) == NotEnded(
+        "active"
+    )
+
+
+async def test_sessions_expire_by_the_rules_of_their_own_agent(driver):
+    ours = await driver.chat("one")
+    await driver.say("hi", agent="moss", chat="there")
+    claim = await driver.claim("there")
+    turn = await driver.open(claim)
+    await driver.answer(claim, turn)
+    await driver.store.release_claim(claim)
+    driver.clock.advance(1)
+    for agent, session in ((FERN, ours), (AgentName("moss"), turn.session)):
+        found = await driver.store.expired_sessions(agent, before=driver.clock.now(), limit=10)
+        assert [one.session for one in found] == [session]
+
+
 async def test_a_message_after_the_close_opens_a_new_session(driver):
     session = await driver.chat("one")
     await end(driver, session)

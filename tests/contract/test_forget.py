@@ -174,6 +174,27 @@ async def test_summaries_over_forgotten_words_are_void_and_earlier_ones_hold(dri
     assert (again.n, again.base_n, again.covers_from) == (3, 1, 3)
 
 
+async def test_a_summary_that_ends_with_a_forgotten_line_is_void(driver):
+    await driver.talk("hello", who="bob")
+    session = await observe(driver, f"{CANARY}")
+    await driver.summarise(session, through=3, text=f"bob said hello, ada said {CANARY}")
+    done = await driver.store.forget(person())
+    assert (await driver.store.read_context(session)).summary is None
+    assert done.blanked["summaries"] == 1
+    assert await found_in(driver) == []
+
+
+async def test_a_void_summary_is_not_shown_where_something_was_undone_either(driver):
+    await driver.talk("hello", who="bob")
+    session = (await driver.talk("again", who="bob")).session
+    await driver.command("/undo", who="bob")
+    await driver.summarise(session, through=2, text="bob said hello")
+    await driver.talk(f"{CANARY}")
+    await driver.summarise(session, text=f"bob said hello, ada said {CANARY}")
+    await driver.store.forget(person())
+    assert (await driver.store.read_context(session)).summary.text == "bob said hello"
+
+
 async def test_a_summary_that_is_being_made_of_forgotten_words_is_refused(driver):
     session = await driver.chat(f"{CANARY} one", "two")
     operation = await driver.begin(session)
