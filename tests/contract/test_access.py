@@ -169,6 +169,18 @@ async def test_taking_an_admission_back_shuts_the_door_and_lets_them_ask_again(d
     assert [kind for kind, _ in await audit(driver)] == ["pair", "unpair"]
 
 
+async def test_an_admission_that_one_agent_takes_back_stays_at_the_others(driver):
+    await driver.store.ask_pairing(ask(driver))
+    await driver.store.ask_pairing(ask(driver, "22222222", agent="moss"))
+    for code in (CODE, "22222222"):
+        await driver.store.decide_pairing(verdict(driver, code))
+    gone = await driver.store.unpair(BOB, agent=AgentName("moss"), by="test", operation=OperationId("op_a"))
+    assert list(gone) == ["moss"]
+    assert await driver.store.admitted(FERN, BOB)
+    assert not await driver.store.admitted(AgentName("moss"), BOB)
+    assert [one.agent for one in await driver.store.pairings()] == ["fern"]
+
+
 async def test_an_unknown_code_lets_nobody_in(driver):
     await driver.store.ask_pairing(ask(driver))
     with pytest.raises(PairingNotFound):

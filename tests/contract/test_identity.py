@@ -86,6 +86,16 @@ async def test_a_link_is_on_record_once_however_often_it_is_made(driver):
     assert one.ended_at is not None
 
 
+async def test_the_person_itself_has_no_link_to_take_back(driver):
+    await link(driver, DISCORD, TELEGRAM)
+    await link(driver, SLACK, TELEGRAM)
+    assert await unlink(driver, TELEGRAM) is None
+    for who in (TELEGRAM, DISCORD, SLACK):
+        assert await kin(driver, who) == {TELEGRAM, DISCORD, SLACK}
+    await unlink(driver, DISCORD)
+    assert await kin(driver, TELEGRAM) == await kin(driver, SLACK) == {TELEGRAM, SLACK}
+
+
 async def test_taking_a_link_back_ends_it_and_is_on_record(driver):
     await link(driver, DISCORD, TELEGRAM)
     gone = await unlink(driver, DISCORD)

@@ -360,3 +360,27 @@ async def test_a_message_that_comes_late_is_taken_late_and_nothing_is_fetched_tw
     assert [await soon(fetches.get()), await soon(fetches.get())] == [8, 9]
     await reading.close()
     assert [one.position for one in mailbox.taken] == [9, 4]
+
+
+async def test_a_stream_that_has_work_is_kept_however_many_channels_there_are(monkeypatch):
+    """A second stream of the same channel would take its messages beside the first."""
+    monkeypatch.setattr("holdfast.channels.discord.reading.STREAMS_MAX", 2)
+    mailbox = Mailbox()
+
+    async def history(channel_id, after):
+        for n in ():
+            yield n
+
+    mailbox.open.clear()
+    reading = reading_of(mailbox, history)
+    reading.connected()
+    for channel_id, n in ((7, 1), (8, 2), (9, 3), (7, 4), (10, 5), (7, 6)):
+        reading.offer(Event(change=Change.NEW, channel_id=channel_id, message_id=n))
+    await mailbox.until(lambda: mailbox.offered >= 4)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert mailbox.offered == 4, "one of each channel"
+    mailbox.open.set()
+    await mailbox.has(6)
+    await reading.close()
+    assert [one.position for one in mailbox.taken if one.position in {1, 4, 6}] == [1, 4, 6]
