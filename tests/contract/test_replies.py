@@ -383,6 +383,15 @@ async def test_an_operator_sends_a_failed_reply_again(ledger):
     assert (await ledger.state(reply))[0] == "delivered"
 
 
+async def test_a_reply_that_is_being_sent_is_not_sent_again_beside_that(ledger):
+    reply = await ledger.answer()
+    claim = await ledger.one()
+    assert await ledger.store.resend_reply(reply) == "attempting"
+    assert await ledger.claim() == ()
+    assert await ledger.sent(claim) is Kept.DONE
+    assert (await ledger.state(reply))[0] == "delivered"
+
+
 async def test_a_delivered_reply_is_not_sent_again(ledger):
     reply = await ledger.answer()
     await ledger.sent(await ledger.one())
