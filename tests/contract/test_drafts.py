@@ -179,6 +179,23 @@ async def test_what_an_older_claim_says_later_changes_nothing(studio):
     assert await studio.drafts() == [("dra_1", "unknown", None, studio.claim.fence)]
 
 
+@pytest.mark.parametrize("later", [DraftState.UNKNOWN, DraftState.STANDING, None])
+async def test_what_came_of_a_draft_is_said_once(studio, later):
+    """An answer that was repeated late takes nothing back: the id that is known is that of the message that stands."""
+    draft = await studio.show("77")
+    await studio.store.note_draft(draft, later, receipt="78" if later is DraftState.STANDING else "")
+    assert await studio.drafts() == [("dra_1", "standing", "77", studio.claim.fence)]
+
+
+async def test_a_hold_that_is_let_go_is_not_prolonged_by_that(studio):
+    draft = await studio.show()
+    studio.driver.clock.advance(HOLD_MS - 1)
+    await studio.answer()
+    await studio.store.release_draft(draft, quiet_ms=HOLD_MS)
+    studio.driver.clock.advance(1)
+    assert len(await studio.replies()) == 1
+
+
 async def test_a_hold_that_is_asked_for_again_is_prolonged(studio):
     draft = await studio.show()
     studio.driver.clock.advance(HOLD_MS - 1)

@@ -368,8 +368,8 @@ async def test_a_stream_that_has_work_is_kept_however_many_channels_there_are(mo
     mailbox = Mailbox()
 
     async def history(channel_id, after):
-        for n in ():
-            yield n
+        for n in range(0):
+            yield message(n)
 
     mailbox.open.clear()
     reading = reading_of(mailbox, history)

@@ -4,6 +4,7 @@ An offset is sent until Telegram has answered a poll with it.
 """
 
 import asyncio
+from typing import Any, cast
 
 import pytest
 
@@ -138,9 +139,8 @@ class Taker(Hand):
 
 async def test_an_offset_is_sent_until_a_poll_with_it_has_been_answered():
     away = CallFailed(Kind.UNREACHABLE, "no answer")
-    telegram = Telegram([{"update_id": 7}], away, away, [])
-    taker = Taker()
-    polling = asyncio.ensure_future(poll(telegram, Line(), Window(HastyTasks()), lambda: taker, poll_s=1))
+    telegram, line, taker = Telegram([{"update_id": 7}], away, away, []), cast("Any", Line()), cast("Any", Taker())
+    polling = asyncio.ensure_future(poll(telegram, line, Window(HastyTasks()), lambda: taker, poll_s=1))
     await soon(telegram.at_the_end.wait())
     polling.cancel()
     await asyncio.wait([polling])
