@@ -94,3 +94,18 @@ async def test_without_a_model_a_token_asks_its_only_agent_and_one_of_several_ha
     assert (answered.status_code, answered.json()["model"]) == (200, "bob")
     unclear = await world.live.client.post(path, headers=both, json=body)
     assert (unclear.status_code, code_of(unclear)) == (404, "agent_not_found")
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_a_question_that_another_agent_is_being_asked_is_none_of_a_tokens_business(world, path):
+    """The same words in the same chat wait for their answer there; asked again by their own token they are known."""
+    feed, chat = world.live.runtime.events(), {"X-Holdfast-Chat": "shared"}
+    ada, bob = await world.token(1, "ada"), await world.token(2, "bob")
+    waiting = asyncio.ensure_future(world.post(path, {**ada, **chat}))
+    await happened(feed, "message.accepted")
+    feed.close()
+    refused = [await world.post(path, {**bob, **chat}, model=model) for model in ("ada", "eve")]
+    assert [(one.status_code, code_of(one)) for one in refused] == [(404, "agent_not_found")] * 2
+    assert refused[0].text.replace("ada", "eve") == refused[1].text
+    world.model.gate.set()
+    await soon(waiting)
