@@ -1,5 +1,7 @@
 """The promise: what was said reaches every cursor once, in whole turns, under the place and person it was said in."""
 
+from dataclasses import replace
+
 from tests.contract.driver import address_of, record, retain
 
 UNITS = """
@@ -20,6 +22,20 @@ async def test_a_unit_is_made_when_enough_turns_are_pending(driver):
     await driver.chat("three", "four")
     assert await units(driver) == [(session, 1, 3, "retain", "scheduled")]
     assert await driver.rows("select scheduled_seq, settled_seq from cursor") == [(6, 0)]
+
+
+async def test_the_first_turn_that_waits_decides_how_long(driver):
+    """However many follow it: a chat that never rests is remembered all the same."""
+    driver.policies = (replace(retain(every_turns=10), max_wait_ms=1_000),)
+    began = driver.clock.now()
+    session = await driver.chat("one")
+    driver.clock.advance(800)
+    await driver.chat("two")
+    assert await driver.store.next_overdue() == began + 1_000
+    driver.clock.advance(200)
+    assert await driver.store.schedule_overdue(limit=10) == 1
+    assert await units(driver) == [(session, 1, 2, "retain", "scheduled")]
+    assert await driver.store.next_overdue() is None
 
 
 async def test_new_resume_and_branch_leave_nothing_behind(driver):
