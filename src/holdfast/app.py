@@ -214,9 +214,14 @@ def is_served(data: Path) -> bool:
     return False
 
 
-def served_by(data: Path) -> int | None:
+def owner_of(data: Path) -> str | None:
+    """The process that took the folder's lock last, told apart from an earlier one with the same number."""
+    return OwnerLock(data).incarnation()
+
+
+def served_by(data: Path) -> str | None:
     """The process that runs workers on the folder now."""
-    return OwnerLock(data).pid() if data.is_dir() and is_served(data) else None
+    return owner_of(data) if data.is_dir() and is_served(data) else None
 
 
 def has_store(data: Path) -> bool:

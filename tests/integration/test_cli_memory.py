@@ -73,7 +73,6 @@ def test_people_and_the_agent_are_kept_apart(run):
             "memory_write_blocked",
             "blocked: it holds a tag that frames what a model is told",
         ),
-        (("add", "x", "--target", "soul"), "invalid_input", "the target is 'soul'; it must be memory or user"),
         (("add", "x", "--agent", "../x"), "invalid_name", "'../x' is not a valid agent name"),
     ],
 )

@@ -135,6 +135,6 @@ def test_on_the_command_line_the_same(tmp_path, holdfast):
     assert asyncio.run(live(lambda runtime: ended(runtime, "done"))) == id_
     assert asyncio.run(live(notes)) == [CAT]
     wrong = holdfast("finalisations", "--state", "done", "--json")
-    assert (wrong.exit_code, "there is no state 'done' of a finalisation" in wrong.output) == (1, True)
+    assert (wrong.exit_code, "'done' is not one of 'begun'" in wrong.output) == (2, True)
     assert "only a failed one can be taken up again" in holdfast("refinish", id_).output
     assert holdfast("refinish", "finish:ses_1:1").exit_code != 0

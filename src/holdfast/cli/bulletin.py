@@ -1,6 +1,7 @@
 """The bulletin: how the channels of `holdfast up` are doing, told on its terminal and kept in a file for others.
 
-Rule 1: the file says nothing once its process has gone: whoever reads it asks first who serves the data folder.
+Rule 1: the file says nothing once its process has gone: a reader asks first which process serves the data folder. The
+        process is named with the time at which it took the folder, since a later one may have its number.
 Rule 2: nothing here may stop a channel. A terminal that is gone and a disk that is full are not its business.
 Rule 3: at most two lines per channel are printed, how it went first and that it is there after all: whoever started the
         process may never read on. The log has the rest.
@@ -25,12 +26,13 @@ FILE = "channels.json"
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    pid: int
+    owner: str | None
     channels: list[ChannelStanding]
 
 
 class Bulletin:
     def __init__(self, folder: Path, runtime: "Runtime", say: Callable[[Standing], None]) -> None:
+        self._folder = folder
         self._file = folder / FILE
         self._exchange = runtime.exchange
         self._say = say
@@ -42,7 +44,6 @@ class Bulletin:
         self._exchange.watch(self._hear)
         for one in self._exchange.standings():
             self._hear(one)
-        self._keep()
 
     def close(self) -> None:
         self._exchange.watch(lambda _standing: None)
@@ -57,11 +58,14 @@ class Bulletin:
                 self._say(one)
         if not self._is_due:  # what changes together is written once
             self._is_due = True
-            asyncio.get_running_loop().call_soon(self._keep)
+            asyncio.get_running_loop().call_soon(self.keep)
 
-    def _keep(self) -> None:
+    def keep(self) -> None:
+        """Write down how the channels are doing now."""
         self._is_due = False
-        page = Page(pid=os.getpid(), channels=[standing_view(one) for one in self._exchange.standings()])
+        from holdfast.app import owner_of
+
+        page = Page(owner=owner_of(self._folder), channels=[standing_view(one) for one in self._exchange.standings()])
         draft = self._file.with_suffix(f".{os.getpid()}")
         with suppress(OSError):
             handle = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
@@ -71,13 +75,13 @@ class Bulletin:
 
 
 def read_bulletin(folder: Path) -> Sequence[Standing] | None:
-    """How the channels are doing; None when nobody serves them now."""
+    """How the channels are doing; None when no process serves them now."""
     from holdfast.app import served_by
 
-    pid = served_by(folder)
+    owner = served_by(folder)
     try:
         page = msgspec.json.decode((folder / FILE).read_bytes(), type=Page)
         found = [standing_of(one) for one in page.channels]
     except (OSError, ValueError):  # there is none, or not ours
         return None
-    return found if pid is not None and page.pid == pid else None
+    return found if owner is not None and page.owner == owner else None

@@ -10,7 +10,8 @@ def channels(*, data: Data = None, as_json: Json = False) -> None:
 
     They are those of the running `holdfast up`, each with the time since when it is so.
 
-    Exit code 1 when one of them is down. HTTP, WebSocket and the terminal are always there and not listed.
+    Exit code 1 when one of them is down, or when no `holdfast up` serves the data folder. HTTP, WebSocket and the
+    terminal are always there and not listed.
 
     \b
     Examples:
@@ -35,8 +36,8 @@ async def _channels(data: Path | None, *, as_json: bool) -> int:
     if as_json:
         print_json({"served": found is not None, "channels": standings_view(found or ()).channels})
     elif found is None:
-        print("No `holdfast up` serves this data folder now.")
+        print("No process serves the channels of this data folder now; `holdfast up` does.")
     else:
         rows = [(one.agent, one.channel, one.state.value, when(one.since), one.attempts, one.reason) for one in found]
         print_table(("agent", "channel", "state", "since", "attempts", "as, or why not"), rows)
-    return WRONG if is_down else OK
+    return WRONG if is_down or found is None else OK

@@ -74,7 +74,7 @@ async def _chat(agent: str | None, chat: str, config: Path | None, data: Path | 
         runtime.check_agent(agent or runtime.default_agent)
         talk = Talk(runtime, agent or runtime.default_agent, chat, as_json=as_json)
         await talk.greet(is_serving=is_serving)
-        with on_signal(talk.interrupt):
+        with on_signal(talk.interrupt, hang_up=talk.hang_up):
             runtime.tasks.start(talk.listen(Keyboard()), name="chat")
             await talk.answer()
     return OK if talk.refused is None else exit_code(talk.refused)
@@ -168,6 +168,14 @@ class Talk:
         else:
             self._is_leaving = True
             self._turns.put_nowait(None)
+
+    def hang_up(self) -> None:
+        """The terminal is gone: leave at once. What was sent is durable, and a turn that runs is resumed later."""
+        self._is_leaving = True
+        if self._patience is not None:
+            self._patience.reschedule(0)
+            self._patience = None
+        self._turns.put_nowait(None)
 
     async def _stop(self) -> None:
         from holdfast.core.errors import HoldfastError

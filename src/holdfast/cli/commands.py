@@ -33,6 +33,7 @@ from holdfast.cli.spend import spend
 from holdfast.cli.token import token
 from holdfast.cli.trace import trace
 from holdfast.cli.up import up
+from holdfast.cli.usage import UsageGroup
 from holdfast.cli.version import tell_version, version
 
 COMMANDS = (
@@ -76,6 +77,7 @@ COMMANDS = (
 )
 
 app = typer.Typer(
+    cls=UsageGroup,
     help="Holdfast: a session-and-memory runtime for agents that loses nothing it has acknowledged.",
     epilog="Exit codes: 0 done, 1 your turn to act, 2 wrong usage, 3 the audit found a contradiction, "
     "4 an approval is waited for, 70 our fault.",

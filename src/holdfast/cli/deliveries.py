@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.options import Data, Json
+from holdfast.cli.options import Data, DeliveryStateName, Json
 
 LIMIT = 50
 
@@ -13,7 +13,7 @@ LIMIT = 50
 def deliveries(
     *,
     provider: Annotated[str | None, typer.Option("--provider", help="Only this provider's.")] = None,
-    state: Annotated[str | None, typer.Option("--state", help="Only those in this state, such as parked.")] = None,
+    state: Annotated[DeliveryStateName | None, typer.Option("--state", help="Only those in this state.")] = None,
     after: Annotated[int, typer.Option("--after", min=0, help="`next` of the page before.")] = 0,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1_000)] = LIMIT,
     data: Data = None,

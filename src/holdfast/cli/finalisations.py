@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.options import Data, Json
+from holdfast.cli.options import Data, FinishStepName, Json
 
 if TYPE_CHECKING:
     from holdfast.ports.finish_surface import FinalisationOut
@@ -15,7 +15,7 @@ LIMIT = 50
 
 def finalisations(
     *,
-    state: Annotated[str | None, typer.Option("--state", help="Only those in this state, such as failed.")] = None,
+    state: Annotated[FinishStepName | None, typer.Option("--state", help="Only those in this state.")] = None,
     agent: Annotated[str | None, typer.Option("--agent", help="Only this agent's.")] = None,
     session: Annotated[str | None, typer.Option("--session", help="Only this session's.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1_000)] = LIMIT,

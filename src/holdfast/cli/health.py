@@ -1,14 +1,18 @@
-"""`holdfast health`: whether a real write succeeds now."""
+"""`holdfast health`: whether a real write succeeds now, and whether a process serves the data folder."""
 
 from pathlib import Path
 
 from holdfast.cli.options import Data, Json
 
+NOT_SERVED = "no process serves this data folder now; `holdfast up` does"
+
 
 def health(data: Data = None, as_json: Json = False) -> None:
-    """Prove a write to the data folder. Exit code 1 when it fails.
+    """Prove a write, and that a process serves the folder.
 
-    Channels that are down are named; they do not make it fail (`holdfast channels` does).
+    Exit code 1 when the write fails, or when no process serves: what is sent then waits. In JSON `code` says which:
+    `not_served`, or the code of the store's error. Channels that are down are named; they do not make it fail
+    (`holdfast channels` does).
 
     \b
     Examples:
@@ -21,6 +25,8 @@ def health(data: Data = None, as_json: Json = False) -> None:
 
 
 async def _health(data: Path | None, *, as_json: bool) -> int:
+    from dataclasses import replace
+
     import msgspec
 
     from holdfast.app import is_served
@@ -34,16 +40,20 @@ async def _health(data: Path | None, *, as_json: bool) -> int:
 
     async with visiting(data) as runtime:
         found = await runtime.health()
+    served = is_served(folder_of(data))
+    if found.ok and not served:
+        found = replace(found, ok=False, code="not_served", why=NOT_SERVED)
     down = [one for one in read_bulletin(folder_of(data)) or () if one.state is LineState.DOWN]
     if as_json:
-        print_json({**msgspec.to_builtins(health_view(found)), "channels_down": standings_view(down).channels})
+        shown = msgspec.to_builtins(health_view(found))
+        print_json({**shown, "served": served, "channels_down": standings_view(down).channels})
     elif found.ok:
-        served = "a process serves it" if is_served(folder_of(data)) else "no process serves it now"
         megabytes = (found.wal_bytes or 0) // 1_000_000
         log = f"; its log has {megabytes} MB" if megabytes else ""
-        print(f"ok: a write took {found.proved_write_ms} ms; {served}{log}")
+        print(f"ok: a write took {found.proved_write_ms} ms; a process serves the folder{log}")
     else:
-        print(f"not ok: {found.code}: {found.why}")
+        wrote = "" if found.proved_write_ms is None else f" (a write took {found.proved_write_ms} ms)"
+        print(f"not ok: {found.code}: {found.why}{wrote}")
     for one in () if as_json else down:
         print(visible(one.sentence))
     return OK if found.ok else WRONG

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from holdfast.cli.options import AgentName, Config, Data, Json
+from holdfast.cli.options import AgentName, Config, Data, Json, TargetName
 
 if TYPE_CHECKING:
     from holdfast.core.delivery import Outcome
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 LIMIT = 200
 About = Annotated[str, typer.Option("--about", help="Whom the notes are about.", show_default="the agent's own")]
-Where = Annotated[str, typer.Option("--target", help="memory or user.")]
+Where = Annotated[TargetName, typer.Option("--target", help="Which of the two files.")]
 Entry = Annotated[str, typer.Argument(metavar="ENTRY", help="A part that only this entry has, or its number.")]
 Text = Annotated[str, typer.Argument(metavar="TEXT", help="The note.")]
 
@@ -59,7 +59,7 @@ def show(
 def add(
     text: Text,
     *,
-    target: Where = "memory",
+    target: Where = TargetName.MEMORY,
     agent: AgentName = None,
     about: About = "",
     config: Config = None,
@@ -81,7 +81,7 @@ def replace(
     entry: Entry,
     text: Text,
     *,
-    target: Where = "memory",
+    target: Where = TargetName.MEMORY,
     agent: AgentName = None,
     about: About = "",
     config: Config = None,
@@ -101,7 +101,7 @@ def replace(
 def remove(
     entry: Entry,
     *,
-    target: Where = "memory",
+    target: Where = TargetName.MEMORY,
     agent: AgentName = None,
     about: About = "",
     config: Config = None,
@@ -272,13 +272,10 @@ def _change(
     agent, about = whose
 
     async def work(runtime: "Runtime") -> int:
-        from holdfast.core.errors import InvalidInput
         from holdfast.core.ids import make_id
         from holdfast.core.key import agent_name
         from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
 
-        if target not in {one.value for one in Target}:
-            raise InvalidInput(f"the target is {target!r}; it must be memory or user", target=target)
         number = int(entry) if entry.isascii() and entry.isdigit() and len(entry) < 10 else None
         change = Change(verb=MemoryVerb(verb), target=Target(target), text=text, old=entry, version=number)
         origin = make_id("cli", runtime.clock.now(), runtime.entropy.bits(80))

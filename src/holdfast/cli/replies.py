@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.options import Data, Json
+from holdfast.cli.options import Data, Json, ReplyStateName
 
 if TYPE_CHECKING:
     from holdfast.ports.reply_surface import OutgoingReply
@@ -15,7 +15,7 @@ LIMIT = 50
 
 def replies(
     *,
-    state: Annotated[str | None, typer.Option("--state", help="Only those in this state, such as uncertain.")] = None,
+    state: Annotated[ReplyStateName | None, typer.Option("--state", help="Only those in this state.")] = None,
     agent: Annotated[str | None, typer.Option("--agent", help="Only this agent's.")] = None,
     channel: Annotated[str | None, typer.Option("--channel", help="Only those of this channel.")] = None,
     after: Annotated[int, typer.Option("--after", min=0, help="`next` of the page before.")] = 0,

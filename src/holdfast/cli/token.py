@@ -1,11 +1,12 @@
 """`holdfast token`: make, list and revoke access tokens. They hold at once, also for a process that serves already."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from holdfast.cli.asking import Yes, ask
-from holdfast.cli.options import Config, Data, Json
+from holdfast.cli.options import Config, Data, Json, ScopeName
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +20,8 @@ token = typer.Typer(name="token", help="Access tokens for the HTTP API.", no_arg
 def new(
     *,
     scope: Annotated[
-        list[str], typer.Option("--scope", help="send, read, operate (and read) or admin (all); may be repeated.")
+        list[ScopeName],
+        typer.Option("--scope", help="What it may do; operate includes read, admin everything; may be repeated."),
     ],
     agent: Annotated[
         list[str] | None, typer.Option("--agent", help="Only for this agent; may be repeated.", show_default="all")
@@ -81,7 +83,7 @@ def revoke(
 
 
 async def _new(
-    scopes: list[str],
+    scopes: Sequence[str],
     agents: list[str],
     label: str,
     data: "Path | None",

@@ -158,6 +158,7 @@ async def _serve(folder: Path, settings: "Settings", asked: Asked, *, verbose: b
             life.server, url, code = await _server(runtime, token, place, folder, limit)
             bulletin = Bulletin(folder, runtime, _say_json if as_json else _say)
             with on_signal(life.end), closing(bulletin):  # whoever reads `ready` may say stop at once
+                bulletin.keep()  # `holdfast channels` finds it from the ready line on
                 _announce(folder, Start(url, token, code, crew.sentence, runtime.default_agent), as_json=as_json)
                 bulletin.open()
                 if life.broken is None:

@@ -50,6 +50,13 @@ class OwnerLock:
         except (OSError, ValueError):  # between taking the lock and writing the file, or unreadable
             return None
 
+    def incarnation(self) -> str | None:
+        """The holder's number and when it took the lock: a process that has the number of a dead one is another."""
+        try:
+            return f"{self.pid()}:{self._pid.stat().st_mtime_ns}"
+        except OSError:
+            return None
+
     def _holder(self) -> str:
         pid = self.pid()
         return "another process" if pid is None else f"process {pid}"

@@ -1,0 +1,40 @@
+"""Wrong usage, told to programs as well: with `--json` the error also stands on stdout, in the form of all errors."""
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from holdfast.core.errors import HoldfastError, Remedy
+
+UsageError = typer.BadParameter.__mro__[1]  # some releases of typer bring a copy of click with classes of its own
+ARGUMENTS = "holdfast.arguments"
+
+
+class InvalidUsage(HoldfastError):
+    """The command line has an unknown command or option, or a value that the option does not take."""
+
+    code = "invalid_usage"
+    remedy = Remedy.CORRECT
+    hint = "Add --help to the command to see what it takes."
+
+
+class UsageGroup(TyperGroup):
+    """The root of all commands."""
+
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> Any:  # noqa: ANN401
+        wanted = list(args)  # parsing consumes the list itself
+        context = super().make_context(info_name, args, *more, **extra)
+        context.meta[ARGUMENTS] = wanted
+        return context
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            if "--json" in ctx.meta.get(ARGUMENTS, ()):
+                from holdfast.cli.output import print_json
+                from holdfast.ports.surface import error_view
+
+                print_json(error_view(InvalidUsage(error.format_message())))
+            raise
