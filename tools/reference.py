@@ -245,8 +245,10 @@ def events() -> str:
 def commands() -> str:
     intro = (
         "A message that begins with a slash and one of these words is a command. It stands in the mailbox in order "
-        "with the messages around it, except for signals, which take effect when they are accepted. Any other word "
-        "after a slash is plain text."
+        "with the messages around it, except for signals, which take effect when they are accepted. A line that begins "
+        "with a word that is nearly one of these (`/tilte`) is answered at once with the command that was meant; the "
+        "agent does not see it and nothing changes. Any other word after a slash, such as a path, is plain text, and "
+        "so is whatever a program says."
     )
     rows = [(f"`{usage}`", what, "at once" if verb in SIGNALS else "in order") for verb, (usage, what) in HELP.items()]
     return page("Conversation commands", intro, table(("command", "what it does", "when"), rows))

@@ -12,6 +12,7 @@ from holdfast.core.command import (
     Command,
     Verb,
     help_text,
+    meant_by,
     parse_command,
 )
 
@@ -119,3 +120,63 @@ def test_every_allowed_number_of_turns_can_be_undone(count):
     command = parse_command(f"/undo {count}")
     assert command is not None
     assert command.undo_turns == count
+
+
+# --- words that are nearly a command ---------------------------------------------------------------
+
+SLIPS = {
+    "/tilte My trip": Verb.TITLE,
+    "/titel": Verb.TITLE,
+    "/nwe": Verb.NEW,
+    "/neww": Verb.NEW,
+    "/rset": Verb.NEW,
+    "/undoo 2": Verb.UNDO,
+    "/unod": Verb.UNDO,
+    "/HLEP": Verb.HELP,
+    "/stpo": Verb.STOP,
+    " /sttaus": Verb.STATUS,
+    "/stats": Verb.STATUS,
+    "/aprove K7M2QX": Verb.APPROVE,
+    "/dney K7M2QX": Verb.DENY,
+    "/comress the names": Verb.COMPRESS,
+    "/brnch": Verb.BRANCH,
+    "/resum Cats": Verb.RESUME,
+    "/retyr": Verb.RETRY,
+    "/delte": Verb.DELETE,
+}
+TALK = [
+    *("/etc/hosts", "/etc/hosts is empty, why?", "/shrug", "/me waves", "/tmp", "/usr", "/home", "/var/log", "/"),
+    *("/start", "/settings", "/weather Paris", "/now", "/net", "/imagine a cat", "//title", "/title2", "/ti-tle"),
+    *("/stop.", "/títle", "title", "see /tilte", "/tilte\nand a second line", "/n", "/dev", "/bin", "/skip", "/test"),
+]
+
+
+@pytest.mark.parametrize(("text", "verb"), SLIPS.items())
+def test_a_slip_of_the_finger_is_known_for_what_was_meant(text, verb):
+    assert parse_command(text) is None
+    assert meant_by(text) is verb
+
+
+@pytest.mark.parametrize("text", TALK)
+def test_paths_and_other_words_after_a_slash_are_plain_text(text):
+    assert meant_by(text) is None
+
+
+@EVERY_VERB
+def test_a_command_that_is_spelt_right_is_no_slip(verb):
+    assert meant_by(f"/{verb.value} words") is None
+
+
+@EVERY_VERB
+def test_each_neighbouring_pair_of_letters_may_be_swapped(verb):
+    """Unless the result is a command itself; of a word with two equal neighbours nothing changes."""
+    for n in range(len(verb.value) - 1):
+        letters = list(verb.value)
+        letters[n], letters[n + 1] = letters[n + 1], letters[n]
+        swapped = f"/{''.join(letters)}"
+        assert parse_command(swapped) is not None or meant_by(swapped) is verb, swapped
+
+
+@given(st.text(max_size=40))
+def test_any_text_can_be_judged(text):
+    meant_by(f"/{text}")

@@ -1,5 +1,10 @@
-"""Commands: conversation commands stand in the mailbox in order; signals reach the open turn at once."""
+"""Commands: conversation commands stand in the mailbox in order; signals reach the open turn at once.
 
+A single line whose first word is nearly a command is a slip: it is answered with the command that was meant. Paths,
+sentences over several lines and words that resemble no command are plain text.
+"""
+
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -39,6 +44,8 @@ HELP: Mapping[Verb, tuple[str, str]] = {
     Verb.HELP: ("/help", "this list"),
 }
 LEAD = " \t"  # before a command: in Slack, people put a space before a slash that Slack would keep to itself
+SLIP = re.compile(r"/([a-z]{2,12})(?: [^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]*)?", re.ASCII | re.IGNORECASE)
+SHORT_LETTERS, MEDIUM_LETTERS = 3, 5  # a slip in a word that is longer may be two edits away
 UNDO_TURNS_MAX = 100
 UNDO_DIGITS_MAX = 9  # Python refuses to read a number of thousands of digits
 TITLE_CHARS_MAX = 120
@@ -72,6 +79,38 @@ def parse_command(text: str) -> Command | None:
     word, _, argument = said[1:].rstrip().partition(" ")
     verb = ALIASES.get(word.lower())
     return Command(verb, argument.strip()) if verb else None
+
+
+def meant_by(text: str) -> Verb | None:
+    """The command that a slip of the finger stands for; None for a command that is spelt right and for plain text."""
+    found = SLIP.fullmatch(text.strip(LEAD + "\r\n")) if parse_command(text) is None else None
+    if found is None or text.lstrip(LEAD).startswith("\n"):
+        return None
+    word = found[1].lower()
+    near = {name: edits(word, name) for name in ALIASES if is_near(word, name)}
+    return ALIASES[min(near, key=lambda name: (near[name], name))] if near else None
+
+
+def is_near(word: str, name: str) -> bool:
+    """Another letter in a very short word makes another word (`/now`), so there only its own letters may be moved."""
+    letters = max(len(word), len(name))
+    if letters <= SHORT_LETTERS and len(word) == len(name):
+        return sorted(word) == sorted(name) and edits(word, name) == 1
+    return edits(word, name) <= (1 if letters <= MEDIUM_LETTERS else 2)
+
+
+def edits(one: str, other: str) -> int:
+    """How many letters are to be added, left out, exchanged or swapped with their neighbour (optimal alignment)."""
+    rows = [list(range(len(other) + 1))]
+    for i, a in enumerate(one, 1):
+        row = [i]
+        for j, b in enumerate(other, 1):
+            best = min(rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (a != b))
+            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
+                best = min(best, rows[-2][j - 2] + 1)
+            row.append(best)
+        rows.append(row)
+    return rows[-1][-1]
 
 
 def help_text() -> str:

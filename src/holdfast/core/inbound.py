@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
-from holdfast.core.command import Command, parse_command
+from holdfast.core.command import Command, meant_by, parse_command
 from holdfast.core.errors import (
     EmptyMessage,
     HoldfastError,
@@ -227,14 +227,17 @@ def check_event_id(text: str) -> str:
     return check_part("message id", text)
 
 
-def kind_of(text: str, *, addressed: bool = True) -> Kind:
-    """How to treat a text: unaddressed group talk is observed, whatever it says; commands start with a slash."""
+def kind_of(text: str, *, addressed: bool = True, human: bool = True) -> Kind:
+    """How to treat a text: unaddressed group talk is observed, whatever it says; commands start with a slash.
+
+    A person's mistyped command changes nothing, so it is answered at once like a signal. Programs do not mistype.
+    """
     if not addressed:
         return Kind.OBSERVED
     command = parse_command(text)
     if command is not None:
         return Kind.SIGNAL if command.is_signal else Kind.COMMAND
-    return Kind.TEXT
+    return Kind.SIGNAL if human and meant_by(text) is not None else Kind.TEXT
 
 
 def accepted_message(outcome: AcceptOutcome) -> MessageId:

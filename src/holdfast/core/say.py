@@ -1,5 +1,6 @@
 """The sentences that the runtime itself says to people. One place, so that they stay short and honest."""
 
+from holdfast.core.command import HELP, Verb
 from holdfast.core.inbound import MailboxFull, Status, TooMany, Unfit
 
 UNFIT = {  # by the code of what is wrong with a message
@@ -20,6 +21,14 @@ def status_text(status: Status) -> str:
     waiting = max(0, status.depth - status.in_turn)
     queued = f"{waiting} message{'s' if waiting != 1 else ''} waiting."
     return f"{running} {queued} Session: {status.session or 'none yet'}."
+
+
+def suggestion_text(text: str, meant: Verb) -> str:
+    word = text.split(maxsplit=1)[0]
+    return (
+        f"There is no command {word}. Did you mean {HELP[meant][0]}? Nothing was changed, and the agent was not told. "
+        "To say it to the agent as it stands, put a word before it."
+    )
 
 
 def stop_text(turn: int | None) -> str:

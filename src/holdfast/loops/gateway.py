@@ -112,7 +112,7 @@ class Gateway:
             event_id=check_event_id(received.event_id),
             principal=Principal(check_part("sender", received.sender)),
             text=received.text,
-            kind=kind_of(received.text, addressed=received.addressed),
+            kind=kind_of(received.text, addressed=received.addressed, human=received.human),
             human=received.human,
             hop=received.hop,
             reply=ReplyId(self._id("rep")),

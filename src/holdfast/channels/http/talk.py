@@ -164,7 +164,7 @@ class Talk:
         if isinstance(outcome, Accepted) and isinstance(told, AcceptedMessage):
             self._await(outcome.mailbox, outcome.message)  # before anything else runs, so that nothing is missed
             self._outbox.put(Taken(**place, message=told.message, queued_behind=told.queued_behind))
-            if kind_of(frame.text) is Kind.SIGNAL:  # they are answered when they are accepted, and nothing tells of it
+            if kind_of(frame.text, human=origin.human) is Kind.SIGNAL:  # answered when accepted; no event says so
                 await self._look(self._chat(outcome.mailbox), [outcome.message])
         else:
             self._outbox.put(Known(**place, message=told.message, state=getattr(told, "state", "")))

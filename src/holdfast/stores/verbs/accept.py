@@ -4,7 +4,7 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 
-from holdfast.core.command import Verb, parse_command
+from holdfast.core.command import Verb, meant_by, parse_command
 from holdfast.core.ids import MailboxId, MessageId
 from holdfast.core.inbound import (
     Accepted,
@@ -21,7 +21,7 @@ from holdfast.core.inbound import (
     Unfit,
 )
 from holdfast.core.outgoing import PULLED
-from holdfast.core.say import refused_text, status_text, stop_text
+from holdfast.core.say import refused_text, status_text, stop_text, suggestion_text
 from holdfast.core.turn import Reply
 from holdfast.stores.script import Row, Script, one, run
 from holdfast.stores.verbs.approvals import decide_here
@@ -197,6 +197,8 @@ def _signal(arrival: Arrival, box: Box) -> Script[None]:
             yield from run(STOP, session=box.session, n=row[0])
             yield from run(HURRY, mailbox=box.id)  # the turn may be waiting out a delay, or for a human
         text = stop_text(row[0] if row else None)
+    elif command is None and (meant := meant_by(arrival.text)) is not None:
+        text = suggestion_text(arrival.text, meant)
     else:
         text = status_text(_status(box, row))
     yield from _reply(arrival, box, text)

@@ -122,7 +122,7 @@ async def take(request: Request, settings: Settings, body: bytes, question: Ques
             if not asked.chat:
                 asked = replace(asked, chat=await _own_chat(asked, caller.token.id, settings))
             message = await _accept(asked, settings, wanted)
-        if kind_of(asked.text) is Kind.SIGNAL:
+        if kind_of(asked.text, human=asked.origin.human) is Kind.SIGNAL:
             message = (await service.trace(message)).released or message
     except BaseException:
         feed.close()
