@@ -83,19 +83,49 @@ class SyncRuntime:
         self._ended: Future[None] | None = None
 
     def send(
-        self, chat: str, text: str, *, agent: str | None = None, sender: str = "user", id: str | None = None
+        self,
+        chat: str,
+        text: str,
+        *,
+        agent: str | None = None,
+        sender: str = "user",
+        id: str | None = None,
+        directory: Path | str | None = None,
+        trusted: bool = True,
     ) -> MessageId:
-        return self._do(self._runtime.send(chat, text, agent=agent, sender=sender, id=id))
+        return self._do(
+            self._runtime.send(chat, text, agent=agent, sender=sender, id=id, directory=directory, trusted=trusted)
+        )
 
     def ask(
-        self, chat: str, text: str, *, agent: str | None = None, sender: str = "user", id: str | None = None
+        self,
+        chat: str,
+        text: str,
+        *,
+        agent: str | None = None,
+        sender: str = "user",
+        id: str | None = None,
+        directory: Path | str | None = None,
+        trusted: bool = True,
     ) -> str:
-        return self._do(self._runtime.ask(chat, text, agent=agent, sender=sender, id=id))
+        return self._do(
+            self._runtime.ask(chat, text, agent=agent, sender=sender, id=id, directory=directory, trusted=trusted)
+        )
 
     def stream(
-        self, chat: str, text: str, *, agent: str | None = None, sender: str = "user", id: str | None = None
+        self,
+        chat: str,
+        text: str,
+        *,
+        agent: str | None = None,
+        sender: str = "user",
+        id: str | None = None,
+        directory: Path | str | None = None,
+        trusted: bool = True,
     ) -> Generator[Delta]:
-        pieces = self._runtime.stream(chat, text, agent=agent, sender=sender, id=id)
+        pieces = self._runtime.stream(
+            chat, text, agent=agent, sender=sender, id=id, directory=directory, trusted=trusted
+        )
         try:
             while isinstance(piece := self._do(_next(pieces)), Delta):
                 yield piece

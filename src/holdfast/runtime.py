@@ -7,6 +7,7 @@ returns is durable, and everything it holds in RAM may vanish.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 
 from holdfast import log
@@ -41,6 +42,7 @@ from holdfast.loops.refill import backfill, rebuild
 from holdfast.loops.reply_desk import ReplyDesk
 from holdfast.loops.supervisor import Supervisor
 from holdfast.loops.visit import Visit
+from holdfast.loops.whereabouts import locate
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.notifier import Event, Feed, Notifier, Topic
@@ -163,26 +165,62 @@ class Runtime:
         channel: str = "http",
         message: MessageId | None = None,
         origin: Origin = BY_HUMAN,
+        directory: Path | str | None = None,
+        trusted: bool = False,
     ) -> AcceptOutcome:
-        """Make one message durable; the outcome as a value. `message` is an id made before, to be listened to."""
+        """Make one message durable; the outcome as a value. `message` is an id made before, to be listened to.
+
+        `directory` is where it was written. What is `trusted` is not counted by the rate limit of its chat.
+        """
         address = Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat)
         event_id = id if id is not None else self._new_id("ext")
         human, hop = origin.human, origin.hop
-        received = Received(address=address, event_id=event_id, sender=sender, text=text, human=human, hop=hop)
+        received = Received(
+            address=address,
+            event_id=event_id,
+            sender=sender,
+            text=text,
+            human=human,
+            hop=hop,
+            where=locate(directory),
+            trusted=trusted,
+        )
         return await self.gateway.accept(received, message=message)
 
     async def send(
-        self, chat: str, text: str, *, agent: str | None = None, sender: str = "user", id: str | None = None
+        self,
+        chat: str,
+        text: str,
+        *,
+        agent: str | None = None,
+        sender: str = "user",
+        id: str | None = None,
+        directory: Path | str | None = None,
+        trusted: bool = True,
     ) -> MessageId:
-        """Make one message durable and return its id. The same `id` again returns the same message."""
-        outcome = await self.accept(chat, text, agent=agent, sender=sender, id=id)
+        """Make one message durable and return its id. The same `id` again returns the same message.
+
+        The program that holds the runtime is trusted: the rate limit of a chat is for others. One that passes on what
+        strangers say gives `trusted=False`. `directory` is where the message was written, for providers that name
+        their sessions after it.
+        """
+        outcome = await self.accept(chat, text, agent=agent, sender=sender, id=id, directory=directory, trusted=trusted)
         return accepted_message(outcome)
 
     async def ask(
-        self, chat: str, text: str, *, agent: str | None = None, sender: str = "user", id: str | None = None
+        self,
+        chat: str,
+        text: str,
+        *,
+        agent: str | None = None,
+        sender: str = "user",
+        id: str | None = None,
+        directory: Path | str | None = None,
+        trusted: bool = True,
     ) -> str:
         """Send a message and wait for its reply."""
-        return await self.reply_to(await self.send(chat, text, agent=agent, sender=sender, id=id))
+        message = await self.send(chat, text, agent=agent, sender=sender, id=id, directory=directory, trusted=trusted)
+        return await self.reply_to(message)
 
     async def reply_to(self, message: MessageId) -> str:
         """The reply to a message, as soon as it is durable."""
@@ -206,13 +244,30 @@ class Runtime:
             feed.close()
 
     async def stream(
-        self, chat: str, text: str, *, agent: str | None = None, sender: str = "user", id: str | None = None
+        self,
+        chat: str,
+        text: str,
+        *,
+        agent: str | None = None,
+        sender: str = "user",
+        id: str | None = None,
+        directory: Path | str | None = None,
+        trusted: bool = True,
     ) -> AsyncGenerator[Delta]:
         """Send a message and yield its reply as it is made; the pieces add up to the durable reply."""
         wanted = self.gateway.new_message()
         feed = self._notifier.subscribe(message=wanted)
         try:
-            outcome = await self.accept(chat, text, agent=agent, sender=sender, id=id, message=wanted)
+            outcome = await self.accept(
+                chat,
+                text,
+                agent=agent,
+                sender=sender,
+                id=id,
+                message=wanted,
+                directory=directory,
+                trusted=trusted,
+            )
             message = accepted_message(outcome)
             if message != wanted:  # a repeat: the message has an older id
                 feed.close()
@@ -305,15 +360,30 @@ class Runtime:
     # --- memory
 
     async def recall(
-        self, text: str, *, agent: str | None = None, chat: str = "", sender: str = "user", channel: str = "http"
+        self,
+        text: str,
+        *,
+        agent: str | None = None,
+        chat: str = "",
+        sender: str = "user",
+        channel: str = "http",
+        directory: Path | str | None = None,
     ) -> Found:
         """What the agent's memory has on a question, as it would be asked in the chat by the sender."""
         name = self._whom(agent)
         policy = self._agents.policy(name).recall
         address = str(Address(agent=name, channel=channel, type=CHAT_TYPE, chat=chat)) if chat else ""
+        where = locate(directory)
         query = RecallQuery(
             key=RecallKey(session=SessionId(""), epoch=0, head_seq=0, principal=Principal(sender)),
-            naming=NamingInputs(agent=name, session=SessionId(""), principal=Principal(sender), address=address),
+            naming=NamingInputs(
+                agent=name,
+                session=SessionId(""),
+                principal=Principal(sender),
+                address=address,
+                directory=where.directory,
+                repo=where.repo,
+            ),
             text=text,
             private_in_groups=policy.private_in_groups,
             limit=policy.limit,

@@ -73,7 +73,12 @@ def _look_up(recaller: Recaller, policy: RecallPolicy) -> recall.LookUp:
                 session=context.session, epoch=context.epoch, head_seq=context.head_seq, principal=context.principal
             ),
             naming=NamingInputs(
-                agent=context.agent, session=context.session, principal=context.principal, address=context.address
+                agent=context.agent,
+                session=context.session,
+                principal=context.principal,
+                address=context.address,
+                directory=context.where.directory,
+                repo=context.where.repo,
             ),
             text=text,
             group=is_group(context.address),

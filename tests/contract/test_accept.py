@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.core.inbound import Accepted, Conflict, Duplicate, Limits, MailboxFull, MessageState, TooMany
+from holdfast.core.naming import NOWHERE, Whereabouts
 from tests.contract.driver import address_of
 
 EVERY_CHARACTER = "".join(chr(point) for point in range(0x110000) if not 0xD800 <= point <= 0xDFFF)
@@ -241,3 +242,24 @@ async def test_nothing_of_a_body_can_be_guessed_from_its_hash(driver):
     await driver.accept(arrival)
     ((kept,),) = await driver.rows("select body_hash from inbound")
     assert bytes(kept) != arrival.body_hash
+
+
+async def test_the_rate_limit_is_not_for_the_program_that_owns_the_store(driver):
+    """Nor does what it sends use up the share of others. A full mailbox is full for everybody."""
+    limits = Limits(window_ms=1_000, window_messages_max=2, mailbox_depth_max=7)
+    for n in range(4):
+        outcome = await driver.accept(replace(driver.arrival(f"own {n}"), trusted=True), limits)
+        assert isinstance(outcome, Accepted)
+    assert [type(await driver.accept(driver.arrival(f"{n}"), limits)) for n in range(2)] == [Accepted, Accepted]
+    assert isinstance(await driver.accept(driver.arrival("one too many"), limits), TooMany)
+    assert isinstance(await driver.accept(replace(driver.arrival("own"), trusted=True), limits), Accepted)
+    assert await driver.accept(replace(driver.arrival("too deep"), trusted=True), limits) == MailboxFull(7)
+
+
+async def test_where_a_message_was_written_is_kept_with_it(driver):
+    where = Whereabouts("/home/ada/app", "/home/ada")
+    await driver.accept(replace(driver.arrival("here"), where=where))
+    await driver.say("from nowhere")
+    claim = await driver.claim()
+    mail = await driver.store.read_mail(claim, limit=10)
+    assert [item.where for item in mail.waiting] == [where, NOWHERE]

@@ -130,12 +130,15 @@ async def test_too_many_in_a_window_are_refused_until_it_is_over(tmp_path):
     clock = ManualClock()
     chosen = limited(window_ms=60_000, window_messages_max=2)
     async with await Process.start(tmp_path, agents(ScriptedModel(), chosen), clock=clock) as runtime:
-        await soon(runtime.ask("c", "a"))
+        await soon(runtime.ask("c", "a", trusted=False))
         clock.advance(10_000)
-        await soon(runtime.ask("c", "b"))
+        await soon(runtime.ask("c", "b", trusted=False))
         assert await runtime.accept("c", "c", id="c") == TooMany(50_000)
         with pytest.raises(RateLimited, match="50000 ms"):
-            await runtime.send("c", "c", id="c")
+            await runtime.send("c", "c", id="c", trusted=False)
+        assert await soon(runtime.ask("c", "own")) == "re: own", "the library's own caller is not limited"
+        pieces = [delta.text async for delta in runtime.stream("c", "mine")]
+        assert "".join(pieces) == "re: mine"
         clock.advance(50_000)
         assert await soon(runtime.ask("c", "c", id="c")) == "re: c"
 

@@ -7,6 +7,10 @@ from tests.integration.fakes import Gate, Process, ScriptedModel, agents, said, 
 SUGGESTED = "There is no command /tilte. Did you mean /title <text>?"
 
 
+def reply_of(trace) -> str:
+    return trace.reply.text if trace.reply else ""
+
+
 async def test_it_is_answered_with_a_suggestion_and_the_model_never_sees_it(tmp_path):
     model = ScriptedModel()
     async with await Process.start(tmp_path, agents(model)) as runtime:
@@ -14,7 +18,7 @@ async def test_it_is_answered_with_a_suggestion_and_the_model_never_sees_it(tmp_
         before = (await runtime.sessions(chat="c"))[0]
         message = await runtime.send("c", "/tilte Cats")
         (trace,) = await settled(runtime, message)
-        assert (trace.state.value, trace.reply.text.startswith(SUGGESTED)) == ("command", True)
+        assert (trace.state.value, reply_of(trace).startswith(SUGGESTED)) == ("command", True)
         after = (await runtime.sessions(chat="c"))[0]
         assert (after.title, after.committed_seq, after.id) == (None, before.committed_seq, before.id)
         assert await said(runtime, after.id) == ["hello"]
@@ -40,7 +44,7 @@ async def test_a_repeat_of_it_is_one_message_with_one_reply(tmp_path):
     async with await Process.start(tmp_path, agents(ScriptedModel())) as runtime:
         first = await runtime.send("c", "/tilte", id="1")
         assert await runtime.send("c", "/tilte", id="1") == first
-        assert (await runtime.trace(first)).reply.text.startswith(SUGGESTED)
+        assert reply_of(await runtime.trace(first)).startswith(SUGGESTED)
 
 
 async def test_the_words_of_programs_are_plain_text(tmp_path):
@@ -51,7 +55,7 @@ async def test_the_words_of_programs_are_plain_text(tmp_path):
     async with await Process.start(tmp_path, agents(model)) as runtime:
         outcome = await runtime.accept("c", "/tilte", origin=Origin(human=False))
         (trace,) = await settled(runtime, accepted_message(outcome))
-        assert (trace.state.value, trace.reply.text) == ("answered", "ok")
+        assert (trace.state.value, reply_of(trace)) == ("answered", "ok")
     assert len(model.requests) == 1
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
 from holdfast.core.ids import Principal, Provider
+from holdfast.core.naming import NOWHERE, Whereabouts
 
 EVERY_TURN = DeliveryPolicy(provider=Provider("local"))
 
@@ -28,6 +29,7 @@ def spans(draw: st.DrawFn) -> list[TurnSpan]:
                 last_seq=seq,
                 place=draw(st.sampled_from(["bank", "vault"])),
                 principal=Principal(draw(st.sampled_from(["ada", "bob"]))),
+                where=draw(st.sampled_from([NOWHERE, NOWHERE, Whereabouts("/app"), Whereabouts("/app", "/")])),
                 undone=draw(st.sampled_from([False, False, True])),
             )
         )
@@ -54,8 +56,9 @@ def test_before_a_boundary_all_become_due_together_or_none(pending, every):
 
 
 @given(spans())
-def test_no_unit_spans_a_change_of_person_or_place(pending):
+def test_no_unit_spans_a_change_of_person_place_or_directory(pending):
     for unit in due_units(pending, EVERY_TURN, boundary=True):
+        assert len({span.where for span in within(unit, pending)}) == 1
         assert {(span.place, span.principal) for span in within(unit, pending)} == {(unit.place, unit.principal)}
 
 

@@ -80,6 +80,14 @@ async def _chat(agent: str | None, chat: str, config: Path | None, data: Path | 
     return OK if talk.refused is None else exit_code(talk.refused)
 
 
+def here() -> Path | None:
+    """The directory that the command was started in; none when it has been removed since."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
+
+
 class Talk:
     def __init__(self, runtime: "Runtime", agent: str, chat: str, *, as_json: bool) -> None:
         from asyncio import Queue
@@ -88,6 +96,7 @@ class Talk:
         self._agent = agent
         self._chat = chat
         self._as_json = as_json
+        self._directory = here()
         self._is_prompting = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
         self._turns: asyncio.Queue[Sent | Unsent | None] = Queue()
         self._pending = 0
@@ -148,7 +157,9 @@ class Talk:
 
         feed = self._runtime.events()
         try:
-            outcome = await self._runtime.accept(self._chat, text, agent=self._agent)
+            outcome = await self._runtime.accept(
+                self._chat, text, agent=self._agent, directory=self._directory, trusted=True
+            )
             message = accepted_message(outcome)
         except BaseException:
             feed.close()

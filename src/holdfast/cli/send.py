@@ -82,7 +82,9 @@ async def _leave(letter: Letter, config: Path | None, data: Path | None, *, as_j
 
     async with visiting(data, config, make=True) as runtime:
         outcome = accepted_view(
-            await runtime.accept(letter.chat, letter.text, agent=letter.agent, sender=letter.sender, id=letter.id)
+            await runtime.accept(
+                letter.chat, letter.text, agent=letter.agent, sender=letter.sender, id=letter.id, trusted=True
+            )
         )
     if as_json:
         print_json(outcome)

@@ -1,13 +1,14 @@
 """Wrong usage, told to programs as well: with `--json` the error also stands on stdout, in the form of all errors."""
 
-from typing import Any
+from typing import Any, cast
 
 import typer
 from typer.core import TyperGroup
 
 from holdfast.core.errors import HoldfastError, Remedy
 
-UsageError = typer.BadParameter.__mro__[1]  # some releases of typer bring a copy of click with classes of its own
+# Some releases of typer bring a copy of click with classes of its own.
+USAGE_ERROR = cast("type[Exception]", typer.BadParameter.__mro__[1])
 ARGUMENTS = "holdfast.arguments"
 
 
@@ -31,10 +32,14 @@ class UsageGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
         try:
             return super().invoke(ctx)
-        except UsageError as error:
+        except USAGE_ERROR as error:
             if "--json" in ctx.meta.get(ARGUMENTS, ()):
                 from holdfast.cli.output import print_json
                 from holdfast.ports.surface import error_view
 
-                print_json(error_view(InvalidUsage(error.format_message())))
+                print_json(error_view(InvalidUsage(_message(error))))
             raise
+
+
+def _message(error: Any) -> str:  # noqa: ANN401
+    return str(error.format_message())

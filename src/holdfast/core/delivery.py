@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import AgentName, DeliveryId, Instant, Principal, Provider, SessionId
-from holdfast.core.naming import Naming, NamingInputs, PerSession
+from holdfast.core.naming import NOWHERE, Naming, NamingInputs, PerSession, Whereabouts
 
 
 class Op(Enum):
@@ -71,14 +71,16 @@ class TurnSpan:
     place: str
     principal: Principal
     title: str | None = None
+    where: Whereabouts = NOWHERE
     undone: bool = False
 
     def joins(self, last: "TurnSpan") -> bool:
         """Whether one unit may hold both: nothing that names are made of changed between them (D18)."""
-        return self.n == last.n + 1 and (self.place, self.principal, self.title) == (
+        return self.n == last.n + 1 and (self.place, self.principal, self.title, self.where) == (
             last.place,
             last.principal,
             last.title,
+            last.where,
         )
 
 

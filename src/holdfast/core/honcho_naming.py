@@ -1,7 +1,8 @@
 """The names of Honcho's sessions and peers: one pure function, the same wherever it is asked.
 
 Rule 1: a session's name comes from the first of these that there is (R17): an explicit title mapping, the chat's
-        stable key, the configured strategy. Every branch is spelt alike: [prefix-]kind-agent-parts.
+        stable key, the configured strategy. Every branch is spelt alike: [prefix-]kind-agent-parts. What a program or
+        a terminal writes in a directory is no platform's chat: there every strategy but per-session goes first.
 Rule 2: two keys that differ get names that differ. Whatever Honcho's ids cannot hold is escaped, never replaced, and
         "-" only ever separates; a name that would be too long ends in a hash of the whole of it.
 Rule 3: a chat's key is its address, so it keeps one session across /new, restarts and compressions (R18).
@@ -24,6 +25,7 @@ ID = re.compile(r"[a-zA-Z0-9_-]{1,512}\Z")  # what Honcho takes for a workspace,
 NAME_CHARS_MAX = 100
 HASH_CHARS = 32
 TERMINAL = "terminal"  # the channel whose conversations have no chat key: a directory or a session names them
+LOCAL = "http"  # the channel of the library and of `holdfast chat`, which say in which directory they are used
 _ESCAPED = re.compile(r"[^a-zA-Z0-9]")
 _HERMES_CHARS_MAX, _HERMES_HASH_CHARS = 100, 8
 _HERMES_AGENT = "hermes"
@@ -65,6 +67,12 @@ class HonchoNames:
         """The session that memory files are migrated into."""
         return self._name("files", agent, subject)
 
+    def chat(self, inputs: NamingInputs) -> Address | str | None:
+        """The chat whose key names the session, if its key is in force."""
+        chat = chat_of(inputs)
+        is_local = isinstance(chat, Address) and chat.channel == LOCAL and bool(inputs.directory)
+        return None if is_local and self.strategy is not Strategy.PER_SESSION else chat
+
     # --- peers
 
     def agent_peer(self, agent: AgentName) -> str:
@@ -92,7 +100,7 @@ def _key(names: HonchoNames, inputs: NamingInputs) -> tuple[str, ...]:
     mapped = dict(names.titles).get(inputs.title) if inputs.title else None
     if mapped:
         return ("title", agent, mapped)
-    chat = chat_of(inputs)
+    chat = names.chat(inputs)
     if isinstance(chat, Address):
         return ("chat", agent, chat.channel, chat.type, chat.chat, chat.thread or "", chat.user or "")
     if chat:
@@ -144,7 +152,7 @@ def _bytes(text: str) -> bytes:
 
 def _hermes_session(names: HonchoNames, inputs: NamingInputs) -> str:
     """Its order: chat key, session id, mapped directory (or title), title, repository, directory, workspace."""
-    chat = _hermes_chat(inputs)
+    chat = _hermes_chat(names.chat(inputs))
     if chat:
         return chat
     if names.strategy is Strategy.PER_SESSION:
@@ -162,8 +170,7 @@ def _hermes_session(names: HonchoNames, inputs: NamingInputs) -> str:
     return _prefixed(names, PurePath(repo or inputs.directory).name or inputs.session)
 
 
-def _hermes_chat(inputs: NamingInputs) -> str:
-    chat = chat_of(inputs)
+def _hermes_chat(chat: Address | str | None) -> str:
     if chat is None:
         return ""
     if isinstance(chat, Address):  # its keys are not escaped, and have no empty parts

@@ -26,6 +26,7 @@ from holdfast.core.errors import (
 from holdfast.core.ids import Instant, MailboxId, MessageId, Principal, ReplyId, SessionId
 from holdfast.core.journal import UserSaid
 from holdfast.core.key import Address, check_part
+from holdfast.core.naming import NOWHERE, Whereabouts
 
 
 class MessageState(Enum):
@@ -106,6 +107,8 @@ class Arrival:
     position: int | None = None  # how far this message is in its conversation, where messages can be missed (D2)
     enclosures: tuple[Enclosure, ...] = ()
     unfit: str = ""  # why it can never be taken; it goes on record as refused, without its words (D2)
+    where: Whereabouts = NOWHERE
+    trusted: bool = False  # the program that owns the store sends it: no rate limit, and it uses nobody's share
 
     @property
     def body(self) -> bytes:
@@ -132,6 +135,7 @@ class Inbound:
     state: MessageState
     at: Instant
     name: str = ""  # the sender's, as the platform shows it
+    where: Whereabouts = NOWHERE
 
     def said(self) -> UserSaid:
         """The entry that this message becomes."""

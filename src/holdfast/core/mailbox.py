@@ -36,10 +36,10 @@ class Mail:
 
 
 def plain_run(waiting: Sequence[Inbound]) -> tuple[Inbound, ...]:
-    """The unbroken run of plain messages of one principal at the head (D10)."""
+    """The unbroken run of plain messages of one principal, written in one place, at the head (D10, D18)."""
     run: list[Inbound] = []
     for item in waiting:
-        if item.kind is not Kind.TEXT or (run and item.principal != run[0].principal):
+        if item.kind is not Kind.TEXT or (run and (item.principal, item.where) != (run[0].principal, run[0].where)):
             break
         run.append(item)
     return tuple(run)

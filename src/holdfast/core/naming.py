@@ -10,6 +10,17 @@ from typing import Protocol
 from holdfast.core.ids import AgentName, Principal, SessionId
 
 
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """Where a message was written: whole paths, or nothing where the sender has no directory."""
+
+    directory: str = ""
+    repo: str = ""  # the folder of the repository that the directory is in
+
+
+NOWHERE = Whereabouts()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamingInputs:
     """Everything that a name may be made of, as it was when the turn was committed."""
@@ -20,7 +31,7 @@ class NamingInputs:
     address: str = ""  # the mailbox's first address; empty for writers without a mailbox
     parent: SessionId | None = None
     title: str | None = None
-    directory: str = ""  # where a terminal conversation was held
+    directory: str = ""  # where the message was written, if its sender said so: a terminal or a program
     repo: str = ""
 
 

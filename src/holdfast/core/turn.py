@@ -18,6 +18,7 @@ from holdfast.core.errors import InvariantBroken
 from holdfast.core.ids import Instant, MessageId, Principal, ReplyId, SessionId
 from holdfast.core.inbound import MessageState
 from holdfast.core.journal import AnyBody, AssistantSaid, Entry, ToolCall, ToolReturned, ToolStarted
+from holdfast.core.naming import NOWHERE, Whereabouts
 
 
 class Phase(Enum):
@@ -105,6 +106,7 @@ class Turn:
     opened_at: Instant = Instant(0)
     hop: int = 0  # how many agents its messages have come through
     approval: Approval | None = None  # what it waits for, while it does
+    where: Whereabouts = NOWHERE  # where its messages were written
 
     @property
     def waits(self) -> bool:
@@ -122,6 +124,7 @@ class TurnOpening:
     principal: Principal
     human: bool = True
     retry: bool = False  # take back the last turn first (D41)
+    where: Whereabouts = NOWHERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +189,7 @@ class TurnRecord:
     expected_seq: int | None = None
     usage: Usage = field(default_factory=Usage)
     policies: tuple[DeliveryPolicy, ...] = ()
+    where: Whereabouts = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,7 @@ class Attendant:
             entries=tuple(item.said() for item in items),
             principal=items[0].principal,
             human=any(item.human for item in items),
+            where=items[0].where,
         )
         await self._runner.start(claim, await self._store.open_turn(claim, opening))
 
@@ -136,6 +137,7 @@ class Attendant:
             principal=head.principal,
             human=head.human,
             retry=True,
+            where=head.where,
         )
         await self._runner.start(claim, await self._store.open_turn(claim, opening))
         return True

@@ -18,6 +18,7 @@ from holdfast.core.inbound import (
     kind_of,
 )
 from holdfast.core.key import Address, check_part
+from holdfast.core.naming import NOWHERE, Whereabouts
 from holdfast.loops.agents import Agents
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
@@ -46,6 +47,8 @@ class Received:
     sender_name: str = ""
     position: int | None = None
     enclosures: tuple[Enclosure, ...] = ()
+    where: Whereabouts = NOWHERE
+    trusted: bool = False
 
 
 class Gateway:
@@ -122,6 +125,8 @@ class Gateway:
             position=received.position,
             enclosures=received.enclosures,
             unfit=received.unfit,
+            where=received.where,
+            trusted=received.trusted,
         )
 
     def _id(self, prefix: str) -> str:

@@ -154,7 +154,14 @@ def query_of(
     head = turn.first_seq - 1 if head_seq is None else head_seq
     return RecallQuery(
         key=RecallKey(session=turn.session, epoch=turn.epoch, head_seq=head, principal=turn.principal),
-        naming=NamingInputs(agent=claim.agent, session=turn.session, principal=turn.principal, address=claim.address),
+        naming=NamingInputs(
+            agent=claim.agent,
+            session=turn.session,
+            principal=turn.principal,
+            address=claim.address,
+            directory=turn.where.directory,
+            repo=turn.where.repo,
+        ),
         text="\n".join(entry.text for entry in said if isinstance(entry.body, UserSaid)),
         group=is_group(claim.address),
         private_in_groups=policy.private_in_groups,

@@ -222,7 +222,9 @@ class TurnRunner:
         if run.agent.policy.turn.arrivals is not Arrivals.STEER:
             return False
         mail = await self._store.read_mail(run.claim, limit=STEER_READ_MAX)
-        joining = tuple(item for item in plain_run(mail.waiting) if item.principal == run.turn.principal)
+        joining = plain_run(mail.waiting)
+        if joining and (joining[0].principal, joining[0].where) != (run.turn.principal, run.turn.where):
+            return False
         if not joining:
             return False
         await self._steps.take(

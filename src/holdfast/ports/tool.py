@@ -6,6 +6,7 @@ from typing import Protocol
 
 from holdfast.core.ids import AgentName, Principal, SessionId
 from holdfast.core.journal import Recalled
+from holdfast.core.naming import NOWHERE, Whereabouts
 from holdfast.core.turn import OutgoingMessage
 from holdfast.ports.model import ToolSpec
 
@@ -21,6 +22,7 @@ class ToolContext:
     epoch: int = 1
     head_seq: int = 0  # the last entry before the turn
     hop: int = 0  # how many agents the turn's messages have come through
+    where: Whereabouts = NOWHERE  # where the turn's messages were written
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ Rule 3: each message is checked here by its metadata, whatever the server's filt
 
 from collections.abc import Mapping
 
-from holdfast.core.honcho_naming import HonchoNames, chat_of
+from holdfast.core.honcho_naming import HonchoNames
 from holdfast.core.ids import Provider, SessionId
 from holdfast.core.recall import RecallQuery, Recollection
 from holdfast.providers.honcho.client import Calls, Kept
@@ -71,7 +71,7 @@ def may_show(kept: Kept, names: HonchoNames, query: RecallQuery) -> bool:
     """Whether what was said then may be shown to whoever asks now."""
     if names.compat and "agent" not in kept.metadata:
         known = {names.agent_peer(query.agent), *_people(names, query)}
-        return chat_of(query.naming) is not None or (not query.group and kept.peer in known)
+        return names.chat(query.naming) is not None or (not query.group and kept.peer in known)
     own = any(_has(kept.metadata, {"agent": query.agent, "user": said(who)}) for who in query.askers)
     if query.group:
         return _has(kept.metadata, _wanted(query)) or (query.private_in_groups and own)

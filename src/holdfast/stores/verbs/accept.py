@@ -42,10 +42,10 @@ FIND_TOMBSTONE = "select message, body_hash, state from tombstone where hash = :
 # A principal that is linked to a person speaks as the person; the hash is of what the platform said.
 NEW_INBOUND = """
 insert into inbound (message, mailbox, seq, account, conversation, event_id, body_hash, principal, channel,
-                     kind, human, hop, body, state, reason, session, at, address, sender_name)
+                     kind, human, hop, body, state, reason, session, at, address, sender_name, directory, repo)
 values (:message, :mailbox, :seq, :account, :conversation, :event_id, :body_hash,
         coalesce((select person from identity where principal = :principal), :principal), :channel,
-        :kind, :human, :hop, :body, :state, :reason, :session, :now, :address, :sender_name)"""
+        :kind, :human, :hop, :body, :state, :reason, :session, :now, :address, :sender_name, :directory, :repo)"""
 GROW = """
 update mailbox
    set last_seq = :seq, depth = depth + :heavier, window_at = :window_at, window_count = :window_count,
@@ -96,7 +96,7 @@ def accept(arrival: Arrival, limits: Limits, secret: bytes) -> Script[AcceptOutc
         if arrival.refuse_durably:
             yield from _refuse(arrival, box, limits, secret, refusal)
         return refusal
-    box.window_count += 1
+    box.window_count += not arrival.trusted
     if arrival.kind is Kind.SIGNAL:
         yield from _append(arrival, box, secret, MessageState.COMMAND)
         yield from _signal(arrival, box)
@@ -148,6 +148,8 @@ def _refusal(arrival: Arrival, box: Box, limits: Limits) -> MailboxFull | TooMan
     is_signal = arrival.kind is Kind.SIGNAL
     if box.depth >= limits.mailbox_depth_max and not is_signal:
         return MailboxFull(box.depth, arrival.refuse_durably)
+    if arrival.trusted:
+        return None
     if box.window_count >= limits.window_messages_max * (SIGNALS_SHARE if is_signal else 1):
         return TooMany(box.window_at + limits.window_ms - box.now, arrival.refuse_durably)
     return None
@@ -175,6 +177,8 @@ def _append(arrival: Arrival, box: Box, secret: bytes, state: MessageState, reas
         session=box.session if arrival.kind is Kind.SIGNAL else None,
         address=str(arrival.address),
         sender_name=arrival.sender_name or None,
+        directory=arrival.where.directory or None,
+        repo=arrival.where.repo or None,
     )
     yield from run(
         GROW,

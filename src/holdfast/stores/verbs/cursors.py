@@ -11,13 +11,13 @@ import msgspec
 from holdfast.core.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
 from holdfast.core.ids import AgentName, Instant, Principal, Provider, SessionId
 from holdfast.core.journal import Entry, Undone
-from holdfast.core.naming import NamingInputs, PerAddress
+from holdfast.core.naming import NamingInputs, PerAddress, Whereabouts
 from holdfast.stores.script import Params, Row, Script, many, one, rows, run
 from holdfast.stores.verbs.journal import chain, undos
 
 CURSORS = "select provider, scheduled_seq from cursor where stream = :stream order by provider /*lock*/"
 PENDING = """
-select n, first_seq, last_seq, place, principal, title, places from turn
+select n, first_seq, last_seq, place, principal, title, places, directory, repo from turn
  where session = :session and first_seq > :scheduled and closed_at is not null order by n"""
 SESSION = "select agent, parent_id, title from session where id = :session"
 NEW_DELIVERY = """
@@ -261,7 +261,7 @@ def pending_turns(session: SessionId, policy: DeliveryPolicy, scheduled: int) ->
 
 
 def _span(policy: DeliveryPolicy, turn: Row, *, undone: bool, session: tuple[SessionId, Row] | None = None) -> TurnSpan:
-    n, first, last, address, principal, title, places = turn
+    n, first, last, address, principal, title, places, directory, repo = turn
     place = msgspec.json.decode(places, type=dict[str, str]).get(policy.provider) if places else None
     if place is None:  # it was said before this provider was configured
         id_, (agent, parent, _) = session or (SessionId(""), ("", None, None))
@@ -273,6 +273,8 @@ def _span(policy: DeliveryPolicy, turn: Row, *, undone: bool, session: tuple[Ses
                 address=address,
                 parent=SessionId(parent) if parent else None,
                 title=title,
+                directory=directory or "",
+                repo=repo or "",
             )
         )
     return TurnSpan(
@@ -282,6 +284,7 @@ def _span(policy: DeliveryPolicy, turn: Row, *, undone: bool, session: tuple[Ses
         place=place,
         principal=Principal(principal),
         title=title,
+        where=Whereabouts(directory or "", repo or ""),
         undone=undone,
     )
 

@@ -4,6 +4,7 @@ from holdfast.core.errors import ClaimLost
 from holdfast.core.ids import Instant, MessageId, Principal, SessionId
 from holdfast.core.inbound import Inbound, Kind, MessageState
 from holdfast.core.mailbox import Claim, Mail
+from holdfast.core.naming import Whereabouts
 from holdfast.stores.script import Row, Script, one, rows
 from holdfast.stores.verbs.fence import stands
 from holdfast.stores.verbs.turns import read_turn
@@ -13,7 +14,8 @@ select mailbox.fence, mailbox.session_id, mailbox.depth, mailbox.unattended, ses
   from mailbox left join session on session.id = mailbox.session_id
  where mailbox.id = :mailbox"""
 WAITING = """
-select message, seq, event_id, principal, channel, kind, human, hop, body, state, at, sender_name from inbound
+select message, seq, event_id, principal, channel, kind, human, hop, body, state, at, sender_name, directory, repo
+  from inbound
  where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'waiting' order by seq limit :limit"""
 
 
@@ -49,4 +51,5 @@ def inbound_of(row: Row) -> Inbound:
         state=MessageState(row[9]),
         at=Instant(row[10]),
         name=row[11] or "",
+        where=Whereabouts(row[12] or "", row[13] or ""),
     )

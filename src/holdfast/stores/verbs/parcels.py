@@ -19,7 +19,7 @@ ENTRIES = """
 select seq, turn, kind, tokens, at, body from entry
  where session = :session and seq >= :first and seq <= :last and turn > 0 and kind in ('user', 'assistant')
  order by seq"""
-TURN = "select place, principal, title from turn where session = :session and n = :n"
+TURN = "select place, principal, title, directory, repo from turn where session = :session and n = :n"
 UNIT = """
 select through_seq from delivery
  where stream = :stream and provider = :provider and from_seq = :from_seq and op = 'retain'"""
@@ -81,7 +81,7 @@ def _retraction(parcel: Parcel, item: Item) -> Script[Parcel]:
 def _naming(key: LaneKey, item: Item) -> Script[NamingInputs]:
     turn = yield from one(TURN, session=item.stream, n=item.from_turn)
     session = yield from one(PARENT, session=item.stream)
-    address, principal, title = turn or ("", item.principal, None)
+    address, principal, title, directory, repo = turn or ("", item.principal, None, None, None)
     return NamingInputs(
         agent=key.agent,
         session=SessionId(item.stream),
@@ -89,6 +89,8 @@ def _naming(key: LaneKey, item: Item) -> Script[NamingInputs]:
         address=address,
         parent=SessionId(session[0]) if session and session[0] else None,
         title=title,
+        directory=directory or "",
+        repo=repo or "",
     )
 
 

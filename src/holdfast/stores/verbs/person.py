@@ -57,7 +57,7 @@ VOID_EXTRACTION = """
 update finalisation set owner = null, fence = fence + 1
  where session = :session and step = 'begun' and owner is not null and ended_at is null"""
 BLANK_INBOUND = """
-update inbound set body = :blank, sender_name = null
+update inbound set body = :blank, sender_name = null, directory = null, repo = null
  where principal = :person and (length(body) > 0 or sender_name is not null)
    and mailbox in (select id from mailbox where agent = :agent)
 returning message"""
@@ -73,7 +73,9 @@ REPLIES_OF_SESSION = f"""{BLANK}
 returning id"""
 TITLES = """
 update session set title = null, title_key = null where agent = :agent and principal = :person returning id"""
-TURN_TITLES = "update turn set title = null where session = :session and title is not null"
+TURN_TITLES = """
+update turn set title = null, directory = null, repo = null
+ where session = :session and (title is not null or directory is not null)"""
 SHOWN_NAME = "update pairing set name = '' where agent = :agent and principal = :person"
 LOCK_MEMORY = "select stream from memory where agent = :agent order by stream /*lock*/"
 NOTES = """

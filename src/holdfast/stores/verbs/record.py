@@ -27,9 +27,9 @@ select (select n from turn where session = :session and key = :key),
        (select id from mailbox where session_id = :session)"""
 NEW_TURN = """
 insert into turn (session, n, key, phase, attempt, fence, lease_fence, mailbox, place, principal, first_seq,
-                  last_seq, tokens_in, tokens_out, title, places, opened_at, closed_at)
+                  last_seq, tokens_in, tokens_out, title, places, directory, repo, opened_at, closed_at)
 values (:session, :n, :key, 'committed', 1, 0, 0, null, :place, :principal, :first_seq,
-        :last_seq, :tokens_in, :tokens_out, :title, :places, :now, :now)"""
+        :last_seq, :tokens_in, :tokens_out, :title, :places, :directory, :repo, :now, :now)"""
 ADVANCE = """
 update session
    set last_seq = :last_seq, committed_seq = :last_seq, turns = :n, token_ratio = :ratio, active_at = :now
@@ -70,12 +70,24 @@ def record_turn(record: TurnRecord) -> Script[Recorded]:
         tokens_out=record.usage.tokens_out,
         title=title,
         places=places,
+        directory=record.where.directory or None,
+        repo=record.where.repo or None,
     )
     ratio = calibrate(ratio, record.usage.tokens_in, record.usage.estimated_in)
     moved = yield from one(ADVANCE, session=record.session, n=n, last_seq=end, expected=last_seq, ratio=ratio)
     if moved is None:
         raise SessionMoved(f"{record.session} moved while turn {n} was written", session=record.session)
-    newest = (n, last_seq + 1, end, record.place, record.principal, title, places)
+    newest = (
+        n,
+        last_seq + 1,
+        end,
+        record.place,
+        record.principal,
+        title,
+        places,
+        record.where.directory,
+        record.where.repo,
+    )
     yield from schedule(record.session, AgentName(record.agent), policies, start=last_seq, newest=newest)
     return Recorded(record.session, n, end, repeated=False)
 
@@ -88,6 +100,8 @@ def _naming(record: TurnRecord, title: str | None, parent: str | None) -> Naming
         address=record.place,
         parent=SessionId(parent) if parent else None,
         title=title,
+        directory=record.where.directory,
+        repo=record.where.repo,
     )
 
 

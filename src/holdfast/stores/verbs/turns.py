@@ -9,7 +9,7 @@ from holdfast.core.ids import ApprovalId, Instant, MessageId, Principal, Session
 from holdfast.core.inbound import MessageState
 from holdfast.core.journal import Observed
 from holdfast.core.mailbox import Claim
-from holdfast.core.naming import NamingInputs
+from holdfast.core.naming import NamingInputs, Whereabouts
 from holdfast.core.turn import (
     CLOSED,
     MESSAGE_STATES,
@@ -36,9 +36,9 @@ SESSION = """
 select last_seq, turns, open_turn, token_ratio, title, parent_id, state from session where id = :session /*lock*/"""
 NEW_TURN = """
 insert into turn (session, n, key, phase, attempt, fence, lease_fence, mailbox, place, principal, first_seq, last_seq,
-                  opened_at)
+                  directory, repo, opened_at)
 values (:session, :n, null, :phase, 1, :fence, (select fence from mailbox where id = :mailbox), :mailbox, :place,
-        :principal, :first_seq, :last_seq, :now)"""
+        :principal, :first_seq, :last_seq, :directory, :repo, :now)"""
 TAKE = """
 update inbound set state = 'in_turn', session = :session, turn = :turn
  where message = :message and mailbox = :mailbox and state = 'waiting' returning message"""
@@ -46,7 +46,7 @@ OPENED = "update session set last_seq = :last_seq, turns = :n, open_turn = :n, a
 ATTENDED = "update mailbox set unattended = case when :human = 1 then 0 else unattended + 1 end where id = :mailbox"
 READ_TURN = """
 select phase, attempt, principal, first_seq, last_seq, stop_at, fence, opened_at,
-       (select epoch from session where id = :session), approval
+       (select epoch from session where id = :session), approval, directory, repo
   from turn where session = :session and n = :n"""
 TURN_MESSAGES = """
 select message, hop from inbound
@@ -101,6 +101,8 @@ def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn]:
         principal=opening.principal,
         first_seq=first_seq,
         last_seq=last_seq,
+        directory=_paths(opening.where)[0],
+        repo=_paths(opening.where)[1],
     )
     yield from _take(claim, opening.messages, opening.session, n)
     yield from run(OPENED, session=opening.session, n=n, last_seq=last_seq)
@@ -142,7 +144,7 @@ def read_turn(claim: Claim, session: SessionId, n: int, last_seq: int) -> Script
     row = yield from one(READ_TURN, session=session, n=n)
     if row is None:
         raise InvariantBroken(f"the open turn {n} of {session} has no row", session=session)
-    phase, attempt, principal, first_seq, _, stop_at, _, opened_at, epoch, approval = row
+    phase, attempt, principal, first_seq, _, stop_at, _, opened_at, epoch, approval, directory, repo = row
     messages = yield from rows(TURN_MESSAGES, mailbox=claim.mailbox)
     awaited = (yield from approvals.read_approval(ApprovalId(approval))) if phase == Phase.AWAITING.value else None
     return Turn(
@@ -159,6 +161,7 @@ def read_turn(claim: Claim, session: SessionId, n: int, last_seq: int) -> Script
         opened_at=Instant(opened_at),
         hop=max((hop for _, hop in messages), default=0),
         approval=awaited,
+        where=Whereabouts(directory or "", repo or ""),
     )
 
 
@@ -227,7 +230,7 @@ def commit_turn(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[Committe
     phase = advance(current.phase, commit.event)
     reason = plain(commit.reason)
     last_seq = yield from append(turn.session, turn.n, row[0], commit.entries, claim)
-    title, places = row[4], places_of(commit.policies, _naming(claim, turn, row))
+    title, places = row[4], places_of(commit.policies, _naming(claim, current, row))
     closed = yield from one(
         CLOSE_TURN,
         session=turn.session,
@@ -259,7 +262,7 @@ def commit_turn(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[Committe
     if closed is not None and closed[0] is not None:
         yield from approvals.close(claim.mailbox, turn.session, turn.n)
     yield from lighten(claim, len(finished))
-    newest = (turn.n, turn.first_seq, last_seq, claim.address, turn.principal, title, places)
+    newest = (turn.n, turn.first_seq, last_seq, claim.address, turn.principal, title, places, *_paths(current.where))
     yield from schedule(turn.session, claim.agent, commit.policies, start=turn.first_seq - 1, newest=newest)
     return Committed(held.depth - len(finished))
 
@@ -272,7 +275,13 @@ def _naming(claim: Claim, turn: Turn, row: Row) -> NamingInputs:
         address=claim.address,
         parent=SessionId(row[5]) if row[5] else None,
         title=row[4],
+        directory=turn.where.directory,
+        repo=turn.where.repo,
     )
+
+
+def _paths(where: Whereabouts) -> tuple[str | None, str | None]:
+    return where.directory or None, where.repo or None
 
 
 def _repeated_commit(claim: Claim, turn: Turn, held: Held) -> Script[Committed]:
