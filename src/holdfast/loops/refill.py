@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from holdfast.core.delivery import DeliveryPolicy, Parcel
+from holdfast.core.delivery import DeliveryPolicy, Landing, Parcel
 from holdfast.core.errors import InvalidInput, ProviderFailed
 from holdfast.core.lane import LaneKey
 from holdfast.loops.providers import Providers
@@ -33,13 +33,20 @@ async def rebuild(reader: Reader, providers: Providers, key: LaneKey) -> int:
 
 
 async def refill(reader: Reader, providers: Providers, key: LaneKey) -> int | None:
-    """Rebuild a provider's index if it is damaged or gone; None when nothing is missing. Raises `ProviderFailed`."""
+    """Rebuild a provider's index if it is damaged or gone; None when nothing was missing. Raises `ProviderFailed`.
+
+    A new index says that it needs it too. It lacks nothing if it has the first parcel that was ever delivered.
+    """
     provider = providers.get(key)
-    if not isinstance(provider, Indexed) or not await reader.delivered_parcels(key, after=0, limit=1):
+    if not isinstance(provider, Indexed) or not (oldest := await reader.delivered_parcels(key, after=0, limit=1)):
         return None
     if (why := await provider.healthy()) is not None:  # opens the index, so that it knows
         raise ProviderFailed(why, provider=key.provider)
-    return await rebuild(reader, providers, key) if provider.needs_rebuild else None
+    if not provider.needs_rebuild:
+        return None
+    was_whole = await provider.landed(oldest[0][1]) is Landing.LANDED
+    taken = await rebuild(reader, providers, key)
+    return None if was_whole else taken
 
 
 async def _delivered(reader: Reader, key: LaneKey) -> AsyncIterator[Parcel]:

@@ -2,9 +2,16 @@
 from it afterwards, however the two meet."""
 
 from dataclasses import replace
+from pathlib import Path
 
-from tests.integration.fakes import Gate
+import holdfast
+from holdfast.core.ids import AgentName, Provider
+from holdfast.core.lane import LaneKey
+from holdfast.loops.refill import refill
+from holdfast.ports.provider import Indexed as IndexedProvider
+from tests.integration.fakes import Gate, soon
 from tests.integration.memory.provider import Service, ServiceProvider
+from tests.integration.memory.real import settled
 from tests.integration.memory.world import say, shelf
 
 LOOK_ROUND_S = 16
@@ -93,3 +100,38 @@ def test_an_index_that_could_not_be_looked_into_is_looked_into_again(world):
         return service.words()
 
     assert world.run(scenario()) == ["one"]
+
+
+# --- the real index ---------------------------------------------------------------------------------
+
+LOCAL = LaneKey(AgentName("main"), Provider("local"))
+
+
+async def test_a_new_index_that_has_everything_is_not_called_lost(tmp_path):
+    async with holdfast.open(tmp_path) as runtime:
+        for text in ("My cat is called Byron.", "She likes tea."):
+            await soon(runtime.ask("home", text))
+        await settled(runtime)
+        assert await refill(runtime.reader, runtime._providers, LOCAL) is None
+        local = runtime._providers.get(LOCAL)
+        assert isinstance(local, IndexedProvider)
+        assert not local.needs_rebuild, "nobody looks again at every turn"
+        assert (await runtime.recall("the cat")).memories
+
+
+async def test_an_index_that_is_gone_is_filled_and_that_is_said(tmp_path):
+    async with holdfast.open(tmp_path) as runtime:
+        await soon(runtime.ask("home", "My cat is called Byron."))
+        await settled(runtime)
+    for found in index_files(tmp_path):
+        found.unlink()
+    async with holdfast.open(tmp_path, serve=False) as runtime:
+        assert await refill(runtime.reader, runtime._providers, LOCAL) == 1
+        assert await refill(runtime.reader, runtime._providers, LOCAL) is None
+        assert (await runtime.recall("the cat")).memories
+
+
+def index_files(folder: Path) -> list[Path]:
+    found = [path for path in folder.rglob("*") if path.is_file() and "local" in path.relative_to(folder).as_posix()]
+    assert found
+    return found
