@@ -13,6 +13,7 @@ part of the path and a method that the request must have:
     reset_before  the connection is closed, nothing happens
     stall         the effect happens and no answer comes until `release()` (with effect=False: nothing happens)
     status        an answer with `status`, `headers` and `body`; with effect=True the effect happened all the same
+    forward_later a proxy answers `status` by itself; the request reaches the server when the test calls `forward()`
     html          a page instead of JSON, as a proxy shows
     redirect      302 to `location`
     lie           201 with rows that look right and were never stored
@@ -34,7 +35,9 @@ import h11
 from tests.honcho_world import HonchoWorld, Problem
 
 PAGE = b"<!doctype html><title>Sign in</title><p>Please sign in to the network.</p>"
-ACCEPTED_FAULTS = ("drop_after", "reset_before", "stall", "status", "html", "redirect", "lie", "lie_empty")
+ACCEPTED_FAULTS = (
+    *("drop_after", "reset_before", "stall", "status", "forward_later", "html", "redirect", "lie", "lie_empty"),
+)
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ class HonchoServer(HonchoWorld):
         self.workspace_keys: dict[str, str] = {}
         self.requests: list[tuple[str, str]] = []
         self.url = ""
+        self.held: list[Request] = []  # what a proxy has answered and not forwarded yet
         self._faults: list[Fault] = []
         self._chance: Callable[[Request], Fault | None] = lambda request: None
         self._released = asyncio.Event()
@@ -106,6 +110,13 @@ class HonchoServer(HonchoWorld):
         self._faults.clear()
         self._chance = lambda request: None
         self.release()
+
+    def forward(self) -> int:
+        """Let the proxy hand on every request that it answered by itself; how many."""
+        held, self.held = self.held, []
+        for request in held:
+            self._act(request)
+        return len(held)
 
     def release(self) -> None:
         """Let every stalled request go on."""
@@ -143,6 +154,8 @@ class HonchoServer(HonchoWorld):
     def _wrong_answer(self, fault: Fault, request: Request) -> Answer:
         if fault.effect:
             self._act(request)
+        if fault.kind == "forward_later":
+            self.held.append(request)
         if fault.kind == "html":
             return Answer(200, PAGE, (("content-type", "text/html"),))
         if fault.kind == "redirect":
@@ -151,6 +164,8 @@ class HonchoServer(HonchoWorld):
             return _json(201, [])
         if fault.kind == "lie":
             return _json(201, self.pretend(request.path, request.body))
+        if isinstance(fault.body, bytes):
+            return Answer(fault.status, fault.body, (("content-type", "text/html"),))
         body = {"detail": "made up by the test"} if fault.body is None else fault.body
         return _json(fault.status, body, **fault.headers)
 

@@ -8,6 +8,9 @@ Each rule here was measured on the real server (3.0.12), however strange:
 - deleting a session takes effect when the deriver runs: until then its messages can be read, writes get 404, and
   deleting again gets 404. Its id stays dead until the API's cache expires;
 - 201 means stored, not derived: derivation is put in the queue after the answer, and can be lost (`lose_derivation`);
+- a database that is down is 500 for every request, while /health stays 200 (`database_down`);
+- two requests that make the same thing at the same time: the loser may get 409, and nothing of it is stored
+  (`creation_conflicts`; read in the server's code, not seen);
 - a special token of the tokeniser anywhere in a batch is 422 for all of it; NUL is stripped.
 """
 
@@ -59,6 +62,7 @@ class HonchoWorld:
         self.lose_derivation = False
         self.prompt = False  # the deriver comes round at once, and no cache keeps what is deleted
         self.database_down = False
+        self.creation_conflicts = 0  # how many writes that make a session or a peer lose the race for it
         self.locked: set[str] = set()  # sessions whose lock somebody holds for longer than the server waits
         self.poison: set[str] = set()  # words that this server refuses for reasons of its own
         self._rows = 0
@@ -188,7 +192,9 @@ class HonchoWorld:
         return 202, {"message": "Session deleted successfully"}
 
     def _make_peer(self, workspace: str, rest: list[str], query: dict[str, str], body: Row) -> tuple[int, Any]:
-        return 201, self._peer(self._kept(workspace), workspace, body["id"])
+        kept = self._kept(workspace)
+        self._lose_race(body["id"], makes=body["id"] not in kept.peers)
+        return 201, self._peer(kept, workspace, body["id"])
 
     def _peer(self, kept: Workspace, workspace: str, name: str) -> Row:
         _check_id(name)
@@ -219,6 +225,8 @@ class HonchoWorld:
         kept = self._kept(workspace)
         if rest[1] in self.locked:
             raise Problem(500, "An unexpected error occurred")
+        makes = rest[1] not in kept.sessions or any(one["peer_id"] not in kept.peers for one in batch)
+        self._lose_race(rest[1], makes=makes)
         self._session(kept, workspace, rest[1])
         rows = [self._message(workspace, rest[1], message) for message in batch]
         for row in rows:
@@ -226,6 +234,11 @@ class HonchoWorld:
         kept.messages += rows
         kept.queue += [] if self.lose_derivation else rows
         return 201, rows
+
+    def _lose_race(self, name: str, *, makes: bool) -> None:
+        if makes and self.creation_conflicts:
+            self.creation_conflicts -= 1
+            raise Problem(409, f"Unable to create or get session: {name}")
 
     def _check_message(self, message: Row) -> None:
         content = message["content"]

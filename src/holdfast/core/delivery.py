@@ -234,9 +234,15 @@ class Unreachable:
 
 @dataclass(frozen=True, slots=True)
 class Uncertain:
-    """It may have landed. Nothing is sent again before the provider has been asked."""
+    """It may have landed. Nothing is sent again before the provider has been asked.
+
+    `suspect` is as above. `away` says that the provider, or the way to it, failed, whatever became of these words.
+    """
 
     reason: str
+    retry_after_ms: int | None = None
+    suspect: bool = False
+    away: bool = False
 
 
 Outcome: TypeAlias = Delivered | Refused | Unreachable | Uncertain

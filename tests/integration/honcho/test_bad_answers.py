@@ -5,37 +5,21 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.delivery import Delivered, Landing, Refused, Uncertain, Unreachable
+from holdfast.core.delivery import Delivered, Landing, Uncertain, Unreachable
 from holdfast.core.errors import ProviderFailed
 from holdfast.providers.honcho.faults import CallFailed
 from holdfast.providers.honcho.rendering import render
 from tests.honcho_server import HonchoServer
 from tests.integration.honcho.kit import carry, naming, note, one, parcel, provider_on, query
 
-ANSWERS = [
-    (400, Refused, "400"),
-    (401, Unreachable, "set api_key_env"),
-    (403, Unreachable, "set api_key_env"),
-    (404, Unreachable, "check url"),
-    (405, Unreachable, "check url"),
-    (409, Refused, "conflict"),
-    (413, Refused, "too large"),
-    (422, Refused, "refused the content"),
-    (429, Unreachable, "slow down"),
-    (500, Unreachable, "could not do it"),
-    (502, Uncertain, "proxy"),
-    (503, Unreachable, "could not do it"),
-    (504, Uncertain, "proxy"),
-]
 
-
-@pytest.mark.parametrize(("status", "kind", "sentence"), ANSWERS)
-async def test_an_answer_that_is_no_success_has_a_clear_outcome(server, provider, status, kind, sentence):
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 413, 429, 500, 502, 503, 504])
+async def test_a_foreign_refusal_shows_no_words_and_the_next_attempt_makes_no_second_copy(server, provider, status):
     given = parcel(provider, 1, "my secret is 1234", "ok")
     server.fail_next("status", status=status, path="/messages", body={"detail": [{"input": "my secret is 1234"}]})
     outcome = await one(provider, given)
-    assert isinstance(outcome, kind)
-    assert sentence in str(outcome)
+    assert isinstance(outcome, Uncertain)
+    assert str(status) in outcome.reason
     assert "1234" not in repr(outcome)
     assert server.messages() == []
     assert isinstance(await one(provider, replace(given, attempt=2)), Delivered)
@@ -69,16 +53,8 @@ async def test_a_server_error_after_the_effect_makes_no_second_copy(server, prov
 async def test_a_wish_to_slow_down_is_heard(server, provider, headers, wait_ms):
     server.fail_next("status", status=429, path="/messages", headers=headers)
     outcome = await one(provider, parcel(provider, 1))
-    assert isinstance(outcome, Unreachable)
+    assert isinstance(outcome, Uncertain)
     assert outcome.retry_after_ms == wait_ms
-
-
-async def test_only_a_server_error_casts_suspicion_on_the_words(server, provider):
-    for status, suspect in ((500, True), (503, False), (429, False)):
-        server.fail_next("status", status=status, path="/messages")
-        outcome = await one(provider, parcel(provider, 1))
-        assert isinstance(outcome, Unreachable)
-        assert outcome.suspect is suspect
 
 
 @pytest.mark.parametrize("fault", ["drop_after", "reset_before"])

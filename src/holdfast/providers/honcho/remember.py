@@ -12,7 +12,7 @@ Rule 3: delivered means listed, once: a second copy that an earlier attempt left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.core.delivery import Delivered, Landing, MemoryNote, Outcome, Parcel, Refused, Uncertain
+from holdfast.core.delivery import Delivered, Landing, MemoryNote, Outcome, Parcel, Refused, Uncertain, Unreachable
 from holdfast.core.honcho_naming import HonchoNames
 from holdfast.core.memory import Target
 from holdfast.providers.honcho.client import Calls, Kept
@@ -103,8 +103,8 @@ async def _conclude(calls: Calls, wish: Wish) -> None:
     try:
         await calls.conclude(wish.observer, wish.observed, wish.text)
     except CallFailed as failure:
-        if failure.status != 404:
-            raise
+        if failure.status != 404 or not isinstance(failure.outcome, Unreachable):
+            raise  # a 404 that is not Honcho's own proves nothing about the peers, nor about the conclusion
         for peer in {wish.observer, wish.observed}:
             await calls.make_peer(peer)
         await calls.conclude(wish.observer, wish.observed, wish.text)

@@ -103,11 +103,13 @@ def _chars(messages: Sequence[Said]) -> int:
 
 
 def _groups(loads: Sequence[Load]) -> Iterator[list[Load]]:
-    """Loads that fit into one request; one that does not stands alone."""
+    """Loads that fit into one request. One that does not stands alone, and so does one that was tried before: what
+    something on the way refused as too large would be refused again in the same company."""
     group: list[Load] = []
     for load in loads:
         together = [message for one in (*group, load) for message in one.messages]
-        if group and (len(together) > BATCH_MAX or _chars(together) > BATCH_CHARS_MAX):
+        tried = load.parcel.attempt > 1 or any(one.parcel.attempt > 1 for one in group)
+        if group and (tried or len(together) > BATCH_MAX or _chars(together) > BATCH_CHARS_MAX):
             yield group
             group = []
         group.append(load)
