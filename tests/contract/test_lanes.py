@@ -426,3 +426,101 @@ async def test_a_trace_tells_of_a_turn_that_waits_for_others(driver):
     (pending,) = (await driver.store.message(message)).deliveries
     assert (pending.provider, pending.state, pending.attempt) == ("mem", "scheduled", 0)
     assert pending.reason
+
+
+# --- evidence against a unit, and the end of an outage -----------------------------------------------
+
+
+async def fail(driver, claim, *, delay_ms=5_000):
+    await settle(driver, claim, DeliveryState.SCHEDULED, delay_ms=delay_ms, suspect=True, failing=True)
+
+
+async def lanes_of(driver, *chats):
+    """A turn in each chat, and the claims of their lanes by what was said."""
+    for chat in chats:
+        await driver.talk(chat, chat=chat)
+    return {said(claim)[0][0]: claim for claim in await take(driver, lanes=9)}
+
+
+async def retaken(driver, text):
+    """The lane of one chat again, once it is due."""
+    driver.clock.advance(60_000)
+    claims = {said(claim)[0][0]: claim for claim in await take(driver, lanes=9)}
+    wanted = claims.pop(text)
+    for claim in claims.values():
+        await driver.store.settle_lanes([(claim, ())])
+    return wanted
+
+
+async def test_a_failure_counts_only_after_another_unit_was_delivered_since_the_one_before(driver):
+    driver.policies = EACH
+    claims = await lanes_of(driver, "bad", "good")
+    await fail(driver, claims["bad"])
+    for _ in range(3):
+        claim = await retaken(driver, "bad")
+        assert (claim.packages[0].suspect, claim.packages[0].others_taken) == (0, False), "nothing else was taken"
+        await fail(driver, claim)
+    driver.clock.advance(1)
+    await settle(driver, claims["good"])
+    claim = await retaken(driver, "bad")
+    assert (claim.packages[0].suspect, claim.packages[0].others_taken) == (0, True)
+    await fail(driver, claim)
+    claim = await retaken(driver, "bad")
+    assert (claim.packages[0].suspect, claim.packages[0].others_taken) == (1, False), "one delivery counts once"
+
+
+async def test_what_another_provider_or_agent_takes_is_no_evidence(driver):
+    driver.policies = (retain(), retain(provider="else"))
+    claims = await lanes_of(driver, "bad")
+    await fail(driver, claims["bad"])
+    driver.clock.advance(1)
+    other = LaneKey(AgentName("fern"), Provider("else"))
+    (taken,) = await driver.store.claim_lanes(driver.node, other, lanes=9, units=1, renderer="r1")
+    await settle(driver, taken)
+    claim = await retaken(driver, "bad")
+    assert not claim.packages[0].others_taken
+
+
+async def test_waiting_lanes_are_hurried_on_whatever_node_they_failed(driver):
+    driver.policies = EACH
+    claims = await lanes_of(driver, "one", "two", "three")
+    await driver.talk("behind", chat="one")
+    for claim in claims.values():
+        await settle(driver, claim, DeliveryState.SCHEDULED, delay_ms=300_000, failing=True)
+    await driver.store.register_node(OTHER, "b", sole=False)
+    assert await take(driver, node=OTHER, lanes=9) == []
+    assert await driver.store.hurry_lanes(KEY, limit=2) == 2
+    assert await driver.store.hurry_lanes(KEY, limit=2) == 1
+    assert await driver.store.hurry_lanes(KEY, limit=2) == 0
+    found = await take(driver, node=OTHER, lanes=9)
+    assert sorted(said(claim)[0][0] for claim in found) == ["one", "three", "two"], "heads only, and in order"
+
+
+async def test_a_taken_lane_and_another_provider_s_are_left_alone_by_hurrying(driver):
+    driver.policies = (retain(), retain(provider="else"))
+    claims = await lanes_of(driver, "one")
+    other = LaneKey(AgentName("fern"), Provider("else"))
+    (else_,) = await driver.store.claim_lanes(driver.node, other, lanes=9, units=1, renderer="r1")
+    await settle(driver, else_, DeliveryState.SCHEDULED, delay_ms=300_000, failing=True)
+    assert await driver.store.hurry_lanes(KEY, limit=9) == 0
+    await settle(driver, claims["one"], DeliveryState.SCHEDULED, delay_ms=300_000, failing=True)
+    assert await driver.store.hurry_lanes(KEY, limit=9) == 1
+    assert await driver.store.claim_lanes(driver.node, other, lanes=9, units=1, renderer="r1") == ()
+
+
+async def test_a_doubtful_one_that_is_hurried_is_asked_about_and_its_quiet_period_goes_on(driver):
+    driver.policies = EACH
+    claims = await lanes_of(driver, "one")
+    await settle(driver, claims["one"], DeliveryState.UNCERTAIN, delay_ms=30_000)
+    driver.clock.advance(7_000)
+    await driver.store.hurry_lanes(KEY, limit=9)
+    (claim,) = await take(driver)
+    assert (claim.packages[0].ask, claim.packages[0].uncertain_for_ms) == (True, 7_000)
+
+
+async def test_what_is_parked_in_doubt_is_asked_about_when_it_is_replayed(driver):
+    driver.policies = EACH
+    claims = await lanes_of(driver, "one")
+    await settle(driver, claims["one"], DeliveryState.PARKED, doubtful=True)
+    (id_,) = (await driver.rows("select id from delivery"))[0]
+    assert await driver.store.replay_delivery(DeliveryId(id_)) == "uncertain"

@@ -4,13 +4,15 @@ store or the provider was in trouble."""
 import asyncio
 from typing import Any, cast
 
-from holdfast.core.delivery import Delivered, DeliveryState, Landing, Line, Op, Parcel, SaidTurn, Uncertain
+import pytest
+
+from holdfast.core.delivery import Delivered, DeliveryState, Landing, Line, Op, Parcel, SaidTurn, Uncertain, Unreachable
 from holdfast.core.errors import LaneLost, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.core.ids import AgentName, DeliveryId, Instant, NodeId, Principal, Provider, SessionId
 from holdfast.core.lane import CourierPolicy, LaneClaim, LaneKey, Package
 from holdfast.core.naming import NamingInputs
 from holdfast.loops.bell import Bell
-from holdfast.loops.carrier import Carrier
+from holdfast.loops.carrier import HURRIED_MAX, Carrier
 from holdfast.machine import AsyncTasks, SystemEntropy
 from holdfast.ports.provider import Capabilities
 from holdfast.testing import ManualClock
@@ -31,11 +33,17 @@ class Ledger:
     def __init__(self, *lost):
         self.lost = set(lost)
         self.settled = []
+        self.hurried = []  # how many lanes each call asked for
+        self.waiting = []  # how many it finds
 
     async def settle_lanes(self, settled):
         if self.lost & {claim.place for claim, _ in settled}:
             raise LaneLost("a younger claim holds it")
         self.settled += [claim.place for claim, _ in settled]
+
+    async def hurry_lanes(self, key, *, limit):
+        self.hurried.append(limit)
+        return self.waiting.pop(0) if self.waiting else 0
 
 
 class Patient(AsyncTasks):
@@ -156,3 +164,63 @@ async def test_a_call_that_is_cut_off_while_it_asks_ends_at_once():
     await asyncio.wait([carrying])
     assert carrying.cancelled()
     assert not ledger.settled
+
+
+# --- when a provider is back -----------------------------------------------------------------------
+
+
+FAULTS = [Unreachable("refused"), Unreachable("500", suspect=True), Uncertain("502", away=True)]
+
+
+class Moody(Willing):
+    def __init__(self, outcome):
+        self.outcome = outcome
+
+    async def deliver(self, parcels):
+        return [self.outcome for _ in parcels]
+
+
+async def carried(carrier, clock, *places):
+    for place in places:
+        await carrier.carry([claim(place)], taken_at=clock.now())
+
+
+@pytest.mark.parametrize(
+    "fault", [Unreachable("refused"), Unreachable("500", suspect=True), Uncertain("502", away=True)]
+)
+async def test_the_first_delivery_after_an_outage_makes_the_waiting_lanes_due(fault):
+    ledger, clock, provider = Ledger(), ManualClock(), Moody(Delivered())
+    carrier = carrier_of(provider, ledger, clock)
+    await carried(carrier, clock, "a", "b")
+    assert len(ledger.hurried) == 1, "the first one of a process, as lanes may wait since before"
+    provider.outcome = fault
+    await carried(carrier, clock, "a", "b", "c")
+    assert carrier.circuit.is_open
+    provider.outcome = Delivered()
+    ledger.waiting = [HURRIED_MAX, HURRIED_MAX, 7]
+    await carried(carrier, clock, "a", "b", "c", "d", "e")
+    assert len(ledger.hurried) == 1 + 3, "some with each delivery, until none is left"
+
+
+async def test_one_bad_lane_hurries_nobody():
+    ledger, clock, provider = Ledger(), ManualClock(), Moody(Delivered())
+    carrier = carrier_of(provider, ledger, clock)
+    await carried(carrier, clock, "a")
+    for _ in range(9):
+        provider.outcome = Unreachable("500", suspect=True)
+        await carried(carrier, clock, "bad")
+        provider.outcome = Delivered()
+        await carried(carrier, clock, "a")
+    assert len(ledger.hurried) == 1
+
+
+async def test_a_store_that_cannot_hurry_now_is_asked_with_the_next_delivery():
+    class Slow(Ledger):
+        async def hurry_lanes(self, key, *, limit):
+            await super().hurry_lanes(key, limit=limit)
+            raise StoreUnavailable("gone")
+
+    ledger, clock = Slow(), ManualClock()
+    carrier = carrier_of(Willing(), ledger, clock)
+    await carried(carrier, clock, "a", "b")
+    assert (ledger.settled, len(ledger.hurried)) == (["a", "b"], 2)

@@ -14,11 +14,21 @@ from holdfast.core.delivery import (
     Unreachable,
 )
 from holdfast.core.ids import AgentName, DeliveryId, Principal, Provider, SessionId
-from holdfast.core.lane import UNKNOWN, CourierPolicy, Package, Wellness, after_asking, may_park, settle, settle_all
+from holdfast.core.lane import (
+    UNKNOWN,
+    CourierPolicy,
+    Package,
+    Tally,
+    Wellness,
+    after_asking,
+    may_park,
+    settle,
+    settle_all,
+)
 from holdfast.core.naming import NamingInputs
 
 POLICY = CourierPolicy()
-WELL = Wellness(healthy=True, delivered_since=True)
+WELL = Wellness(healthy=True, failing_share=0.05)
 NAMING = NamingInputs(agent=AgentName("fern"), session=SessionId("s"), principal=Principal("ada"))
 
 
@@ -68,19 +78,75 @@ def test_delays_grow_with_the_attempts_and_differ_by_chance():
 def test_words_that_a_well_provider_fails_on_again_and_again_are_parked():
     poison = Unreachable("500", suspect=True)
     tried = POLICY.suspects_max - 1
-    assert settled(poison, suspect=tried, known=WELL).state is DeliveryState.PARKED
-    assert settled(poison, suspect=tried - 1, known=WELL).state is DeliveryState.SCHEDULED
-    assert settled(poison, suspect=tried, known=UNKNOWN).state is DeliveryState.SCHEDULED, "it may be the provider"
-    healthy = Wellness(healthy=True)
-    assert settled(poison, suspect=tried, known=healthy).state is DeliveryState.SCHEDULED
-    late = settled(poison, suspect=tried, known=healthy, failing_for_ms=POLICY.poison_wait_ms)
+    assert settled(poison, suspect=tried, others_taken=True, known=WELL).state is DeliveryState.PARKED
+    assert settled(poison, suspect=tried - 1, others_taken=True, known=WELL).state is DeliveryState.SCHEDULED
+    assert settled(poison, suspect=tried, known=WELL).state is DeliveryState.SCHEDULED, "it has taken nothing since"
+    assert settled(poison, suspect=99, known=UNKNOWN).state is DeliveryState.SCHEDULED, "it may be the provider"
+
+
+@pytest.mark.parametrize(("share", "needed"), [(0.1, 8), (0.4, 16), (0.6, 28), (0.9, 132)])
+def test_failures_that_chance_explains_park_nothing(share, needed):
+    """A provider that fails on this share of everything fails on a good unit so often once in a million."""
+    poison, known = Unreachable("500", suspect=True), Wellness(healthy=True, failing_share=share)
+    assert settled(poison, suspect=needed - 1, known=known).state is DeliveryState.SCHEDULED
+    assert settled(poison, suspect=needed, known=known).state is DeliveryState.PARKED
+
+
+def test_a_unit_alone_is_parked_on_the_providers_own_word_only_after_a_long_wait():
+    poison, wait = Unreachable("500", suspect=True), {"attempt": 50, "failing_for_ms": POLICY.poison_wait_ms}
+    healthy = Wellness(healthy=True, alone=True)
+    late = settled(poison, known=healthy, **wait)
     assert late.state is DeliveryState.PARKED
+    assert late.reason is not None
+    assert "while it takes others" not in late.reason
+    assert settled(poison, known=Wellness(healthy=True), **wait).state is DeliveryState.SCHEDULED
+    assert settled(poison, known=Wellness(alone=True), **wait).state is DeliveryState.SCHEDULED
+    wait["failing_for_ms"] -= 1
+    assert settled(poison, known=healthy, **wait).state is DeliveryState.SCHEDULED
+
+
+def test_what_is_parked_in_doubt_says_so_and_is_asked_about_when_it_is_replayed():
+    done = settled(Uncertain("413", suspect=True), suspect=20, known=WELL)
+    assert (done.state, done.doubtful) == (DeliveryState.PARKED, True)
+    assert "may have landed" in str(done.reason)
+    assert not settled(Unreachable("500", suspect=True), suspect=20, known=WELL).doubtful
+
+
+def test_the_tally_counts_the_others_only():
+    tally = Tally()
+    assert tally.failing_share("a") == 0.5
+    for _ in range(98):
+        tally.note(Unreachable("500", suspect=True), "a")
+        tally.note(Delivered(), "b")
+    assert tally.failing_share("a") == 1 / 100
+    assert tally.failing_share("b") > 0.98
+
+
+def test_a_unit_is_alone_while_no_other_lane_fails():
+    tally = Tally()
+    tally.note(Unreachable("500", suspect=True), "a")
+    tally.note(Unreachable("refused"), "b")
+    assert tally.is_alone("a")
+    tally.note(Uncertain("413", suspect=True), "b")
+    assert not tally.is_alone("a")
+    tally.note(Delivered(), "c")
+    assert tally.is_alone("a")
+    tally.parked_alone = True
+    assert not tally.is_alone("a"), "a second one in a row shows that the provider is ill"
+    tally.note(Delivered(), "c")
+    assert tally.is_alone("a")
 
 
 def test_a_provider_is_asked_for_its_health_only_when_something_would_be_parked():
     assert not may_park(package(), POLICY)
-    assert may_park(package(suspect=POLICY.suspects_max - 1), POLICY)
+    assert may_park(package(suspect=POLICY.suspects_max), POLICY)
+    assert may_park(package(suspect=POLICY.suspects_max - 1, others_taken=True), POLICY)
+    assert may_park(package(failing_for_ms=POLICY.poison_wait_ms), POLICY)
     assert may_park(package(uncertain_for_ms=POLICY.uncertain_wait_ms), POLICY)
+
+
+def test_the_wait_that_was_asked_for_holds_for_a_doubt_too():
+    assert settled(Uncertain("429", retry_after_ms=999_000)).delay_ms == 999_000
 
 
 def test_an_uncertain_delivery_is_asked_about_later():

@@ -6,8 +6,11 @@ Rule 2: an absent delivery is sent again only after the provider's quiet period,
 Rule 3: unreachable never parks, however long it lasts; refused parks at once; doubt parks after a long wait, and only
         while the provider is well (D21). A unit on which a well provider fails again and again is parked too, so
         that one bad turn never blocks its lane for ever.
+Rule 4: a failure counts against a unit only if another unit of the provider was delivered since its failure before,
+        and the unit is parked only when the failures of the others do not explain its own.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -22,9 +25,10 @@ from holdfast.core.delivery import (
     Unreachable,
 )
 from holdfast.core.ids import AgentName, NodeId, Provider
-from holdfast.core.policy import RetryPolicy
+from holdfast.core.policy import DAY_MS, RetryPolicy
 
 REASON_CHARS_MAX = 400
+SEEN_MAX = 256  # attempts that a process remembers of a provider
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -44,7 +48,8 @@ class Package:
     ask: bool  # an earlier attempt may have landed: ask before sending
     failing_for_ms: int = 0
     uncertain_for_ms: int = 0  # since the newest attempt was known to be over, with nobody knowing how
-    suspect: int = 0  # how often the provider failed in a way that may be about these words
+    suspect: int = 0  # how often the provider failed in a way that may be about these words, and took others meanwhile
+    others_taken: bool = False  # whether another unit was delivered since the newest of those failures
     late: bool = False
 
 
@@ -70,14 +75,16 @@ class Settlement:
     failing: bool = False
     again: bool = False  # proved absent: the next attempt is a first one and may render anew
     untried: bool = False  # nothing was sent: the attempt is given back, and a first one may render anew
+    doubtful: bool = False  # parked although it may have landed: a replay asks first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CourierPolicy:
-    retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(delay_ms_base=1_000, delay_ms_max=300_000))
+    retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(delay_ms_base=1_000, delay_ms_max=30_000))
     uncertain_wait_ms: int = 3_600_000
     suspects_max: int = 8
-    poison_wait_ms: int = 3_600_000  # without better evidence that the provider is well otherwise
+    chance_max: float = 1e-6  # that a good unit is parked by a provider which fails by chance
+    poison_wait_ms: int = DAY_MS  # where nothing else is delivered that could be compared
     call_wait_ms: int = 120_000
     send_within_ms: int = 5_000  # of the claim; later the lane may be somebody else's, and no fence reaches a request
 
@@ -87,7 +94,8 @@ class Wellness:
     """What is known of the provider beside this package."""
 
     healthy: bool = False  # it says so itself
-    delivered_since: bool = False  # something else was delivered since this package began to fail
+    failing_share: float = 1.0  # of the attempts at other units, lately
+    alone: bool = False  # no other unit fails, and none was parked for want of a comparison since the last delivery
 
 
 UNKNOWN = Wellness()
@@ -101,32 +109,82 @@ def settle(package: Package, outcome: Outcome, policy: CourierPolicy, chance: fl
             return Settlement(n=package.n, state=DeliveryState.DELIVERED, receipt=_short(receipt))
         case Refused(reason):
             return Settlement(n=package.n, state=DeliveryState.PARKED, reason=_short(reason))
-        case Uncertain(reason):
-            return Settlement(n=package.n, state=DeliveryState.UNCERTAIN, reason=_short(reason), delay_ms=delay_ms)
-        case Unreachable(reason, retry_after_ms, suspect):
-            if suspect and is_poison(package, policy, known):
-                why = f"the provider fails on this one each time, while it takes others: {reason}"
-                return Settlement(n=package.n, state=DeliveryState.PARKED, reason=_short(why))
+        case Uncertain(reason, retry_after_ms, suspect) | Unreachable(reason, retry_after_ms, suspect):
+            uncertain = isinstance(outcome, Uncertain)
+            if suspect and (why := blamed(package, policy, known)):
+                doubt = " (it may have landed)" if uncertain else ""
+                return Settlement(
+                    n=package.n,
+                    state=DeliveryState.PARKED,
+                    reason=_short(f"{why}{doubt}: {reason}"),
+                    doubtful=uncertain,
+                )
             return Settlement(
                 n=package.n,
-                state=DeliveryState.SCHEDULED,
+                state=DeliveryState.UNCERTAIN if uncertain else DeliveryState.SCHEDULED,
                 reason=_short(reason),
                 delay_ms=max(delay_ms, retry_after_ms or 0),
                 suspect=suspect,
-                failing=True,
+                failing=suspect or not uncertain,
             )
 
 
-def is_poison(package: Package, policy: CourierPolicy, known: Wellness) -> bool:
-    """Whether the words, and not the provider, are to blame."""
-    if package.suspect + 1 < policy.suspects_max:
-        return False
-    return known.delivered_since or (known.healthy and package.failing_for_ms >= policy.poison_wait_ms)
+class Tally:
+    """What one process saw of a provider lately: who was taken, and who failed in a way that may be their own fault."""
+
+    def __init__(self) -> None:
+        self.parked_alone = False  # something was parked for want of a comparison, and nothing delivered since
+        self._seen: deque[tuple[str, bool]] = deque(maxlen=SEEN_MAX)
+
+    def note(self, outcome: Outcome, place: str) -> None:
+        if isinstance(outcome, Delivered):
+            self._seen.append((place, True))
+            self.parked_alone = False
+        elif isinstance(outcome, Unreachable | Uncertain) and outcome.suspect:
+            self._seen.append((place, False))
+
+    def failing_share(self, place: str) -> float:
+        """Of the attempts on other lanes. Nothing seen is taken for one failure in two attempts."""
+        others = [taken for other, taken in self._seen if other != place]
+        return (others.count(False) + 1) / (len(others) + 2)
+
+    def is_alone(self, place: str) -> bool:
+        """Whether no other lane failed since something was last delivered."""
+        since: list[str] = []
+        for other, taken in self._seen:
+            since = [] if taken else [*since, other]
+        return not self.parked_alone and set(since) <= {place}
+
+
+TAKES_OTHERS = "the provider fails on this one each time, while it takes others"
+SAYS_WELL = "the provider fails on this one for long, says that it is well, and nothing else was there to compare"
+
+
+def blamed(package: Package, policy: CourierPolicy, known: Wellness) -> str | None:
+    """Why the words, and not the provider, are to blame; None while they are not.
+
+    A provider that fails by chance fails on a good unit as well, so the share of its failures with others, to the
+    power of the failures counted here, must be smaller than chance allows.
+    """
+    counted = _counted(package)
+    if counted >= policy.suspects_max and known.failing_share**counted <= policy.chance_max:
+        return TAKES_OTHERS
+    waited = package.failing_for_ms >= policy.poison_wait_ms and package.parcel.attempt >= policy.suspects_max
+    return SAYS_WELL if waited and known.healthy and known.alone else None
+
+
+def _counted(package: Package) -> int:
+    """With the failure that is being settled."""
+    return package.suspect + package.others_taken
 
 
 def may_park(package: Package, policy: CourierPolicy) -> bool:
     """Whether it is time to ask the provider how it is, before something is parked."""
-    return package.suspect + 1 >= policy.suspects_max or package.uncertain_for_ms >= policy.uncertain_wait_ms
+    return (
+        _counted(package) >= policy.suspects_max
+        or package.failing_for_ms >= policy.poison_wait_ms
+        or package.uncertain_for_ms >= policy.uncertain_wait_ms
+    )
 
 
 def after_asking(

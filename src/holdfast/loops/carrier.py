@@ -16,12 +16,14 @@ from holdfast.core.delivery import Delivered, DeliveryState, Landing, Op, Outcom
 from holdfast.core.errors import LaneLost, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.core.ids import Instant
 from holdfast.core.lane import (
+    SAYS_WELL,
     UNKNOWN,
     CourierPolicy,
     LaneClaim,
     LaneKey,
     Package,
     Settlement,
+    Tally,
     Wellness,
     after_asking,
     may_park,
@@ -43,6 +45,7 @@ CANNOT = {
     Op.RETRACT: "the provider cannot take back what it was told",
     Op.REMEMBER: "the provider takes no notes",
 }
+HURRIED_MAX = 100  # lanes that one delivery makes due
 ERASED_BY_HAND = "erased by hand, says the one who replayed it"
 CANNOT_ERASE = "the provider cannot erase by itself: erase it there by hand, then replay this"
 
@@ -73,7 +76,8 @@ class Carrier:
         self._entropy = entropy
         self._tasks = tasks
         self._policy = policy
-        self._delivered_at = Instant(0)
+        self._tally = Tally()
+        self._hurries = True  # until the provider's waiting lanes are due; lanes may wait since before a restart
         self._unsettled = RetryPolicy(delay_ms_base=250, delay_ms_max=5_000)
 
     @property
@@ -113,6 +117,9 @@ class Carrier:
         except Exception as error:  # noqa: BLE001 - somebody else's code
             self._failed(package.parcel, error)
             landing = Landing.POSSIBLE
+        if landing is not Landing.ABSENT:  # which shows that it answers, and nothing of its taking anything
+            found = Delivered() if landing is Landing.LANDED else Uncertain("it cannot say")
+            self._learn(found, package.parcel.place)
         return after_asking(
             package,
             landing,
@@ -126,8 +133,12 @@ class Carrier:
         """Asked only when something would be parked because of the answer."""
         if not may_park(package, self._policy):
             return UNKNOWN
-        began = self._clock.now() - package.failing_for_ms
-        return Wellness(healthy=await self._is_healthy(), delivered_since=self._delivered_at > began)
+        place = package.parcel.place
+        return Wellness(
+            healthy=await self._is_healthy(),
+            failing_share=self._tally.failing_share(place),
+            alone=self._tally.is_alone(place),
+        )
 
     async def _is_healthy(self) -> bool:
         try:
@@ -205,9 +216,15 @@ class Carrier:
             outcomes = [Uncertain(f"the provider's code failed: {type(error).__name__}") for _ in parcels]
         if len(outcomes) != len(parcels):
             outcomes = [Uncertain(f"{len(outcomes)} outcomes for {len(parcels)} parcels") for _ in parcels]
-        for outcome in outcomes:
-            self.circuit = self.circuit.after(outcome, self._clock.now(), self._entropy.fraction())
+        for parcel, outcome in zip(parcels, outcomes, strict=True):
+            self._learn(outcome, parcel.place)
+            self._tally.note(outcome, parcel.place)
         return outcomes
+
+    def _learn(self, outcome: Outcome, place: str) -> None:
+        before = self.circuit
+        self.circuit = before.after(outcome, self._clock.now(), self._entropy.fraction(), place)
+        self._hurries |= before.is_open and not self.circuit.is_open
 
     def _failed(self, parcel: Parcel, error: Exception) -> None:
         log.error("delivery.failed", failure=error, provider=self.key.provider, delivery=parcel.id)
@@ -233,14 +250,23 @@ class Carrier:
                 break
         for claim, settlements in settled:
             self._note(claim, settlements)
+        if self._hurries and any(one.state is DeliveryState.DELIVERED for _, some in settled for one in some):
+            await self._hurry()
+
+    async def _hurry(self) -> None:
+        """The provider is back: its other lanes need not wait any longer. A part of them with each delivery."""
+        try:
+            self._hurries = await self._store.hurry_lanes(self.key, limit=HURRIED_MAX) == HURRIED_MAX
+        except (StoreUnavailable, StoreFull, StoreReadOnly) as error:  # with the next delivery, then
+            log.warning("loop.failed", loop="courier", code=error.code, why=str(error))
 
     def _note(self, claim: LaneClaim, settlements: Sequence[Settlement]) -> None:
         parcels = {package.n: package.parcel for package in claim.packages}
         for settlement in settlements:
             if settlement.untried:
                 continue
-            if settlement.state is DeliveryState.DELIVERED:
-                self._delivered_at = self._clock.now()
+            if settlement.state is DeliveryState.PARKED and str(settlement.reason).startswith(SAYS_WELL):
+                self._tally.parked_alone = True
             parcel = parcels[settlement.n]
             fields: dict[str, object] = {
                 "provider": self.key.provider,

@@ -155,6 +155,10 @@ class Store(ReplyStore, DraftStore, AccessStore, SpendLedger, Protocol):
         """Make the outcomes of one call durable and give the lanes back. Raises `LaneLost`."""
         ...
 
+    async def hurry_lanes(self, key: LaneKey, *, limit: int) -> int:
+        """Make lanes of a provider that is back due now, however long they were to wait; how many."""
+        ...
+
     async def schedule_overdue(self, *, limit: int) -> int:
         """Make due what has waited longer than its provider may wait; how many cursors moved."""
         ...

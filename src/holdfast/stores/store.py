@@ -190,6 +190,9 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, SpendVerbs):
     async def settle_lanes(self, settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> None:
         await self._db.write("settle_lanes", lambda: settle.settle_lanes(settled))
 
+    async def hurry_lanes(self, key: LaneKey, *, limit: int) -> int:
+        return await self._db.write("hurry_lanes", lambda: lanes_.hurry_lanes(key, limit=limit))
+
     async def schedule_overdue(self, *, limit: int) -> int:
         return await self._db.write("schedule_overdue", lambda: cursors.schedule_overdue(limit))
 

@@ -6,6 +6,7 @@ at a `Gate`.
 """
 
 import asyncio
+import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -41,6 +42,9 @@ class Service:
 
     away: str = ""  # why nobody can reach it, while nobody can
     sick: str = ""  # what it answers to everything, while it is up and not well
+    says_well: bool = False  # what its health says all the same
+    failing_share: float = 0.0  # of all deliveries, by chance, each answered with a 500
+    dice: random.Random = field(default_factory=lambda: random.Random(10))
     poison: str = ""  # a word that it fails on each time
     hold: Gate | None = None  # where whoever delivers stands
     held: list[Parcel] = field(default_factory=list)  # with whom somebody stood there
@@ -98,6 +102,8 @@ class ServiceProvider:
         service = self._service
         if service.away:
             return Unreachable(service.away)
+        if service.failing_share and service.dice.random() < service.failing_share:
+            return Unreachable("500 Internal Server Error", suspect=True)
         if service.sick or (service.poison and any(service.poison in text for text in said(parcel))):
             return Unreachable("500 Internal Server Error", suspect=True)
         if service.keeps_first:
@@ -133,7 +139,7 @@ class ServiceProvider:
         return [Recollection(provider=self._name, text=f"canary-{n}-", ref=str(n))]
 
     async def healthy(self) -> str | None:
-        return self._service.away or self._service.sick or None
+        return self._service.away or (not self._service.says_well and self._service.sick) or None
 
     async def close(self) -> None:
         """There is nothing to give back."""

@@ -203,3 +203,72 @@ def test_a_provider_that_fails_on_everything_is_sick_and_nothing_is_parked(world
     world.run(scenario())
     assert sorted(service.words()) == ["one", "three", "two"]
     assert service.words().index("one") < service.words().index("two")
+
+
+# --- an outage that answers, and what comes after it -----------------------------------------------
+
+MANY_CHATS = 40
+
+
+async def said_by_many(runtime: Runtime, text: str) -> None:
+    for chat in range(MANY_CHATS):
+        await say(runtime, f"{text} of {chat}", chat=f"many-{chat}")
+
+
+@pytest.mark.parametrize("share", [0.4, 0.7, 0.9])
+def test_no_good_turn_is_parked_after_an_outage_of_500s_and_by_a_half_healthy_provider(world: World, share: float):
+    """270 s of 500s while its health says that all is well, then a share of failures by chance."""
+    service = Service(sick="the database is gone", says_well=True)
+
+    async def scenario() -> None:
+        runtime = await world.open(shelf=shelf(service))
+        await said_by_many(runtime, "first")
+        await world.pass_time(270)
+        assert service.kept == []
+        service.sick, service.failing_share = "", share
+        for n in range(5):
+            await said_by_many(runtime, f"word {n}")
+            await world.pass_time(120)
+        assert await all_deliveries(runtime, state="parked") == []
+        service.failing_share = 0.0
+        await world.pass_time(120)
+        assert states(await all_deliveries(runtime)) == {"delivered": 6 * MANY_CHATS}
+
+    world.run(scenario())
+    assert len(set(service.words())) == len(service.words()) == 6 * MANY_CHATS
+
+
+@pytest.mark.parametrize("away", ["connection refused", ""])
+def test_when_a_provider_is_back_no_lane_waits_for_long(world: World, away: str):
+    """Waits grow while it is away. The first delivery after it shortens those of all its lanes."""
+    service = Service(away=away, sick="" if away else "the database is gone", says_well=True)
+
+    async def scenario() -> float:
+        runtime = await world.open(shelf=shelf(service))
+        await said_by_many(runtime, "first")
+        await world.pass_time(900)
+        service.away = service.sick = ""
+        healed_s = world.loop.time()
+        await world.pass_time(60)
+        assert states(await all_deliveries(runtime)) == {"delivered": MANY_CHATS}
+        return healed_s
+
+    healed_s = world.run(scenario())
+    after = [call.at_s - healed_s for call in service.calls if call.verb == "deliver" and call.at_s >= healed_s]
+    assert max(after) - min(after) < 5, "once one was taken, the others follow at once"
+
+
+def test_a_day_of_500s_parks_nothing_while_other_chats_fail_as_well(world: World):
+    service = Service(sick="the model behind it is gone", says_well=True)
+
+    async def scenario() -> None:
+        runtime = await world.open(shelf=shelf(service))
+        await say(runtime, "one", "two")
+        await say(runtime, "three", chat="other")
+        await world.pass_time(30 * 3_600)
+        assert states(await all_deliveries(runtime)) == {"scheduled": 3}
+        service.sick = ""
+        await world.pass_time(120)
+        assert states(await all_deliveries(runtime)) == {"delivered": 3}
+
+    world.run(scenario())

@@ -27,7 +27,10 @@ HEAD = """
 select n, state, payload_hash, renderer, due_at <= cast(:now as int8),
        cast(:now as int8) - coalesce(failing_at, cast(:now as int8)),
        cast(:now as int8) - coalesce(uncertain_at, cast(:now as int8)), suspect, late,
-       id, stream, from_seq, through_seq, from_turn, through_turn, op, principal, attempt, sent_at
+       id, stream, from_seq, through_seq, from_turn, through_turn, op, principal, attempt, sent_at,
+       case when suspected_at is null then 0
+            when (select max(delivered_at) from lane where lane.agent = :agent and lane.provider = :provider
+                     and lane.place <> :place) > suspected_at then 1 else 0 end
   from delivery
  where agent = :agent and provider = :provider and place = :place and state in ('scheduled', 'sending', 'uncertain')
  order by n limit :limit"""
@@ -45,6 +48,7 @@ update delivery
 NOTHING_DUE = """
 update lane
    set owner = null, claim = null,
+       delivered_at = case when :delivered = 1 then cast(:now as int8) else delivered_at end,
        due_at = (select due_at from delivery
                   where delivery.agent = :agent and delivery.provider = :provider and delivery.place = :place
                     and state in ('scheduled', 'sending', 'uncertain') order by n limit 1)
@@ -52,6 +56,17 @@ update lane
 NEXT_DUE = """
 select min(due_at) from lane
  where agent = :agent and provider = :provider and owner is null and due_at is not null"""
+# Heads that wait for longer than a moment, whatever for: one that is asked about too early only waits on.
+WAITING = """
+select place from lane
+ where agent = :agent and provider = :provider and owner is null and due_at > cast(:now as int8)
+ order by due_at desc, place limit :limit /*skip locked*/"""
+DUE_NOW = """
+update delivery set due_at = :now
+ where n = (select n from delivery
+             where agent = :agent and provider = :provider and place = :place
+               and state in ('scheduled', 'sending', 'uncertain') order by n limit 1)"""
+LANE_DUE_NOW = "update lane set due_at = :now where agent = :agent and provider = :provider and place = :place"
 PAIRS = "select distinct agent, provider from lane where due_at is not null order by agent, provider"
 INTERRUPTED = "a courier was cut off while it was being sent"
 RENDERED_OTHERWISE = "it would be rendered otherwise than when it was first sent"
@@ -76,9 +91,9 @@ def claim_lanes(
     return tuple(claims)
 
 
-def free_lane(key: LaneKey, place: str) -> Script[None]:
+def free_lane(key: LaneKey, place: str, *, delivered: bool = False) -> Script[None]:
     """Give the lane back; it is due again when its head is."""
-    yield from run(NOTHING_DUE, agent=key.agent, provider=key.provider, place=place)
+    yield from run(NOTHING_DUE, agent=key.agent, provider=key.provider, place=place, delivered=int(delivered))
 
 
 def _loaded(lane: LaneClaim, units: int, renderer: str, *, repeated: bool) -> Script[LaneClaim]:
@@ -106,7 +121,7 @@ def _may_join(last: Package, row: Row, *, repeated: bool) -> bool:
 def _package(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool, joins: bool) -> Script[Package | None]:
     """None for one that would join a call and that the provider must be asked about first: it waits to be the head."""
     n, state, known_hash, known_renderer = row[:4]
-    item = Item(*row[9:])
+    item = Item(*row[9:-1])
     fresh = state == "scheduled" or (state == "sending" and repeated)
     if fresh and not repeated:
         item = item._replace(attempt=item.attempt + 1)
@@ -129,8 +144,18 @@ def _package(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool, joins:
         failing_for_ms=row[5],
         uncertain_for_ms=row[6],
         suspect=row[7],
+        others_taken=bool(row[-1]),
         late=bool(row[8]),
     )
+
+
+def hurry_lanes(key: LaneKey, *, limit: int) -> Script[int]:
+    """The provider is back: up to `limit` of its waiting lanes, on whatever node they failed, are due now; how many."""
+    found = yield from rows(WAITING, agent=key.agent, provider=key.provider, limit=limit)
+    for (place,) in sorted(found):
+        yield from run(LANE_DUE_NOW, agent=key.agent, provider=key.provider, place=place)
+        yield from run(DUE_NOW, agent=key.agent, provider=key.provider, place=place)
+    return len(found)
 
 
 def next_due(keys: Sequence[LaneKey]) -> Script[tuple[Instant | None, ...]]:

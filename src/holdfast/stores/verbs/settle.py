@@ -22,9 +22,14 @@ update delivery
    set state = :state, attempt = attempt - :untried,
        due_at = cast(:now as int8) + cast(:delay_ms as int8),
        receipt = coalesce(cast(:receipt as text), receipt), reason = cast(:reason as text),
-       suspect = suspect + :suspect,
-       failing_at = case when :failing = 1 then coalesce(failing_at, cast(:now as int8)) else null end,
-       uncertain_at = case when cast(:state as text) = 'uncertain' then coalesce(uncertain_at, cast(:now as int8))
+       suspect = suspect + case when :suspect = 1 and (select max(delivered_at) from lane
+                    where lane.agent = delivery.agent and lane.provider = delivery.provider
+                      and lane.place <> delivery.place) > suspected_at then 1 else 0 end,
+       suspected_at = case when :suspect = 1 then cast(:now as int8) else suspected_at end,
+       failing_at = case when :failing = 1 then coalesce(failing_at, cast(:now as int8))
+                         when :settled = 0 then failing_at end,
+       uncertain_at = case when cast(:state as text) = 'uncertain' or :doubtful = 1
+                           then coalesce(uncertain_at, cast(:now as int8))
                            when cast(:state as text) = 'parked' then uncertain_at end,
        settled_at = case when :settled = 1 then cast(:now as int8) end,
        payload_hash = case when :again = 1 or (:untried = 1 and attempt = 1) then null else payload_hash end,
@@ -50,7 +55,7 @@ select min(back.from_turn) from delivery as back, delivery as unit
 REPLAY = """
 update delivery
    set state = case when uncertain_at is null then 'scheduled' else 'uncertain' end, late = 1, due_at = :now,
-       reason = null, suspect = 0, failing_at = null, settled_at = null, payload_hash = null
+       reason = null, suspect = 0, suspected_at = null, failing_at = null, settled_at = null, payload_hash = null
  where n = :n and state = 'parked' returning state"""
 WAKE = (
     "update lane set due_at = :now where agent = :agent and provider = :provider and place = :place and owner is null"
@@ -67,9 +72,9 @@ def settle_lanes(settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> S
             continue
         yield from many(SETTLE, [_params(claim, one_) for one_ in settlements])
         for done in settlements:
-            if done.state is DeliveryState.DELIVERED:
+            if _is_delivered(done):
                 yield from run(TAKEN_BACK, n=done.n)
-        yield from free_lane(claim.key, claim.place)
+        yield from free_lane(claim.key, claim.place, delivered=any(_is_delivered(done) for done in settlements))
     for provider, stream in streams:
         yield from run(MARK, provider=provider, stream=stream)
 
@@ -96,6 +101,10 @@ def _is_settled(claim: LaneClaim) -> Script[bool]:
     return row[1] is None
 
 
+def _is_delivered(settlement: Settlement) -> bool:
+    return settlement.state is DeliveryState.DELIVERED
+
+
 def _params(claim: LaneClaim, settlement: Settlement) -> dict[str, object]:
     return {
         "n": settlement.n,
@@ -108,6 +117,7 @@ def _params(claim: LaneClaim, settlement: Settlement) -> dict[str, object]:
         "failing": int(settlement.failing),
         "again": int(settlement.again),
         "untried": int(settlement.untried),
+        "doubtful": int(settlement.doubtful),
         "settled": int(settlement.state in FINAL),
     }
 
