@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.delivery import DeliveryState, Op
+from holdfast.core.delivery import DeliveryPolicy, DeliveryState, Op
 from holdfast.core.errors import DeliveryNotFound, InvalidInput, LaneLost
 from holdfast.core.ids import AgentName, DeliveryId, NodeId, Provider
 from holdfast.core.lane import LaneClaim, LaneKey, Settlement
+from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
 from tests.contract.driver import record, retain
 
 KEY = LaneKey(AgentName("fern"), Provider("mem"))
@@ -524,3 +525,89 @@ async def test_what_is_parked_in_doubt_is_asked_about_when_it_is_replayed(driver
     await settle(driver, claims["one"], DeliveryState.PARKED, doubtful=True)
     (id_,) = (await driver.rows("select id from delivery"))[0]
     assert await driver.store.replay_delivery(DeliveryId(id_)) == "uncertain"
+
+
+# --- notes that pass one another ---------------------------------------------------------------------
+
+
+async def noted(driver, *texts, old=""):
+    """Notes on one lane, each an operation of its own."""
+    policies = (DeliveryPolicy(provider=KEY.provider, memory=True),)
+    for text in texts:
+        verb = MemoryVerb.REPLACE if old else MemoryVerb.ADD
+        change = Change(verb=verb, target=Target.MEMORY, text=text, old=old)
+        batch = MemoryBatch(agent=KEY.agent, subject="", origin=f"{old}>{text}", changes=(change,), policies=policies)
+        assert isinstance(await driver.store.apply_memory(batch), Applied)
+
+
+async def take_notes(driver, *, passing=True, name="", units=9):
+    found = await driver.store.claim_lanes(
+        driver.node, KEY, name=name, lanes=1, units=units, renderer="r1", passing=passing
+    )
+    return found[0] if found else None
+
+
+def noted_in(claim):
+    return [package.parcel.note.text for package in claim.packages]
+
+
+async def doubt_the_first(driver, *, passing=True):
+    """The first note of the lane waits for its quiet period."""
+    claim = await take_notes(driver, units=1, passing=passing)
+    await settle(driver, claim, DeliveryState.UNCERTAIN, delay_ms=30_000)
+
+
+async def test_a_note_in_doubt_is_passed_by_those_that_do_not_depend_on_it(driver):
+    await noted(driver, "tea", "cat")
+    await doubt_the_first(driver)
+    await noted(driver, "coffee", old="tea")
+    await noted(driver, "milk", old="coffee")
+    await noted(driver, "dog")
+    claim = await take_notes(driver)
+    assert noted_in(claim) == ["cat", "dog"], "what replaces it waits, and so does what replaces that"
+    await settle(driver, claim)
+    assert await take_notes(driver) is None
+    driver.clock.advance(30_000)
+    claim = await take_notes(driver)
+    assert (noted_in(claim), claim.packages[0].ask) == (["tea"], True)
+    await settle(driver, claim)
+    claim = await take_notes(driver)
+    assert noted_in(claim) == ["coffee", "milk"]
+
+
+async def test_where_notes_may_not_pass_they_wait(driver):
+    await noted(driver, "tea", "cat")
+    await doubt_the_first(driver, passing=False)
+    await noted(driver, "dog")
+    assert await take_notes(driver, passing=False) is None
+    driver.clock.advance(29_999)
+    assert await take_notes(driver, passing=False) is None
+    driver.clock.advance(1)
+    assert noted_in(await take_notes(driver, passing=False)) == ["tea"]
+
+
+async def test_a_lane_on_which_nothing_can_pass_rests_until_the_quiet_period_is_over(driver):
+    await noted(driver, "tea")
+    await doubt_the_first(driver)
+    await noted(driver, "coffee", old="tea")
+    assert await take_notes(driver) is None
+    (due_at,) = await driver.store.next_due([KEY])
+    assert due_at == driver.clock.now() + 30_000
+
+
+async def test_a_claim_of_passing_notes_that_is_asked_for_again_is_the_same_claim(driver):
+    await noted(driver, "tea", "cat", "dog")
+    await doubt_the_first(driver)
+    first = await take_notes(driver, name="c1")
+    driver.clock.advance(30_000)  # what was passed is due meanwhile
+    again = await take_notes(driver, name="c1")
+    assert noted_in(first) == noted_in(again) == ["cat", "dog"]
+    assert not any(package.ask for package in again.packages)
+
+
+async def test_turns_never_pass_one_that_is_in_doubt(driver):
+    driver.policies = EACH
+    await driver.chat("one", "two")
+    claim = await take_notes(driver, units=1)
+    await settle(driver, claim, DeliveryState.UNCERTAIN, delay_ms=30_000)
+    assert await take_notes(driver) is None

@@ -1,6 +1,7 @@
 """Lanes: what a courier holds, and what it decides after each attempt. Values in, values out.
 
-Rule 1: only the head of a lane may be in doubt, and while it is, nothing behind it is sent.
+Rule 1: while something of a lane is in doubt, nothing behind it is sent, but for notes that do not depend on it, at
+        providers where such notes may arrive in any order (core/note_order.py).
 Rule 2: an absent delivery is sent again only after the provider's quiet period, counted from when the attempt was
         known to be over: a call may send its request at any time before it is cut off (D20).
 Rule 3: unreachable never parks, however long it lasts; refused parks at once; doubt parks after a long wait, and only
@@ -60,6 +61,7 @@ class LaneClaim:
     fence: int
     node: NodeId
     packages: tuple[Package, ...]
+    passing: bool = False  # notes of this provider may pass one that waits for its quiet period
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +217,7 @@ def settle_all(
     """
     settled: list[Settlement] = []
     for package, outcome in zip(packages, outcomes, strict=True):
-        if settled and _stops(settled[-1]) and isinstance(outcome, Unreachable):
+        if any(_stops(one) for one in settled) and isinstance(outcome, Unreachable):
             settled.append(Settlement(n=package.n, state=DeliveryState.SCHEDULED, untried=True))
         else:
             settled.append(settle(package, outcome, policy, chance, known))

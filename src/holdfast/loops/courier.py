@@ -104,6 +104,7 @@ class Courier(Loop):
             lanes=able.lanes_per_call,
             units=able.units_per_lane,
             renderer=able.renderer,
+            passing=able.notes_pass,
         )
         carrier.claim_name = ""
         if claims:

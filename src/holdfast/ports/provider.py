@@ -41,6 +41,7 @@ class Capabilities:
     units_per_lane: int = 1  # how many units of one lane may share it
     calls_max: int = 16  # calls at the same time
     quiet_ms: int = 30_000  # a request that timed out may still take effect for so long (D20)
+    notes_pass: bool = False  # notes without a text in common may arrive in any order (core/note_order.py)
 
 
 class Provider(Protocol):
@@ -51,7 +52,7 @@ class Provider(Protocol):
         """Carry parcels in their order; one outcome each, in the same order.
 
         Within one place nothing after a parcel that was not delivered may be sent: those get the outcome
-        `Unreachable`, as nothing of them landed.
+        `Unreachable`, as nothing of them landed. Notes that may pass (`notes_pass`) may be sent after an uncertain one.
         """
         ...
 

@@ -143,11 +143,20 @@ class Store(ReplyStore, DraftStore, AccessStore, SpendLedger, Protocol):
 
     # --- lanes
     async def claim_lanes(
-        self, node: NodeId, key: LaneKey, *, name: str = "", lanes: int = 1, units: int = 1, renderer: str = ""
+        self,
+        node: NodeId,
+        key: LaneKey,
+        *,
+        name: str = "",
+        lanes: int = 1,
+        units: int = 1,
+        renderer: str = "",
+        passing: bool = False,
     ) -> tuple[LaneClaim, ...]:
         """Take free lanes of one provider whose heads are due, each with its first deliveries, rendered.
 
-        Asked again under the same name, after an answer that was lost, the store gives the same lanes.
+        Asked again under the same name, after an answer that was lost, the store gives the same lanes. With `passing`
+        a note that waits for its quiet period is passed by notes that do not depend on it.
         """
         ...
 

@@ -179,11 +179,19 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, SpendVerbs):
     # --- lanes
 
     async def claim_lanes(
-        self, node: NodeId, key: LaneKey, *, name: str = "", lanes: int = 1, units: int = 1, renderer: str = ""
+        self,
+        node: NodeId,
+        key: LaneKey,
+        *,
+        name: str = "",
+        lanes: int = 1,
+        units: int = 1,
+        renderer: str = "",
+        passing: bool = False,
     ) -> tuple[LaneClaim, ...]:
         return await self._db.write(
             "claim_lanes",
-            lambda: lanes_.claim_lanes(node, key, name, lanes=lanes, units=units, renderer=renderer),
+            lambda: lanes_.claim_lanes(node, key, name, lanes=lanes, units=units, renderer=renderer, passing=passing),
             name=name,
         )
 

@@ -6,8 +6,9 @@ It keeps nothing between calls but the SDK's client. Names come from core/honcho
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from holdfast.core.delivery import Delivered, Landing, Op, Outcome, Parcel, Refused
+from holdfast.core.delivery import Delivered, Landing, Op, Outcome, Parcel, Refused, Uncertain
 from holdfast.core.errors import ProviderFailed
+from holdfast.core.note_order import may_pass
 from holdfast.core.recall import RecallQuery, Recollection
 from holdfast.ports.provider import Capabilities, ProviderSetup
 from holdfast.providers.honcho.client import Calls
@@ -26,6 +27,7 @@ CAPABILITIES = Capabilities(
     retracts=False,  # Honcho can change a message's metadata only, and what was concluded from it stays
     units_per_lane=20,
     calls_max=16,
+    notes_pass=True,  # a conclusion is known by its text, and the order of conclusions shows nowhere
     quiet_ms=30_000,  # a request waits up to 5 s for its session's lock; the rest is for slow machines
 )
 
@@ -54,7 +56,7 @@ class HonchoProvider:
         for (place, op), run in groupby(parcels, key=lambda parcel: (parcel.place, parcel.op)):
             carried = list(run)
             outcomes += [WAITS] * len(carried) if place in stopped else await self._carry(place, op, carried)
-            if not isinstance(outcomes[-1], Delivered):
+            if any(not isinstance(outcome, Delivered) for outcome in outcomes[-len(carried) :]):
                 stopped.add(place)
         return outcomes
 
@@ -63,9 +65,16 @@ class HonchoProvider:
         if op is Op.RETAIN:
             return await retain(self._calls, place, [render(parcel, self.names) for parcel in parcels])
         outcomes: list[Outcome] = []
+        waiting: list[Parcel] = []
         for parcel in parcels:
+            if waiting and not may_pass(parcel, waiting):
+                outcomes.append(WAITS)
+                waiting.append(parcel)
+                continue
             outcomes.append(await self._one(parcel))
-            if not isinstance(outcomes[-1], Delivered):
+            if isinstance(outcomes[-1], Uncertain):
+                waiting.append(parcel)
+            elif not isinstance(outcomes[-1], Delivered):
                 break
         return outcomes + [WAITS] * (len(parcels) - len(outcomes))
 

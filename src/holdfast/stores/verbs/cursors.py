@@ -25,10 +25,11 @@ insert into delivery (id, agent, provider, place, stream, from_seq, through_seq,
                       principal, state, due_at, at)
 values (:id, :agent, :provider, :place, :stream, :from_seq, :through_seq, :from_turn, :through_turn, :op,
         :principal, 'scheduled', :now, :now)"""
-# A lane that has work keeps the time at which its head is due.
+# A lane that has work keeps the time at which its head is due. A note may pass the head: the claim decides.
 NEW_WORK = """
 insert into lane (agent, provider, place, due_at) values (:agent, :provider, :place, :now)
-on conflict (agent, provider, place) do update set due_at = coalesce(lane.due_at, excluded.due_at)"""
+on conflict (agent, provider, place) do update
+   set due_at = case when :notes = 1 then excluded.due_at else coalesce(lane.due_at, excluded.due_at) end"""
 ADVANCE = """
 insert into cursor (provider, stream, scheduled_seq, settled_seq, due_at)
 values (:provider, :stream, :through, :start, null)
@@ -152,8 +153,11 @@ def add_units(session: SessionId, agent: AgentName, policy: DeliveryPolicy, unit
 
 def add_deliveries(batch: Sequence[Params]) -> Script[None]:
     """Deliveries at the end of their lanes; each lane is locked before anything stands on it."""
-    lanes = sorted({(row["agent"], row["provider"], row["place"]) for row in batch})
-    yield from many(NEW_WORK, [{"agent": agent, "provider": name, "place": place} for agent, name, place in lanes])
+    lanes = sorted({(row["agent"], row["provider"], row["place"], int(row["op"] == "remember")) for row in batch})
+    yield from many(
+        NEW_WORK,
+        [{"agent": agent, "provider": name, "place": place, "notes": notes} for agent, name, place, notes in lanes],
+    )
     yield from many(NEW_DELIVERY, batch)
 
 

@@ -2,14 +2,18 @@
 
 Deliveries are never claimed one by one: that would give one lane to two couriers. A delivery that is found `sending`
 was left behind by a courier that died; it may have landed, so it is in doubt from then on.
+
+Where the provider's notes may pass each other (`passing`), a note that waits for its quiet period holds up only the
+notes that depend on it: the claim passes over it, and the lane is due as soon as any of its first deliveries is.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from holdfast.core.delivery import Op
+from holdfast.core.delivery import Op, Parcel
 from holdfast.core.ids import AgentName, Instant, NodeId, Provider
 from holdfast.core.lane import LaneClaim, LaneKey, Package
+from holdfast.core.note_order import may_pass
 from holdfast.stores.script import Row, Script, one, rows, run
 from holdfast.stores.verbs.parcels import Item, parcel_of, payload_hash
 
@@ -49,10 +53,18 @@ NOTHING_DUE = """
 update lane
    set owner = null, claim = null,
        delivered_at = case when :delivered = 1 then cast(:now as int8) else delivered_at end,
-       due_at = (select due_at from delivery
+       due_at = coalesce(
+           case when :look > 0 then
+             (select min(due_at) from (
+                 select due_at from delivery
                   where delivery.agent = :agent and delivery.provider = :provider and delivery.place = :place
-                    and state in ('scheduled', 'sending', 'uncertain') order by n limit 1)
+                    and state in ('scheduled', 'sending', 'uncertain') order by n limit :look) as first_ones
+               where due_at > cast(:after as int8)) end,
+           (select due_at from delivery
+             where delivery.agent = :agent and delivery.provider = :provider and delivery.place = :place
+               and state in ('scheduled', 'sending', 'uncertain') order by n limit 1))
  where agent = :agent and provider = :provider and place = :place"""
+NOW = "select cast(:now as int8)"
 NEXT_DUE = """
 select min(due_at) from lane
  where agent = :agent and provider = :provider and owner is null and due_at is not null"""
@@ -68,12 +80,13 @@ update delivery set due_at = :now
                and state in ('scheduled', 'sending', 'uncertain') order by n limit 1)"""
 LANE_DUE_NOW = "update lane set due_at = :now where agent = :agent and provider = :provider and place = :place"
 PAIRS = "select distinct agent, provider from lane where due_at is not null order by agent, provider"
+PASSED_MAX = 120  # deliveries of one lane that are looked at for one that may pass
 INTERRUPTED = "a courier was cut off while it was being sent"
 RENDERED_OTHERWISE = "it would be rendered otherwise than when it was first sent"
 
 
 def claim_lanes(
-    node: NodeId, key: LaneKey, name: str, *, lanes: int, units: int, renderer: str
+    node: NodeId, key: LaneKey, name: str, *, lanes: int, units: int, renderer: str, passing: bool = False
 ) -> Script[tuple[LaneClaim, ...]]:
     """Take free lanes whose heads are due, each with up to `units` deliveries from its head, rendered."""
     again = (yield from rows(HELD, node=node, name=name, agent=key.agent, provider=key.provider)) if name else []
@@ -82,26 +95,45 @@ def claim_lanes(
     for place, fence in sorted(found):
         if not again:
             yield from run(TAKE, node=node, name=name, agent=key.agent, provider=key.provider, place=place)
-        lane = LaneClaim(key=key, place=place, fence=fence if again else fence + 1, node=node, packages=())
+        own = fence if again else fence + 1
+        lane = LaneClaim(key=key, place=place, fence=own, node=node, packages=(), passing=passing)
         claim = yield from _loaded(lane, units, renderer, repeated=bool(again))
         if claim.packages:
             claims.append(claim)
         else:
-            yield from free_lane(key, place)
+            yield from _free_idle(lane)
     return tuple(claims)
 
 
-def free_lane(key: LaneKey, place: str, *, delivered: bool = False) -> Script[None]:
-    """Give the lane back; it is due again when its head is."""
-    yield from run(NOTHING_DUE, agent=key.agent, provider=key.provider, place=place, delivered=int(delivered))
+def free_lane(key: LaneKey, place: str, *, delivered: bool = False, passing: bool = False) -> Script[None]:
+    """Give the lane back; it is due again when its head is, or where notes may pass, one of its first deliveries."""
+    marks = {"agent": key.agent, "provider": key.provider, "place": place}
+    yield from run(NOTHING_DUE, delivered=int(delivered), look=PASSED_MAX if passing else 0, after=0, **marks)
+
+
+def _free_idle(lane: LaneClaim) -> Script[None]:
+    """Nothing of it can be sent now, though something may be due that depends on what waits: not before that is."""
+    marks = {"agent": lane.key.agent, "provider": lane.key.provider, "place": lane.place}
+    (now,) = (yield from one(NOW)) or (0,)
+    yield from run(NOTHING_DUE, delivered=0, look=PASSED_MAX if lane.passing else 0, after=now, **marks)
 
 
 def _loaded(lane: LaneClaim, units: int, renderer: str, *, repeated: bool) -> Script[LaneClaim]:
-    found = yield from rows(HEAD, agent=lane.key.agent, provider=lane.key.provider, place=lane.place, limit=units)
+    limit = max(units, PASSED_MAX) if lane.passing else units
+    found = yield from rows(HEAD, agent=lane.key.agent, provider=lane.key.provider, place=lane.place, limit=limit)
+    is_sending = repeated and any(row[1] == "sending" for row in found)
     packages: list[Package] = []
+    passed: list[Parcel] = []
     for row in found:
-        if packages and not _may_join(packages[-1], row, repeated=repeated):
+        if len(packages) == units or (packages and not passed and not _may_join(packages[-1], row, repeated=repeated)):
             break
+        if lane.passing and (passed or _waits(row, is_sending=is_sending)):
+            parcel = yield from parcel_of(lane.key, lane.place, Item(*row[9:-1]))
+            if _waits(row, is_sending=is_sending) or not may_pass(parcel, passed):
+                passed.append(parcel)
+                continue
+            if packages and not _may_join(packages[-1], row, repeated=repeated):
+                break
         if not packages and not row[4] and not repeated:
             break  # the head is not due yet
         package = yield from _package(lane, row, renderer, repeated=repeated, joins=bool(packages))
@@ -109,6 +141,11 @@ def _loaded(lane: LaneClaim, units: int, renderer: str, *, repeated: bool) -> Sc
             break
         packages.append(package)
     return replace(lane, packages=tuple(packages))
+
+
+def _waits(row: Row, *, is_sending: bool) -> bool:
+    """Whether a note waits for its quiet period. A claim that is asked for again was about others than those."""
+    return row[15] == Op.REMEMBER.value and row[1] == "uncertain" and (is_sending or not row[4])
 
 
 def _may_join(last: Package, row: Row, *, repeated: bool) -> bool:

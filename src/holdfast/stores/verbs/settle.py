@@ -74,7 +74,8 @@ def settle_lanes(settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> S
         for done in settlements:
             if _is_delivered(done):
                 yield from run(TAKEN_BACK, n=done.n)
-        yield from free_lane(claim.key, claim.place, delivered=any(_is_delivered(done) for done in settlements))
+        delivered = any(_is_delivered(done) for done in settlements)
+        yield from free_lane(claim.key, claim.place, delivered=delivered, passing=claim.passing)
     for provider, stream in streams:
         yield from run(MARK, provider=provider, stream=stream)
 
