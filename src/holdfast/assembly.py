@@ -28,6 +28,7 @@ from holdfast.loops.member import LEASE_MS, Lookout, Member, Reaper
 from holdfast.loops.postman import Postman
 from holdfast.loops.presence import Presence
 from holdfast.loops.providers import Providers
+from holdfast.loops.recall_breaker import RecallBreaker
 from holdfast.loops.recaller import Recaller
 from holdfast.loops.receiver import Exchange, Line, Receiver
 from holdfast.loops.refill import refill
@@ -135,7 +136,7 @@ def _parts(  # noqa: PLR0917 - what every part is made of
         providers=providers,
         keeper=keeper,
         briefing=Briefing(keeper),
-        recaller=Recaller(providers, tasks, store.kin),
+        recaller=Recaller(providers, tasks, RecallBreaker(providers.recall_circuits, clock, entropy), store.kin),
         gateway=Gateway(store, agents, bell, clock, entropy),
     )
 

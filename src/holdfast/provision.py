@@ -17,6 +17,7 @@ from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.joined_tools import JoinedTools
 from holdfast.loops.keeper import Keeper
 from holdfast.loops.providers import Providers
+from holdfast.loops.recall_breaker import RecallBreaker
 from holdfast.loops.toolbox import ToolBox
 from holdfast.memory.tool import make_memory_tool
 from holdfast.plugins import BuiltIn, find_factory
@@ -53,7 +54,9 @@ def make_memory(store: SqlStore, agents: Agents, ground: Ground) -> tuple[Agents
     providers = make_providers(agents, ground)
     keeper = Keeper(store, store, providers)
     providers.attach(keeper)
-    return with_tools(with_memory(agents, providers, keeper), store, providers, ground.tasks), providers, keeper
+    breaker = RecallBreaker(providers.recall_circuits, ground.clock, ground.entropy)
+    equipped = with_tools(with_memory(agents, providers, keeper), store, providers, ground.tasks, breaker)
+    return equipped, providers, keeper
 
 
 def make_providers(agents: Agents, ground: Ground) -> Providers:

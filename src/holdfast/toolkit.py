@@ -17,6 +17,7 @@ from holdfast.core.recall import RecallKey, RecallPolicy, RecallQuery, is_group
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.joined_tools import JoinedTools
 from holdfast.loops.providers import Providers
+from holdfast.loops.recall_breaker import RecallBreaker
 from holdfast.loops.recaller import Recaller, shown_of
 from holdfast.loops.toolbox import ToolBox
 from holdfast.ports.clock import Clock
@@ -44,9 +45,9 @@ def wanted_tools(policy: AgentPolicy, agent: AgentName) -> frozenset[str]:
     return frozenset(policy.tools)
 
 
-def with_tools(agents: Agents, reader: Reader, providers: Providers, tasks: Tasks) -> Agents:
+def with_tools(agents: Agents, reader: Reader, providers: Providers, tasks: Tasks, breaker: RecallBreaker) -> Agents:
     """The agents with `recall`, `history` and `send_message`, as far as they want them."""
-    recaller = Recaller(providers, tasks, reader.kin)
+    recaller = Recaller(providers, tasks, breaker, reader.kin)
 
     def equipped(name: AgentName, agent: Agent) -> Agent:
         wanted = wanted_tools(agent.policy, name)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from holdfast.core.circuit import Circuit
 from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.errors import AgentNotFound
 from holdfast.core.ids import AgentName
@@ -18,6 +19,7 @@ class Providers:
         self._make = make
         self._made: dict[AgentName, Mapping[ProviderName, Configured]] = {}
         self._keeper: MemoryKeeper | None = None
+        self.recall_circuits: dict[LaneKey, Circuit] = {}  # shared by everything that recalls in this process
 
     def attach(self, keeper: MemoryKeeper) -> None:
         """Providers that show an agent's notes read them here."""

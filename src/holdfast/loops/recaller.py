@@ -2,7 +2,8 @@
 
 Rule 1: a result is kept under the key it was fetched for and taken under the same key, once, or never (R10, R11).
 Rule 2: the budget is the turn's, not each provider's. Who has not answered by then is left out, and the turn says so.
-Rule 3: what was asked ahead for the next turn counts only if nothing was said in between: the head is in the key.
+Rule 3: a provider that did not answer several times in a row is left out, and the turn says so (recall_breaker.py).
+Rule 4: what was asked ahead for the next turn counts only if nothing was said in between: the head is in the key.
 """
 
 import asyncio
@@ -17,11 +18,13 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import Principal
 from holdfast.core.ids import Provider as ProviderName
 from holdfast.core.journal import Entry, Recalled, UserSaid, storable
+from holdfast.core.lane import LaneKey
 from holdfast.core.mailbox import Claim
 from holdfast.core.naming import NamingInputs
 from holdfast.core.recall import Found, RecallKey, RecallPolicy, RecallQuery, Recollection, choose, frame, is_group
 from holdfast.core.turn import Turn
 from holdfast.loops.providers import Providers
+from holdfast.loops.recall_breaker import RecallBreaker
 from holdfast.ports.provider import Provider
 from holdfast.ports.tasks import Task, Tasks
 from holdfast.spans import RECALL, span
@@ -48,11 +51,13 @@ class _Asked:
 
 
 class Recaller:
-    def __init__(self, providers: Providers, tasks: Tasks, kin: Kin | None = None) -> None:
+    def __init__(self, providers: Providers, tasks: Tasks, breaker: RecallBreaker, kin: Kin | None = None) -> None:
         self._providers = providers
         self._tasks = tasks
+        self._breaker = breaker
         self._kin = kin
         self._prefetched: OrderedDict[RecallKey, _Asked] = OrderedDict()
+        self._probes: dict[LaneKey, Task] = {}
 
     async def recall(self, query: RecallQuery, policy: RecallPolicy) -> Found:
         """Everything that the providers remember in time. Raises nothing of theirs."""
@@ -60,21 +65,51 @@ class Recaller:
         if not policy.enabled or not able:
             return Found(key=query.key)
         ahead = self._prefetched.pop(query.key, None)
-        asked = self._ask(able, query)
+        left_out = {name: why for name in able if (why := self._breaker.why_not(LaneKey(query.agent, name)))}
+        for name in left_out:
+            self._probe(name, able[name], query, policy)
+        asked = self._ask({name: one for name, one in able.items() if name not in left_out}, query)
+        asked.failures.update(left_out)
         try:
             async with asyncio.timeout(policy.budget_ms / 1000):
                 await asked.done.wait()
         except TimeoutError:
             log.info("recall.skipped", providers=sorted(asked.waiting), budget_ms=policy.budget_ms)
+            for name in asked.waiting:
+                self._breaker.missed(LaneKey(query.agent, name))
         finally:
             asked.drop()
             if ahead is not None:
                 ahead.drop()
         return _found(query.key, asked, ahead, policy)
 
+    def _probe(self, name: ProviderName, provider: Provider, query: RecallQuery, policy: RecallPolicy) -> None:
+        """Find out beside the turn whether the provider answers again. What it answers is nobody's."""
+        key = LaneKey(query.agent, name)
+        if self._breaker.begin_probe(key):
+            probing = self._probing(key, provider, query, policy)
+            self._probes[key] = self._tasks.start(probing, name=f"probe {name}")
+
+    async def _probing(self, key: LaneKey, provider: Provider, query: RecallQuery, policy: RecallPolicy) -> None:
+        try:
+            async with asyncio.timeout(policy.budget_ms / 1000):
+                await _recall(key.provider, provider, query)
+        except Exception as error:  # noqa: BLE001 - somebody else's code, and nobody waits for it
+            log.info("recall.skipped", providers=[key.provider], code=type(error).__name__)
+            self._breaker.missed(key)
+        else:
+            self._breaker.answered(key)
+        finally:
+            self._breaker.end_probe(key)
+            self._probes.pop(key, None)
+
     def prefetch(self, query: RecallQuery, policy: RecallPolicy) -> None:
         """Ask ahead for the turn that follows this head, where an answer takes long."""
-        slow = {name: one for name, one in self._able(query).items() if one.capabilities.prefetches}
+        slow = {
+            name: one
+            for name, one in self._able(query).items()
+            if one.capabilities.prefetches and self._breaker.why_not(LaneKey(query.agent, name)) is None
+        }
         if not policy.enabled or not slow or query.key in self._prefetched:
             return
         self._prefetched[query.key] = self._ask(slow, query)
@@ -89,6 +124,8 @@ class Recaller:
     def close(self) -> None:
         while self._prefetched:
             self._prefetched.popitem()[1].drop()
+        for probe in list(self._probes.values()):
+            probe.cancel()
 
     def _able(self, query: RecallQuery) -> Mapping[ProviderName, Provider]:
         made = self._providers.of(query.agent)
@@ -96,22 +133,28 @@ class Recaller:
 
     def _ask(self, providers: Mapping[ProviderName, Provider], query: RecallQuery) -> _Asked:
         asked = _Asked(waiting=set(providers))
+        if not providers:
+            asked.done.set()
         for name, provider in providers.items():
             asked.tasks.append(self._tasks.start(self._answer(asked, name, provider, query), name=f"recall {name}"))
         return asked
 
     async def _answer(self, asked: _Asked, name: ProviderName, provider: Provider, query: RecallQuery) -> None:
+        key, is_asked = LaneKey(query.agent, name), False
         try:
             async with asyncio.timeout(PREFETCH_WAIT_MS / 1000):
                 widened = await self._widened(query)
-                asked.kin = widened.kin
+                asked.kin, is_asked = widened.kin, True
                 asked.answers[name] = await _recall(name, provider, widened)
+            self._breaker.answered(key)
         except TimeoutError:
             asked.failures[name] = f"{name} did not answer"
         except Exception as error:  # noqa: BLE001 - somebody else's code: the turn goes on without it
             code = error.code if isinstance(error, HoldfastError) else type(error).__name__
             log.warning("recall.skipped", providers=[name], code=code)
             asked.failures[name] = f"{name} failed"
+            if is_asked:  # and not the store before it
+                self._breaker.missed(key)
         asked.waiting.discard(name)
         if not asked.waiting:
             asked.done.set()
