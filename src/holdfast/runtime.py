@@ -314,7 +314,8 @@ class Runtime:
     # --- asking what happened
 
     async def trace(self, message: MessageId) -> MessageTrace:
-        return await self.reader.message(message)
+        found = await self.reader.message(message)
+        return replace(found, deliveries=tuple(self._providers.explained(found.deliveries)))
 
     async def sessions(
         self,
@@ -395,7 +396,8 @@ class Runtime:
         self, *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100
     ) -> Sequence[DeliveryView]:
         """Newest first."""
-        return await self.reader.deliveries(provider=provider, state=state, after=after, limit=limit)
+        found = await self.reader.deliveries(provider=provider, state=state, after=after, limit=limit)
+        return self._providers.explained(found)
 
     async def replay(self, delivery: DeliveryId) -> str:
         """Put a parked delivery back on its lane, late; its state now."""

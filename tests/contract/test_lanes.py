@@ -611,3 +611,19 @@ async def test_turns_never_pass_one_that_is_in_doubt(driver):
     claim = await take_notes(driver, units=1)
     await settle(driver, claim, DeliveryState.UNCERTAIN, delay_ms=30_000)
     assert await take_notes(driver) is None
+
+
+async def test_a_lane_says_for_how_long_an_attempt_on_it_may_still_arrive(driver):
+    driver.policies = EACH
+    await driver.chat("one", "two")
+    (claim,) = await take(driver)
+    assert claim.doubted_for_ms is None
+    await settle(driver, claim, DeliveryState.UNCERTAIN, delay_ms=1_000)
+    driver.clock.advance(1_000)
+    (claim,) = await take(driver, name="c1")
+    (again,) = await take(driver, name="c1")
+    assert (claim.doubted_for_ms, again.doubted_for_ms) == (1_000, 1_000)
+    await settle(driver, claim)
+    driver.clock.advance(500)
+    (claim,) = await take(driver)
+    assert claim.doubted_for_ms == 1_500, "a delivery ends no doubt about the request before it"

@@ -1,5 +1,7 @@
 """The promise: unreachable never parks, refused parks at once, doubt is asked about, and nothing is sent blindly."""
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.core.delivery import (
@@ -13,10 +15,12 @@ from holdfast.core.delivery import (
     Uncertain,
     Unreachable,
 )
-from holdfast.core.ids import AgentName, DeliveryId, Principal, Provider, SessionId
+from holdfast.core.ids import AgentName, DeliveryId, NodeId, Principal, Provider, SessionId
 from holdfast.core.lane import (
     UNKNOWN,
     CourierPolicy,
+    LaneClaim,
+    LaneKey,
     Package,
     Tally,
     Wellness,
@@ -24,6 +28,7 @@ from holdfast.core.lane import (
     may_park,
     settle,
     settle_all,
+    too_early,
 )
 from holdfast.core.naming import NamingInputs
 
@@ -197,3 +202,39 @@ def test_a_providers_reason_fits_on_a_line_of_a_table():
     assert reason is not None
     assert reason.startswith("ab c")
     assert len(reason) == 400
+
+
+@pytest.mark.parametrize("op", [Op.RETRACT, Op.ERASE])
+def test_words_are_taken_away_only_when_no_earlier_attempt_can_arrive_any_more(op):
+    """A request that a proxy forwards late would bring them back."""
+    given = package()
+    given = replace(given, parcel=replace(given.parcel, op=op))
+
+    def waits(doubted_for_ms):
+        lane = LaneClaim(
+            key=LaneKey(AgentName("fern"), Provider("mem")),
+            place="s",
+            fence=1,
+            node=NodeId("n"),
+            packages=(given,),
+            doubted_for_ms=doubted_for_ms,
+        )
+        done = too_early(lane, given, 30_000)
+        return None if done is None else (done.state, done.untried, done.delay_ms)
+
+    assert waits(None) is None
+    assert waits(30_000) is None
+    assert waits(29_000) == (DeliveryState.SCHEDULED, True, 1_000)
+
+
+def test_what_adds_words_does_not_wait_for_that():
+    given = package()
+    lane = LaneClaim(
+        key=LaneKey(AgentName("fern"), Provider("mem")),
+        place="s",
+        fence=1,
+        node=NodeId("n"),
+        packages=(given,),
+        doubted_for_ms=0,
+    )
+    assert too_early(lane, given, 30_000) is None

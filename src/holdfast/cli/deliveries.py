@@ -36,7 +36,7 @@ async def _deliveries(
     provider: str | None, state: str | None, after: int, limit: int, data: Path | None, *, as_json: bool
 ) -> int:
     from holdfast.cli.opening import visiting
-    from holdfast.cli.output import print_json, print_table, when
+    from holdfast.cli.output import print_json, print_table, what_delivered_means, when
     from holdfast.cli.running import OK
     from holdfast.core.delivery import delivery_state
     from holdfast.ports.memory_surface import deliveries_view
@@ -53,4 +53,6 @@ async def _deliveries(
         for one in view.deliveries
     ]
     print_table(("delivery", "state", "attempt", "next try", "receipt or reason"), rows)
+    for line in what_delivered_means(view.deliveries):
+        print(line)
     return OK

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import Instant
-from holdfast.ports.surface import error_view
+from holdfast.ports.surface import Delivery, error_view
 
 UTF_8 = frozenset({"utf-8", "utf8"})
 
@@ -73,3 +73,9 @@ def when(instant: Instant | int | None) -> str:
     if instant is None:
         return ""
     return datetime.fromtimestamp(instant / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def what_delivered_means(deliveries: Iterable[Delivery]) -> list[str]:
+    """A line for each provider that has delivered something in the list."""
+    meanings = {one.provider: one.means for one in deliveries if one.means}
+    return [f"delivered at {visible(provider)}: {visible(means)}." for provider, means in sorted(meanings.items())]

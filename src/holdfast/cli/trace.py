@@ -29,7 +29,7 @@ def trace(
 
 async def _trace(message: str, data: Path | None, *, as_json: bool) -> int:
     from holdfast.cli.opening import visiting
-    from holdfast.cli.output import print_heading, print_json, print_table, visible, when
+    from holdfast.cli.output import print_heading, print_json, print_table, visible, what_delivered_means, when
     from holdfast.cli.running import OK
     from holdfast.core.ids import MessageId
     from holdfast.core.key import check_part
@@ -61,6 +61,8 @@ async def _trace(message: str, data: Path | None, *, as_json: bool) -> int:
     if view.deliveries:
         rows = [(one.provider, one.place, one.state, one.attempt, one.receipt, one.reason) for one in view.deliveries]
         print_table(("provider", "place", "state", "attempt", "receipt", "reason"), rows)
+        for line in what_delivered_means(view.deliveries):
+            print(line)
     if view.reply:
         print(f"\n{visible(view.reply.text)}")
     return OK

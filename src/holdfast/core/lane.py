@@ -19,6 +19,7 @@ from holdfast.core.delivery import (
     Delivered,
     DeliveryState,
     Landing,
+    Op,
     Outcome,
     Parcel,
     Refused,
@@ -61,6 +62,7 @@ class LaneClaim:
     fence: int
     node: NodeId
     packages: tuple[Package, ...]
+    doubted_for_ms: int | None = None  # since an attempt on this lane last ended without proof; None without one
     passing: bool = False  # notes of this provider may pass one that waits for its quiet period
 
 
@@ -78,6 +80,11 @@ class Settlement:
     again: bool = False  # proved absent: the next attempt is a first one and may render anew
     untried: bool = False  # nothing was sent: the attempt is given back, and a first one may render anew
     doubtful: bool = False  # parked although it may have landed: a replay asks first
+
+    @property
+    def leaves_doubt(self) -> bool:
+        """Whether a request of the attempt may still be under way, whatever was found out about it so far."""
+        return self.failing or self.again or self.doubtful or self.state is DeliveryState.UNCERTAIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +213,16 @@ def after_asking(
     delay_ms = policy.retry.delay_ms(package.parcel.attempt, chance)
     why = "the provider cannot say yet whether it landed"
     return Settlement(n=package.n, state=DeliveryState.UNCERTAIN, reason=why, delay_ms=delay_ms)
+
+
+def too_early(claim: LaneClaim, package: Package, quiet_ms: int) -> Settlement | None:
+    """For what takes words away: while a request that wrote them may still arrive, it would be undone by it."""
+    waited_ms = claim.doubted_for_ms
+    if package.parcel.op not in (Op.RETRACT, Op.ERASE) or waited_ms is None or waited_ms >= quiet_ms:
+        return None
+    why = "it waits until no earlier attempt on its lane can arrive any more"
+    rest_ms = quiet_ms - max(waited_ms, 0)
+    return Settlement(n=package.n, state=DeliveryState.SCHEDULED, untried=True, reason=why, delay_ms=rest_ms)
 
 
 def settle_all(

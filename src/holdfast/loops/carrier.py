@@ -28,6 +28,7 @@ from holdfast.core.lane import (
     after_asking,
     may_park,
     settle_all,
+    too_early,
 )
 from holdfast.core.policy import RetryPolicy
 from holdfast.loops.asking import is_cancelled_from_outside
@@ -124,7 +125,7 @@ class Carrier:
             package,
             landing,
             self._policy,
-            quiet_ms=self.provider.capabilities.quiet_ms,
+            quiet_ms=0 if self.provider.capabilities.repeats else self.provider.capabilities.quiet_ms,
             chance=self._entropy.fraction(),
             known=await self._wellness(package),
         )
@@ -155,7 +156,7 @@ class Carrier:
     # --- sending
 
     async def _send(self, claims: Sequence[LaneClaim]) -> list[tuple[LaneClaim, Sequence[Settlement]]]:
-        judged = {package.n: self._idle(package) for claim in claims for package in claim.packages}
+        judged = {package.n: self._idle(claim, package) for claim in claims for package in claim.packages}
         idle = {n: settlement for n, settlement in judged.items() if settlement is not None}
         parcels = [package.parcel for claim in claims for package in claim.packages if package.n not in idle]
         outcomes = iter(await self._deliver(parcels) if parcels else ())
@@ -169,8 +170,8 @@ class Carrier:
             settled.append((claim, [*(idle[package.n] for package in claim.packages if package.n in idle), *decided]))
         return settled
 
-    def _idle(self, package: Package) -> Settlement | None:
-        """What becomes of a package that is nothing to send."""
+    def _idle(self, claim: LaneClaim, package: Package) -> Settlement | None:
+        """What becomes of a package that is nothing to send now."""
         able, parcel = self.provider.capabilities, package.parcel
         can = {
             Op.RETAIN: able.turns,
@@ -186,7 +187,7 @@ class Carrier:
             return Settlement(n=package.n, state=DeliveryState.DROPPED, reason=CANNOT[parcel.op])
         if (parcel.op is Op.RETAIN and not parcel.turns) or (parcel.op is Op.REMEMBER and parcel.note is None):
             return Settlement(n=package.n, state=DeliveryState.DROPPED, reason=NOTHING_SAID)
-        return None
+        return too_early(claim, package, able.quiet_ms)
 
     async def _deliver(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
         agent, provider = self.key.agent, self.key.provider

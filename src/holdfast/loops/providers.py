@@ -1,16 +1,19 @@
 """The providers of this runtime: made when an agent first needs them, closed with the runtime."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from holdfast.core.circuit import Circuit
-from holdfast.core.delivery import DeliveryPolicy
+from holdfast.core.delivery import DeliveryPolicy, DeliveryState
 from holdfast.core.errors import AgentNotFound
 from holdfast.core.ids import AgentName
 from holdfast.core.ids import Provider as ProviderName
 from holdfast.core.lane import LaneKey
 from holdfast.ports.memory import MemoryKeeper
 from holdfast.ports.provider import Configured, Provider
+from holdfast.ports.reader import DeliveryView
 
+DONE = frozenset({DeliveryState.DELIVERED.value})
 Make = Callable[[AgentName], Mapping[ProviderName, Configured]]
 
 
@@ -49,6 +52,15 @@ class Providers:
 
     def policies(self, agent: AgentName) -> tuple[DeliveryPolicy, ...]:
         return tuple(configured.policy(name) for name, configured in self.of(agent).items())
+
+    def explained(self, found: Sequence[DeliveryView]) -> list[DeliveryView]:
+        """Each with what its provider means by `delivered`; as it was where the provider is not configured any more."""
+        told = []
+        for one in found:
+            provider = self.get(LaneKey(AgentName(one.agent), ProviderName(one.provider)))
+            means = provider.capabilities.delivered_means if provider and one.state in DONE else None
+            told.append(replace(one, means=means))
+        return told
 
     async def close(self) -> None:
         for made in self._made.values():

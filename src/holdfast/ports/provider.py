@@ -41,6 +41,8 @@ class Capabilities:
     units_per_lane: int = 1  # how many units of one lane may share it
     calls_max: int = 16  # calls at the same time
     quiet_ms: int = 30_000  # a request that timed out may still take effect for so long (D20)
+    repeats: bool = False  # a parcel that arrives twice has the effect of one: absent, it is sent again without waiting
+    delivered_means: str = "the provider acknowledged it"  # what people are told `delivered` says, and what it does not
     notes_pass: bool = False  # notes without a text in common may arrive in any order (core/note_order.py)
 
 

@@ -75,6 +75,7 @@ class DeliveryView:
     due_at: Instant
     receipt: str | None
     reason: str | None
+    means: str | None = None  # what the provider's `delivered` says, of one that is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

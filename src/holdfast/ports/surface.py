@@ -87,6 +87,7 @@ class Delivery(Out, frozen=True, kw_only=True):
     due_at: int | None  # when it is tried next, while it is on its way
     receipt: str | None
     reason: str | None
+    means: str | None = None  # what `delivered` says at this provider, and what it does not
 
 
 class Awaited(Out, frozen=True, kw_only=True):
@@ -306,6 +307,7 @@ def delivery_view(one: DeliveryView) -> Delivery:
         due_at=one.due_at if one.state in ON_ITS_WAY else None,
         receipt=one.receipt,
         reason=one.reason,
+        means=one.means,
     )
 
 

@@ -31,8 +31,16 @@ from holdfast.ports.memory import MemoryKeeper
 from holdfast.ports.provider import Capabilities
 from holdfast.ports.tasks import Tasks
 
+DELIVERED_MEANS = "the agent's files on this machine show it, written to disk"
 ABLE = Capabilities(
-    renderer="files/1", turns=False, memory=True, recalls=False, retracts=False, units_per_lane=64, quiet_ms=0
+    renderer="files/1",
+    turns=False,
+    memory=True,
+    recalls=False,
+    retracts=False,
+    units_per_lane=64,
+    quiet_ms=0,
+    delivered_means=DELIVERED_MEANS,
 )
 LOCK_TRIES_MAX, LOCK_WAIT_MS = 50, 100
 SOUL = "SOUL.md"

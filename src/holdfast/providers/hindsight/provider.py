@@ -19,6 +19,10 @@ from holdfast.providers.hindsight.server import Server
 from holdfast.providers.hindsight.settings import HindsightSettings
 from holdfast.providers.hindsight.writing import Writer
 
+DELIVERED_MEANS = (
+    "Hindsight finished the operation that extracts its facts, and keeps the document with the hash of what was sent"
+)
+
 
 class HindsightProvider:
     def __init__(
@@ -34,7 +38,9 @@ class HindsightProvider:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(renderer=RENDERER, retracts=True, quiet_ms=self._quiet_ms)
+        return Capabilities(
+            renderer=RENDERER, retracts=True, quiet_ms=self._quiet_ms, repeats=True, delivered_means=DELIVERED_MEANS
+        )
 
     async def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
         outcomes: list[Outcome] = []

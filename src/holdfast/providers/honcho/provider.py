@@ -22,8 +22,13 @@ from holdfast.providers.honcho.rendering import RENDERER, render
 from holdfast.providers.honcho.retain import WAITS, retain, retained
 from holdfast.providers.honcho.settings import HonchoSettings
 
+DELIVERED_MEANS = (
+    "Honcho stored it and lists it. What it derives from it comes later, and is lost for these words if the server is "
+    "killed right after its answer"
+)
 CAPABILITIES = Capabilities(
     renderer=RENDERER,
+    delivered_means=DELIVERED_MEANS,
     retracts=False,  # Honcho can change a message's metadata only, and what was concluded from it stays
     units_per_lane=20,
     calls_max=16,

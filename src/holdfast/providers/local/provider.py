@@ -29,6 +29,8 @@ from holdfast.providers.local.recalling import Asking
 from holdfast.providers.local.settings import LocalSettings
 from holdfast.providers.local.writing import apply
 
+DELIVERED_MEANS = "the search index on this machine has it, written to disk"
+
 REBUILD_BATCH = 500  # parcels in one visit
 DAMAGE = (*file.DAMAGE, file.Damaged)
 FAULTS = (apsw.Error, OSError, file.NotOurs, file.Damaged)
@@ -64,6 +66,7 @@ class LocalProvider:
             units_per_lane=64,
             calls_max=2,  # one writes while the next is being gathered
             quiet_ms=0,  # a call that ended has no effect later
+            delivered_means=DELIVERED_MEANS,
         )
 
     @property

@@ -18,9 +18,10 @@ from holdfast.stores.script import Row, Script, one, rows, run
 from holdfast.stores.verbs.parcels import Item, parcel_of, payload_hash
 
 HELD = """
-select place, fence from lane where owner = :node and claim = :name and agent = :agent and provider = :provider"""
+select place, fence, cast(:now as int8) - doubted_at from lane
+ where owner = :node and claim = :name and agent = :agent and provider = :provider"""
 FREE = """
-select place, fence from lane
+select place, fence, cast(:now as int8) - doubted_at from lane
  where agent = :agent and provider = :provider and owner is null and due_at is not null and due_at <= :now
    and exists (select 1 from node where node.id = :node)
  order by due_at, place limit :limit /*skip locked*/"""
@@ -53,6 +54,7 @@ NOTHING_DUE = """
 update lane
    set owner = null, claim = null,
        delivered_at = case when :delivered = 1 then cast(:now as int8) else delivered_at end,
+       doubted_at = case when :doubted = 1 then cast(:now as int8) else doubted_at end,
        due_at = coalesce(
            case when :look > 0 then
              (select min(due_at) from (
@@ -92,11 +94,13 @@ def claim_lanes(
     again = (yield from rows(HELD, node=node, name=name, agent=key.agent, provider=key.provider)) if name else []
     found = again or (yield from rows(FREE, agent=key.agent, provider=key.provider, node=node, limit=lanes))
     claims = []
-    for place, fence in sorted(found):
+    for place, fence, doubted_for_ms in sorted(found, key=lambda row: row[0]):
         if not again:
             yield from run(TAKE, node=node, name=name, agent=key.agent, provider=key.provider, place=place)
         own = fence if again else fence + 1
-        lane = LaneClaim(key=key, place=place, fence=own, node=node, packages=(), passing=passing)
+        lane = LaneClaim(
+            key=key, place=place, fence=own, node=node, packages=(), passing=passing, doubted_for_ms=doubted_for_ms
+        )
         claim = yield from _loaded(lane, units, renderer, repeated=bool(again))
         if claim.packages:
             claims.append(claim)
@@ -105,17 +109,18 @@ def claim_lanes(
     return tuple(claims)
 
 
-def free_lane(key: LaneKey, place: str, *, delivered: bool = False, passing: bool = False) -> Script[None]:
+def free_lane(lane: LaneClaim, *, delivered: bool, doubted: bool) -> Script[None]:
     """Give the lane back; it is due again when its head is, or where notes may pass, one of its first deliveries."""
-    marks = {"agent": key.agent, "provider": key.provider, "place": place}
-    yield from run(NOTHING_DUE, delivered=int(delivered), look=PASSED_MAX if passing else 0, after=0, **marks)
+    marks = {"agent": lane.key.agent, "provider": lane.key.provider, "place": lane.place}
+    seen = {"delivered": int(delivered), "doubted": int(doubted)}
+    yield from run(NOTHING_DUE, look=PASSED_MAX if lane.passing else 0, after=0, **seen, **marks)
 
 
 def _free_idle(lane: LaneClaim) -> Script[None]:
     """Nothing of it can be sent now, though something may be due that depends on what waits: not before that is."""
     marks = {"agent": lane.key.agent, "provider": lane.key.provider, "place": lane.place}
     (now,) = (yield from one(NOW)) or (0,)
-    yield from run(NOTHING_DUE, delivered=0, look=PASSED_MAX if lane.passing else 0, after=now, **marks)
+    yield from run(NOTHING_DUE, delivered=0, doubted=0, look=PASSED_MAX if lane.passing else 0, after=now, **marks)
 
 
 def _loaded(lane: LaneClaim, units: int, renderer: str, *, repeated: bool) -> Script[LaneClaim]:

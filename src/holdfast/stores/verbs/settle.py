@@ -75,7 +75,7 @@ def settle_lanes(settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> S
             if _is_delivered(done):
                 yield from run(TAKEN_BACK, n=done.n)
         delivered = any(_is_delivered(done) for done in settlements)
-        yield from free_lane(claim.key, claim.place, delivered=delivered, passing=claim.passing)
+        yield from free_lane(claim, delivered=delivered, doubted=_is_doubted(claim, settlements))
     for provider, stream in streams:
         yield from run(MARK, provider=provider, stream=stream)
 
@@ -104,6 +104,13 @@ def _is_settled(claim: LaneClaim) -> Script[bool]:
 
 def _is_delivered(settlement: Settlement) -> bool:
     return settlement.state is DeliveryState.DELIVERED
+
+
+def _is_doubted(claim: LaneClaim, settlements: Sequence[Settlement]) -> bool:
+    """Whether a request that writes words may still arrive after this."""
+    writes = {package.n for package in claim.packages if package.parcel.turns or package.parcel.note is not None}
+    known = {done.n: done.leaves_doubt for done in settlements}
+    return any(known.get(n, True) for n in writes)
 
 
 def _params(claim: LaneClaim, settlement: Settlement) -> dict[str, object]:
