@@ -31,6 +31,7 @@ class Fault:
     effect: bool = False  # whether the request takes effect all the same
     cut: bool = False  # close the connection instead of answering
     stall: bool = False  # answer only when the fake is closed
+    held: bool = False  # a proxy answers by itself, and forwards the request when the test calls `forward`
 
 
 @dataclass
@@ -56,6 +57,8 @@ class FakeHindsight:
         self.banks: dict[str, Bank] = {}
         self.faults: deque[Fault] = deque()
         self.requests: list[str] = []
+        self.held: list[web.Request] = []  # what a proxy has answered and not forwarded yet
+        self.database_down = False  # everything but /version answers 500; /health says 503, as measured
         self.failures = 0  # how many runs of operations fail
         self.looks = 0  # for how many questions a new operation is at work
         self.frozen = False  # operations never finish
@@ -88,6 +91,11 @@ class FakeHindsight:
     def sent(self, part: str) -> int:
         return sum(part in line for line in self.requests)
 
+    async def forward(self) -> None:
+        held, self.held = self.held, []
+        for request in held:
+            await self._answer(request)
+
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         line = f"{request.method} {request.path}"
         self.requests.append(line)
@@ -100,6 +108,9 @@ class FakeHindsight:
     async def _faulty(self, request: web.Request, fault: Fault) -> web.StreamResponse:
         if fault.effect:
             await self._answer(request)
+        if fault.held:
+            await request.read()
+            self.held.append(request)
         if fault.stall:
             await self._released.wait()
         if fault.cut and request.transport:
@@ -110,6 +121,10 @@ class FakeHindsight:
     async def _answer(self, request: web.Request) -> web.Response:
         if request.path == "/version":
             return web.json_response({"api_version": self.version, "features": {"mcp": True}})
+        if request.path == "/health":
+            return web.json_response({}, status=503 if self.database_down else 200)
+        if self.database_down:
+            return _problem(500, "[Errno 111] Connection refused")
         if self.key and request.headers.get("Authorization") != f"Bearer {self.key}":
             return _problem(401, "Authentication failed: Invalid API key")
         parts = request.path.split("/")[4:]

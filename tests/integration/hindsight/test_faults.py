@@ -2,12 +2,15 @@
 
 import asyncio
 import socket
+from dataclasses import replace
 
 import pytest
 
+from holdfast.core.answers import Meaning, answer_to
 from holdfast.core.delivery import Delivered, Landing, Refused, Uncertain, Unreachable
 from holdfast.core.errors import ProviderFailed
 from holdfast.providers.hindsight import make_hindsight
+from holdfast.providers.hindsight.answers import ANSWERS
 from holdfast.providers.hindsight.provider import HindsightProvider
 from tests.integration.hindsight.fake import FakeHindsight, Fault
 from tests.integration.hindsight.parcels import provider, question, retain, setup
@@ -28,11 +31,60 @@ async def outcome_of(fault, **settings):
     return outcome
 
 
-@pytest.mark.parametrize("status", [400, 409, 413, 422])
-async def test_what_is_about_the_words_is_refused(status):
-    outcome = await outcome_of(Fault(SUBMIT, status=status))
-    assert isinstance(outcome, Refused)
+KINDS = {
+    Meaning.REFUSED: (Refused, False),
+    Meaning.UNREACHABLE: (Unreachable, False),
+    Meaning.SUSPECT: (Unreachable, True),
+    Meaning.UNCERTAIN: (Uncertain, False),
+}
+FOREIGN = ["<html>nginx</html>", '{"message": "too busy"}', '{"detail": "no", "title": "no"}', "[]", "null"]
+
+
+def decided(answer):
+    """The first and the last status of each range that the row decides, with bodies that are the server's or not."""
+    own = bool(answer.own)
+    for some in answer.statuses:
+        found = [status for status in some if answer_to(ANSWERS, status, own=own) is answer]
+        for status in sorted({found[0], found[-1]}) if found else ():
+            yield from ((status, body, answer) for body in ([Fault("").body] if own else FOREIGN))
+
+
+ROWS = [row for answer in ANSWERS for row in decided(answer)]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"{row[0]}-{index}" for index, row in enumerate(ROWS)])
+async def test_each_answer_means_what_its_row_says(row):
+    status, body, answer = row
+    kind, suspect = KINDS[answer.meaning]
+    content_type = "text/html" if body.startswith("<") else "application/json"
+    outcome = await outcome_of(Fault(SUBMIT, status=status, body=body, content_type=content_type))
+    assert type(outcome) is kind
+    assert getattr(outcome, "suspect", False) is suspect
     assert str(status) in outcome.reason
+
+
+@pytest.mark.parametrize("status", [408, 413, 429, 500, 502, 503, 504, 524])
+async def test_what_a_proxy_answers_and_forwards_later_is_kept_once_and_need_not_wait(status):
+    """The same operation does no new work: nothing is doubled, however late the first request arrives."""
+    async with FakeHindsight() as fake, provider(fake.url) as hindsight:
+        fake.faults.append(Fault(SUBMIT, status=status, held=True))
+        (outcome,) = await hindsight.deliver([retain("once")])
+        assert isinstance(outcome, Unreachable | Uncertain)
+        assert hindsight.capabilities.repeats
+        (again,) = await hindsight.deliver([replace(retain("once"), attempt=2)])
+        assert isinstance(again, Delivered)
+        await fake.forward()
+        assert len(fake.texts()) == 1
+        assert [operation.runs for operation in fake.bank("main").operations.values()] == [1]
+
+
+async def test_a_database_that_is_down_is_the_server_s_trouble_and_health_says_so():
+    async with FakeHindsight() as fake, provider(fake.url) as hindsight:
+        assert await hindsight.healthy() is None
+        fake.database_down = True
+        (outcome,) = await hindsight.deliver([retain("hello")])
+        assert outcome == Unreachable("Hindsight failed (500)", suspect=True)
+        assert await hindsight.healthy() == "Hindsight failed (500)"
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -79,7 +131,7 @@ async def test_a_redirect_is_named_and_not_followed():
         outcome = await outcome_of(fault)
         assert elsewhere.requests == []
     assert isinstance(outcome, Unreachable)
-    assert "redirects to http://127.0.0.1" in outcome.reason
+    assert "redirects (307) to http://127.0.0.1" in outcome.reason
     assert "secret" not in outcome.reason
 
 

@@ -1,28 +1,32 @@
 """What went wrong, as an outcome. Every foreign exception and status is translated here and nowhere else.
 
 Rule 1: what did not leave this machine is `Unreachable`; what may have arrived is `Uncertain` when it was a write.
-Rule 2: a refusal that is about the words (400, 409, 413, 422) is `Refused`; one that is about the setting up (401,
-        403, 404, a redirect, an answer that is no JSON) is `Unreachable`, as nothing is wrong with the words.
+Rule 2: what a status of a write proves is told in answers.py; a question that failed has changed nothing.
 Rule 3: no sentence holds a body, a header or the key: the server quotes people's words in its errors.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
+from holdfast.core.answers import Meaning, answer_to
 from holdfast.core.delivery import Refused, Uncertain, Unreachable
 from holdfast.core.ids import Instant
+from holdfast.providers.hindsight.answers import ANSWERS
 
 Problem = Refused | Unreachable | Uncertain
 RETRY_AFTER_MS_MAX = 3_600_000
-_ABOUT_THE_WORDS = {
-    400: "it takes the request for malformed",
-    409: "it has an operation of this id elsewhere",
-    413: "it is too large for it",
-    422: "it cannot take content like this",
-}
-_NO_ANSWER = {408, 502, 504}  # somebody gave up; the server may have worked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """An answer that is no success."""
+
+    status: int
+    headers: Mapping[str, str]
+    own: bool  # provably Hindsight's own
 
 
 class Faulted(Exception):
@@ -41,43 +45,35 @@ def not_sent(what: str) -> Faulted:
 def cut_off(what: str, *, writes: bool) -> Faulted:
     """The connection or our patience ended while the server may have been at work."""
     reason = f"Hindsight gave no answer: {what}"
-    return Faulted(Uncertain(reason) if writes else Unreachable(reason))
+    return Faulted(Uncertain(reason, away=True) if writes else Unreachable(reason))
 
 
 def not_understood(what: str) -> Faulted:
     return Faulted(Unreachable(f"what answers at hindsight.url is no Hindsight: {what}"))
 
 
-def answered(status: int, headers: Mapping[str, str], *, writes: bool, now: Instant, key_env: str | None) -> Faulted:
-    """A status that is no success."""
-    return Faulted(_problem(status, headers, now, key_env) or _failure(status, writes=writes), status)
+def answered(said: Said, *, writes: bool, now: Instant, key_env: str | None) -> Faulted:
+    answer = answer_to(ANSWERS, said.status, own=said.own)
+    reason = f"{answer.says} ({said.status}){_advice(said, key_env)}"
+    wait_ms = retry_after_ms(said.headers.get("retry-after"), now)
+    match answer.meaning:
+        case Meaning.REFUSED:
+            problem: Problem = Refused(reason)
+        case Meaning.UNCERTAIN if writes:
+            problem = Uncertain(reason, wait_ms, away=True)
+        case _:
+            problem = Unreachable(reason, wait_ms, suspect=writes and answer.meaning is Meaning.SUSPECT)
+    return Faulted(problem, said.status)
 
 
-def _problem(status: int, headers: Mapping[str, str], now: Instant, key_env: str | None) -> Problem | None:
-    """What a status means whatever was asked; None for one that depends on that."""
-    if 300 <= status < 400:
-        where = urlsplit(headers.get("location", ""))
-        target = f"{where.scheme or '(the same scheme)'}://{where.hostname or '(the same host)'}"
-        return Unreachable(f"Hindsight was not asked: hindsight.url redirects to {target} ({status}); set it to that")
-    if status in (401, 403):
-        what = f"set {key_env}" if key_env else "set hindsight.api_key_env"
-        return Unreachable(f"Hindsight refused the key ({status}); {what} to one that it takes")
-    if status in _ABOUT_THE_WORDS:
-        return Refused(f"Hindsight refused it ({status}): {_ABOUT_THE_WORDS[status]}")
-    if status in (429, 503):
-        return Unreachable(
-            f"Hindsight is busy ({status})", retry_after_ms=retry_after_ms(headers.get("retry-after"), now)
-        )
-    return None
-
-
-def _failure(status: int, *, writes: bool) -> Problem:
-    if status in _NO_ANSWER:
-        reason = f"Hindsight gave no answer in time ({status})"
-        return Uncertain(reason) if writes else Unreachable(reason)
-    if status >= 500:
-        return Unreachable(f"Hindsight failed ({status})", suspect=writes)
-    return Unreachable(f"hindsight.url answers {status}, which a Hindsight does not; look at the address")
+def _advice(said: Said, key_env: str | None) -> str:
+    """For an answer that waits for the operator."""
+    if said.status in (401, 403):
+        return f"; set {key_env or 'hindsight.api_key_env'} to one that it takes"
+    if 300 <= said.status < 400:
+        where = urlsplit(said.headers.get("location", ""))
+        return f" to {where.scheme or '(the same scheme)'}://{where.hostname or '(the same host)'}; set it to that"
+    return ""
 
 
 def retry_after_ms(value: str | None, now: Instant) -> int | None:

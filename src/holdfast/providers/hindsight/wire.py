@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 
 import aiohttp
+import msgspec
 from hindsight_client_api.rest import RESTResponse
 from yarl import URL
 
@@ -62,9 +63,12 @@ class Wire:
 
     async def _answer(self, response: aiohttp.ClientResponse, *, writes: bool) -> RESTResponse:
         if not 200 <= response.status < 300:
-            # The body is not read: it may quote people's words, and nothing is decided by it.
-            headers = {name.lower(): value for name, value in response.headers.items()}
-            raise faults.answered(response.status, headers, writes=writes, now=self._clock.now(), key_env=self._key_env)
+            said = faults.Said(
+                status=response.status,
+                headers={name.lower(): value for name, value in response.headers.items()},
+                own=await _is_own(response),
+            )
+            raise faults.answered(said, writes=writes, now=self._clock.now(), key_env=self._key_env)
         answer = RESTResponse(response)
         answer.data = await _read(response)  # type: ignore[assignment]  # the vendor's annotation lacks what it holds
         if response.content_type != "application/json":
@@ -81,6 +85,16 @@ class Wire:
                 loop,
             )
         return self._session
+
+
+async def _is_own(response: aiohttp.ClientResponse) -> bool:
+    """Whether the answer has the shape of Hindsight's errors. What it quotes of people's words is not kept."""
+    if response.content_type != "application/json":
+        return False
+    try:
+        return set(msgspec.json.decode(await _read(response), type=dict[str, object])) == {"detail"}
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
