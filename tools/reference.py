@@ -284,8 +284,56 @@ def states() -> str:
         "## Deliveries",
         "To memory providers. `holdfast deliveries` and `GET /v1/deliveries` list them.",
         table(("state", "meaning"), [(f"`{state}`", what) for state, what in DELIVERY_STATES.items()]),
+        "What `delivered` means, and what it does not, at each provider; `means` in JSON says the same:",
+        table(("provider", "`delivered` means"), [(f"`{name}`", what) for name, what in delivered_means().items()]),
         "## Sessions",
         table(("state", "meaning"), told(SessionState, SESSION_STATES)),
+    )
+
+
+def delivered_means() -> dict[str, str]:
+    named = ("local", "files", "hindsight", "honcho")
+    return {name: import_module(f"holdfast.providers.{name}.provider").DELIVERED_MEANS for name in named}
+
+
+ADAPTERS = {
+    "Honcho": "holdfast.providers.honcho.answers",
+    "Hindsight": "holdfast.providers.hindsight.answers",
+    "Telegram": "holdfast.channels.telegram.answers",
+    "Discord": "holdfast.channels.discord.answers",
+    "Slack": "holdfast.channels.slack.answers",
+}
+WHOSE = {True: "its own", False: "not its own", None: "any"}
+NO_ANSWER = (
+    "Without an answer: a connection that was never made proves that nothing left (unreachable, not sent). A "
+    "connection that was cut, an answer that did not come in time and one that cannot be read prove nothing "
+    "(uncertain, doubtful)."
+)
+
+
+def answers() -> str:
+    parts = []
+    for name, module in ADAPTERS.items():
+        adapter = import_module(module)
+        told_first = (adapter.__doc__ or "").split("\n\n", 1)[1].strip()
+        rows = [(row.shown, WHOSE[row.own], row.meaning.value, row.says) for row in adapter.ANSWERS]
+        parts += [f"## {name}", told_first, table(("status", "whose", "means", "because"), rows)]
+    return page(
+        "Answers",
+        "What the status of a write proves about the words that it carried. The first row that fits counts. An answer "
+        "that is not provably the server's own may come from a proxy, which may forward the request later.",
+        table(
+            ("meaning", "what follows"),
+            [
+                ("refused, declined", "nothing landed and never will: it is parked, or failed, with the reason"),
+                ("unreachable, not sent", "nothing landed, or landing twice is harmless: it is tried again"),
+                ("uncertain", "the provider is asked; absent, it is sent again after the provider's quiet period"),
+                ("doubtful", "it is resent once, or held, and shown as a possible duplicate unless it was proved"),
+                ("suspect", "the words may be to blame: it counts once the provider has taken something else since"),
+            ],
+        ),
+        NO_ANSWER,
+        *parts,
     )
 
 
@@ -510,7 +558,7 @@ def pages() -> dict[Path, str]:
     return {
         **{
             DOCS / "reference" / f"{make.__name__}.md": make()
-            for make in (errors, events, commands, states, cli, http, settings)
+            for make in (errors, events, commands, states, answers, cli, http, settings)
         },
         turns: with_diagram(turns.read_text(encoding="utf-8")),
     }

@@ -2,6 +2,8 @@
 
 import pytest
 
+from holdfast.channels.discord.answers import ANSWERS
+from holdfast.core.answers import Meaning, answer_to
 from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
 from tests.integration.discord.kit import post_to, running
 from tests.platforms.discord import Fault
@@ -124,7 +126,7 @@ async def test_the_front_door_speaks_for_the_whole_account(world, channel):
         "Discord limits the rate", 30_000, whole_account=True
     )
     world.fake.faults.append(Fault(POST, status=403, body=page, content_type="text/html"))
-    assert isinstance(await channel.send(post_to(world.room, "x")), NotSent)
+    assert isinstance(await channel.send(post_to(world.room, "x")), Doubtful)
 
 
 async def test_what_discord_refuses_for_good_is_declined(world, channel):
@@ -181,3 +183,28 @@ def hasten(monkeypatch):
         return
 
     monkeypatch.setattr("discord.http.asyncio.sleep", at_once)
+
+
+KINDS = {Meaning.DECLINED: Declined, Meaning.NOT_SENT: NotSent, Meaning.DOUBTFUL: Doubtful}
+
+
+def decided(answer):
+    """The first and the last error of each range that the row decides, whoever answers."""
+    for own in (True, False) if answer.own is None else (answer.own,):
+        for some in answer.statuses:
+            found = [status for status in some if status >= 300 and answer_to(ANSWERS, status, own=own) is answer]
+            yield from ((status, own, answer) for status in (sorted({found[0], found[-1]}) if found else ()))
+
+
+ROWS = [row for answer in ANSWERS for row in decided(answer)]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+async def test_each_answer_means_what_its_row_says(world, channel, monkeypatch, row):
+    status, own, answer = row
+    hasten(monkeypatch)
+    body = '{"message": "refused", "code": 50001}' if own else '{"message": "not of Discord"}'
+    world.fake.faults += [Fault(POST, status=status, body=body) for _ in range(6)]  # discord.py repeats some by itself
+    outcome = await channel.send(post_to(world.room, "hello"))
+    assert type(outcome) is KINDS[answer.meaning]
+    assert world.fake.texts(world.room, world.bot.user) == []

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.channels.slack.answers import ANSWERS
+from holdfast.core.answers import Meaning, answer_to
 from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
 from tests.integration.slack.kit import channel_of, post_to
 from tests.platforms.slack import Fault
@@ -147,3 +149,27 @@ async def test_a_post_in_doubt_is_sent_where_looking_is_not_allowed(world, chann
     world.slack.faults = [Fault("conversations.history", error="missing_scope")]
     outcome = await channel.send(replace(post_to(world.room, doubtful=True), doubtful_for_ms=90_000))
     assert outcome == Sent(world.slack.posts(world.room)[0]["ts"], proved=False)
+
+
+KINDS = {Meaning.DECLINED: Declined, Meaning.NOT_SENT: NotSent, Meaning.DOUBTFUL: Doubtful}
+
+
+def decided(answer):
+    """The first and the last error of each range that the row decides, whoever answers."""
+    for own in (True, False) if answer.own is None else (answer.own,):
+        for some in answer.statuses:
+            found = [status for status in some if status >= 300 and answer_to(ANSWERS, status, own=own) is answer]
+            yield from ((status, own, answer) for status in (sorted({found[0], found[-1]}) if found else ()))
+
+
+ROWS = [row for answer in ANSWERS for row in decided(answer)]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+async def test_each_answer_means_what_its_row_says(world, channel, row):
+    status, own, answer = row
+    body = '{"ok": false, "error": "channel_not_found"}' if own else '{"error": "not of Slack", "message": "no"}'
+    world.slack.faults = [Fault("chat.postMessage", status=status, body=body)]
+    outcome = await channel.send(post_to(world.room))
+    assert type(outcome) is KINDS[answer.meaning]
+    assert len(posted(world)) == 1

@@ -9,8 +9,10 @@ import aiohttp
 import pytest
 
 from holdfast.channels.telegram import calls
+from holdfast.channels.telegram.answers import ANSWERS
 from holdfast.channels.telegram.calls import translated
 from holdfast.channels.telegram.failure import Kind
+from holdfast.core.answers import Meaning, answer_to
 from holdfast.core.errors import ChannelFailed, StoreUnavailable
 from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
 from tests.integration.telegram.kit import post, rig
@@ -248,3 +250,29 @@ async def test_many_bots_on_one_platform_do_not_hear_each_other(server):
             assert one.ear.texts == [f"for {bot.username}"]
             assert server.private(bot, user).texts() == [f"from {bot.username}"]
     assert json.dumps([chat.texts() for chat in server.chats.values()]) == "[]"
+
+
+KINDS = {Meaning.DECLINED: Declined, Meaning.NOT_SENT: NotSent, Meaning.DOUBTFUL: Doubtful}
+
+
+def decided(answer):
+    """The first and the last error of each range that the row decides, whoever answers."""
+    for own in (True, False) if answer.own is None else (answer.own,):
+        for some in answer.statuses:
+            found = [status for status in some if status >= 300 and answer_to(ANSWERS, status, own=own) is answer]
+            yield from ((status, own, answer) for status in (sorted({found[0], found[-1]}) if found else ()))
+
+
+ROWS = [row for answer in ANSWERS for row in decided(answer)]
+
+
+@pytest.mark.parametrize("body", ['{"ok": false}', '{"error": "no"}', "<html></html>", "[]"])
+@pytest.mark.parametrize("row", ROWS, ids=str)
+async def test_each_answer_means_what_its_row_says(ada, chat, row, body):
+    status, own, answer = row
+    wait = ', "parameters": {"retry_after": 3}' if status == 429 else ""
+    verdict = f'{{"ok": false, "error_code": {status}, "description": "no"{wait}}}'
+    ada.bot.fail("sendMessage", Page(status, verdict if own else body))
+    outcome = await ada.channel.send(post(chat))
+    assert type(outcome) is KINDS[answer.meaning]
+    assert chat.texts() == []

@@ -12,6 +12,8 @@ from typing import Any
 
 import aiohttp
 
+from holdfast.channels.discord.answers import ANSWERS
+from holdfast.core.answers import Meaning, answer_to
 from holdfast.core.outgoing import Declined, Doubtful, NotSent, SendOutcome, Sent
 
 BLOCKED_WAIT_MS = 60_000  # when Discord's front door answers instead of its API, or does not like the token
@@ -39,7 +41,7 @@ class Letter:
         self.left, self.status = False, status
         self.body = _read(body)
         self.wait_ms = _milliseconds(_field(self.body, "retry_after") or retry_after)
-        self.doubt |= status >= 500
+        self.doubt |= not 200 <= status < 300 and self.meaning is Meaning.DOUBTFUL
 
     def outcome(self, why: str) -> SendOutcome:
         """What is certain. `why` is for the case that nothing came back."""
@@ -53,22 +55,24 @@ class Letter:
         return self._refused()
 
     @property
+    def meaning(self) -> Meaning:
+        own = isinstance(self.body, dict) and isinstance(self.body.get("code"), int)
+        return answer_to(ANSWERS, self.status, own=own).meaning
+
+    @property
     def is_removed(self) -> bool:
         """Of a request to delete: whether the message is not there any more, or was not."""
         return self.status == 204 or (self.status == 404 and _field(self.body, "code") == UNKNOWN_MESSAGE)
 
     def _refused(self) -> SendOutcome:
-        code = _field(self.body, "code")
         if self.status == 429:
             is_front_door = not isinstance(self.body, dict)
             wait_ms = self.wait_ms or (BLOCKED_WAIT_MS if is_front_door else 0)
             return NotSent("Discord limits the rate", wait_ms, is_front_door or _field(self.body, "global") is True)
-        if self.status == 401:
+        if self.meaning is Meaning.NOT_SENT:
             return NotSent("Discord refuses the token", BLOCKED_WAIT_MS, whole_account=True)
-        if code is None or self.status < 400 or self.status == 408:
-            return NotSent(f"something before Discord's API answered {self.status}", BLOCKED_WAIT_MS)
         words = str(_field(self.body, "message") or "")[:REASON_CHARS_MAX]
-        return Declined(f"Discord answered {self.status}, code {code}: {words}")
+        return Declined(f"Discord answered {self.status}, code {_field(self.body, 'code')}: {words}")
 
 
 def _read(body: bytes) -> object:

@@ -16,6 +16,9 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
+from holdfast.channels.slack.answers import ANSWERS
+from holdfast.core.answers import Meaning, answer_to
+
 CALL_S = 30
 CONNECT_S = 10
 LIMITED_MS = 1_000  # where Slack names no time
@@ -131,10 +134,12 @@ def _told(answer: object) -> Failure:
     """What an answer says that is not ok. The SDK gives aiohttp's own answer where the JSON is broken."""
     if not isinstance(answer, AsyncSlackResponse):
         return Failure(Kind.UNCLEAR, "the answer is no JSON")
-    code = str(answer.data.get("error") or "") if isinstance(answer.data, dict) else ""
-    if answer.status_code == 429 or code in LIMITED:
+    is_verdict = isinstance(answer.data, dict) and answer.data.get("ok") is False
+    code = str(answer.data.get("error") or "") if is_verdict else ""
+    meaning = answer_to(ANSWERS, answer.status_code, own=bool(code)).meaning
+    if meaning is Meaning.NOT_SENT or code in LIMITED:
         return Failure(Kind.LIMITED, code or "ratelimited", _retry_after_ms(answer.headers))
-    if answer.status_code >= 500 or not code or code in UNCLEAR:
+    if meaning is Meaning.DOUBTFUL or code in UNCLEAR:
         return Failure(Kind.UNCLEAR, code or f"HTTP {answer.status_code}")
     return Failure(Kind.BAD_TOKEN if code in BAD_TOKEN else Kind.REFUSED, code[:80])
 

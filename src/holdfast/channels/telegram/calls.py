@@ -95,6 +95,8 @@ class Session(AiohttpSession):
             body = await _read(response, ANSWER_BYTES_MAX)
         if response.status >= 500 or body is None:
             raise CallFailed(Kind.BROKEN, f"Telegram answered {response.status} without a verdict")
+        if response.status >= 300 and (response.status < 400 or not _is_verdict(body)):
+            raise CallFailed(Kind.BROKEN, f"something before Telegram answered {response.status}")
         text = body.decode("utf-8", "replace")
         result: T = self.check_response(bot, method, response.status, text).result  # type: ignore[assignment]
         return result
@@ -109,6 +111,15 @@ class Session(AiohttpSession):
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
+
+
+def _is_verdict(body: bytes) -> bool:
+    """Whether it is a refusal of Telegram's own."""
+    try:
+        said = msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return said.get("ok") is False and isinstance(said.get("error_code"), int) and "description" in said
 
 
 async def _read(response: ClientResponse, bytes_max: int) -> bytes | None:
