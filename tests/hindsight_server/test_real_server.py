@@ -12,11 +12,16 @@ import pytest
 
 from holdfast.core.delivery import Delivered, Landing, Uncertain, Unreachable
 from holdfast.core.hindsight_naming import BankTemplate
+from holdfast.core.ids import Provider
 from holdfast.machine import AsyncTasks, SystemClock
 from holdfast.providers.hindsight import make_hindsight
+from holdfast.stores.sqlite.inline import InlineDatabase
+from holdfast.testing import ManualClock
 from holdfast.testing.check_provider import CHECKS, check_provider
+from tests.hindsight_server.proxy import Proxy
 from tests.hindsight_server.server import RealHindsight
 from tests.integration.hindsight.parcels import GROUP, erase, inputs, note, question, retain, retract, setup
+from tests.integration.memory.by_hand import stepped
 
 pytestmark = [pytest.mark.hindsight, pytest.mark.timeout(300)]
 KEY = "sesame-0123"
@@ -177,6 +182,42 @@ async def test_a_server_killed_in_the_middle_keeps_the_turn_once(server, bank):
         await delivered(hindsight, bank, retain("hello after the crash"))
     assert await documents(server, bank) == 1
     assert await count(server, "select count(*) from memory_units where bank_id = $1", bank) == 2
+
+
+@pytest.mark.parametrize("status", [502, 503])
+async def test_what_a_proxy_answers_and_forwards_later_is_kept_once(server, status):
+    bank = f"proxied{status}"
+    async with Proxy(server.url) as proxy, connected(proxy, bank) as hindsight:
+        proxy.answers.append(status)
+        proxy.holds = True
+        (outcome,) = await hindsight.deliver([at(bank, retain("once and no more"))])
+        assert isinstance(outcome, Unreachable | Uncertain)
+        await delivered(hindsight, bank, replace(retain("once and no more"), attempt=2))
+        await proxy.forward()
+        await delivered(hindsight, bank, replace(retain("once and no more"), attempt=3))
+    assert await documents(server, bank) == 1
+    assert await count(server, "select count(*) from memory_units where bank_id = $1", bank) == 2
+
+
+async def test_no_good_note_is_parked_after_500s_and_by_a_half_healthy_way_to_the_server(server, bank, tmp_path):
+    """270 s of 500s by the courier's clock, then four writes in ten fail."""
+    clock, name = ManualClock(), Provider("hindsight")
+    async with Proxy(server.url) as proxy:
+        asked = setup(proxy.url, {"HS_KEY": KEY}, bank=bank, api_key_env="HS_KEY")
+        configured = make_hindsight(replace(asked, tasks=AsyncTasks(), clock=SystemClock()))
+        database = InlineDatabase(tmp_path / "holdfast.db", clock, synchronous="off")
+        by_hand = await stepped(database, clock, configured, name)
+        proxy.down = True
+        for n in range(18):
+            await by_hand.note(n, f"fact number {n}", subject=f"person-{n % 6}")
+        await by_hand.run_for(270_000)
+        assert await by_hand.states() == {"scheduled": 18}
+        proxy.down, proxy.share = False, 0.4
+        await by_hand.until_rest()
+        assert await by_hand.states() == {"delivered": 18}
+        await by_hand.providers.close()
+        await by_hand.store.close()
+    assert await documents(server, bank) == 18
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

@@ -156,7 +156,12 @@ class Carrier:
     # --- sending
 
     async def _send(self, claims: Sequence[LaneClaim]) -> list[tuple[LaneClaim, Sequence[Settlement]]]:
-        judged = {package.n: self._idle(claim, package) for claim in claims for package in claim.packages}
+        quiet_ms = self.provider.capabilities.quiet_ms
+        judged = {
+            package.n: self._idle(package) or too_early(claim, package, quiet_ms)
+            for claim in claims
+            for package in claim.packages
+        }
         idle = {n: settlement for n, settlement in judged.items() if settlement is not None}
         parcels = [package.parcel for claim in claims for package in claim.packages if package.n not in idle]
         outcomes = iter(await self._deliver(parcels) if parcels else ())
@@ -170,8 +175,8 @@ class Carrier:
             settled.append((claim, [*(idle[package.n] for package in claim.packages if package.n in idle), *decided]))
         return settled
 
-    def _idle(self, claim: LaneClaim, package: Package) -> Settlement | None:
-        """What becomes of a package that is nothing to send now."""
+    def _idle(self, package: Package) -> Settlement | None:
+        """What becomes of a package that is nothing to send."""
         able, parcel = self.provider.capabilities, package.parcel
         can = {
             Op.RETAIN: able.turns,
@@ -187,7 +192,7 @@ class Carrier:
             return Settlement(n=package.n, state=DeliveryState.DROPPED, reason=CANNOT[parcel.op])
         if (parcel.op is Op.RETAIN and not parcel.turns) or (parcel.op is Op.REMEMBER and parcel.note is None):
             return Settlement(n=package.n, state=DeliveryState.DROPPED, reason=NOTHING_SAID)
-        return too_early(claim, package, able.quiet_ms)
+        return None
 
     async def _deliver(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
         agent, provider = self.key.agent, self.key.provider

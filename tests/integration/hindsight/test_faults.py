@@ -58,8 +58,7 @@ async def test_each_answer_means_what_its_row_says(row):
     kind, suspect = KINDS[answer.meaning]
     content_type = "text/html" if body.startswith("<") else "application/json"
     outcome = await outcome_of(Fault(SUBMIT, status=status, body=body, content_type=content_type))
-    assert type(outcome) is kind
-    assert getattr(outcome, "suspect", False) is suspect
+    assert (type(outcome), getattr(outcome, "suspect", False)) == (kind, suspect)
     assert str(status) in outcome.reason
 
 

@@ -5,6 +5,7 @@ One test per row of the table in providers/honcho/answers.py, through the real S
 """
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ KINDS: dict[Meaning, tuple[type[Outcome], bool]] = {
     Meaning.UNCERTAIN_SUSPECT: (Uncertain, True),
 }
 PROXIED = [302, 307, 400, 401, 403, 404, 408, 409, 413, 422, 425, 429, 499, *range(500, 505), 520, 522, 524, 529, 599]
-WRITES = {"/messages$": parcel, "/conclusions$": note}
+WRITES: dict[str, Any] = {"/messages$": parcel, "/conclusions$": note}
 
 
 def statuses(answer):

@@ -5,94 +5,31 @@ test counts quiet periods and takes none of them.
 """
 
 from collections import Counter
-from types import SimpleNamespace
-from typing import Any, cast
+from dataclasses import replace
 
 import pytest
 
-from holdfast.core.ids import AgentName, NodeId
-from holdfast.core.memory import Applied, Capacity, Change, MemoryBatch, MemoryVerb, Target
-from holdfast.loops.bell import Bell
-from holdfast.loops.courier import Courier
-from holdfast.loops.providers import Providers
-from holdfast.machine import AsyncTasks
-from holdfast.ports.provider import ProviderSetup
+from holdfast.core.memory import MemoryVerb
 from holdfast.providers.honcho import make_honcho
 from holdfast.stores.sqlite.inline import InlineDatabase
-from holdfast.stores.store import SqlStore
-from holdfast.testing import ManualClock, SeededEntropy
+from holdfast.testing import ManualClock
 from tests.integration.fakes import soon
-from tests.integration.honcho.kit import NAME
+from tests.integration.honcho.kit import NAME, setup_of
+from tests.integration.memory.by_hand import stepped
 
-AGENT = AgentName("main")
 MANY = 50
 QUIET_MS = 30_000
-ROOM = Capacity(memory_chars=100_000, user_chars=100_000)
-
-
-class ByHand:
-    """A courier that is stepped, on a clock that is jumped."""
-
-    def __init__(self, store: SqlStore, clock: ManualClock, url: str, folder: Any) -> None:
-        self.store, self.clock = store, clock
-        tasks, entropy = AsyncTasks(), SeededEntropy(1)
-        setup = ProviderSetup(
-            name=NAME,
-            agent=AGENT,
-            settings={"url": url},
-            folder=folder,
-            environment={},
-            clock=clock,
-            entropy=entropy,
-            tasks=tasks,
-        )
-        self.providers = Providers(lambda _agent: {NAME: make_honcho(setup)})
-        self.courier = Courier(
-            store=store,
-            providers=self.providers,
-            member=cast("Any", SimpleNamespace(node=NodeId("n"))),
-            notifier=Bell(),
-            clock=clock,
-            entropy=entropy,
-            tasks=tasks,
-        )
-
-    async def note(self, n: int, text: str, *, old: str = "", verb: MemoryVerb = MemoryVerb.ADD) -> None:
-        change = Change(verb=verb, target=Target.USER, text=text, old=old)
-        policies = self.providers.policies(AGENT)
-        batch = MemoryBatch(
-            agent=AGENT, subject="ada", origin=f"t:{n}", changes=(change,), capacity=ROOM, policies=policies
-        )
-        assert isinstance(await self.store.apply_memory(batch), Applied)
-
-    async def settle_due(self) -> None:
-        """Until nothing is due now."""
-        while await self.courier.step() or any(carrier.calls for carrier in self.courier._carriers.values()):
-            await self.courier.drain(60_000)
-
-    async def until_rest(self) -> int:
-        """Until nothing is open; how many milliseconds that took by the clock."""
-        began = self.clock.now()
-        await self.settle_due()
-        while (due := await self.store.next_due([*self.courier._carriers])) != (None,):
-            reopens = [carrier.circuit.reopens_at for carrier in self.courier._carriers.values()]
-            self.clock.jump_to(max(self.clock.now() + 1, *(at for at in due if at is not None), *reopens))
-            await self.settle_due()
-        return self.clock.now() - began
-
-    async def states(self) -> Counter[str]:
-        return Counter(one.state for one in await self.store.deliveries(limit=1_000))
 
 
 @pytest.fixture
 async def by_hand(server, tmp_path):
     clock = ManualClock()
-    store = await SqlStore.open(InlineDatabase(tmp_path / "holdfast.db", clock, synchronous="off"), b"k" * 32)
-    await store.register_node(NodeId("n"), "here", sole=True)
-    made = ByHand(store, clock, server.url, tmp_path)
+    database = InlineDatabase(tmp_path / "holdfast.db", clock, synchronous="off")
+    configured = make_honcho(replace(setup_of({"url": server.url}, folder=tmp_path), clock=clock))
+    made = await stepped(database, clock, configured, NAME)
     yield made
     await made.providers.close()
-    await store.close()
+    await made.store.close()
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

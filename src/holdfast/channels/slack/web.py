@@ -134,8 +134,8 @@ def _told(answer: object) -> Failure:
     """What an answer says that is not ok. The SDK gives aiohttp's own answer where the JSON is broken."""
     if not isinstance(answer, AsyncSlackResponse):
         return Failure(Kind.UNCLEAR, "the answer is no JSON")
-    is_verdict = isinstance(answer.data, dict) and answer.data.get("ok") is False
-    code = str(answer.data.get("error") or "") if is_verdict else ""
+    said = answer.data if isinstance(answer.data, dict) else {}
+    code = str(said.get("error") or "") if said.get("ok") is False else ""
     meaning = answer_to(ANSWERS, answer.status_code, own=bool(code)).meaning
     if meaning is Meaning.NOT_SENT or code in LIMITED:
         return Failure(Kind.LIMITED, code or "ratelimited", _retry_after_ms(answer.headers))

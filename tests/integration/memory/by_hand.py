@@ -1,0 +1,86 @@
+"""A courier that is stepped by hand, with a real store and a real provider, on a clock that is jumped.
+
+A test counts virtual time and takes none of it; the provider may speak over a socket.
+"""
+
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any, cast
+
+from holdfast.core.ids import AgentName, Instant, NodeId
+from holdfast.core.ids import Provider as ProviderName
+from holdfast.core.memory import Applied, Capacity, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.loops.bell import Bell
+from holdfast.loops.courier import Courier
+from holdfast.loops.providers import Providers
+from holdfast.machine import AsyncTasks
+from holdfast.ports.provider import Configured
+from holdfast.stores.store import SqlStore
+from holdfast.testing import ManualClock, SeededEntropy
+
+AGENT = AgentName("main")
+ROOM = Capacity(memory_chars=100_000, user_chars=100_000)
+
+
+class ByHand:
+    """A courier that is stepped, on a clock that is jumped."""
+
+    def __init__(self, store: SqlStore, clock: ManualClock, configured: Configured, name: ProviderName) -> None:
+        self.store, self.clock = store, clock
+        self.providers = Providers(lambda _agent: {name: configured})
+        self.courier = Courier(
+            store=store,
+            providers=self.providers,
+            member=cast("Any", SimpleNamespace(node=NodeId("n"))),
+            notifier=Bell(),
+            clock=clock,
+            entropy=SeededEntropy(1),
+            tasks=AsyncTasks(),
+        )
+
+    async def note(
+        self, n: int, text: str, *, old: str = "", verb: MemoryVerb = MemoryVerb.ADD, subject: str = "ada"
+    ) -> None:
+        change = Change(verb=verb, target=Target.USER, text=text, old=old)
+        policies = self.providers.policies(AGENT)
+        batch = MemoryBatch(
+            agent=AGENT, subject=subject, origin=f"t:{n}", changes=(change,), capacity=ROOM, policies=policies
+        )
+        assert isinstance(await self.store.apply_memory(batch), Applied)
+
+    async def settle_due(self) -> None:
+        """Until nothing is due now."""
+        while await self.courier.step() or any(carrier.calls for carrier in self.courier._carriers.values()):
+            await self.courier.drain(60_000)
+
+    async def run_for(self, wait_ms: int) -> None:
+        until = self.clock.now() + wait_ms
+        await self.settle_due()
+        while (at := await self._next()) is not None and at < until:
+            self.clock.jump_to(at)
+            await self.settle_due()
+        self.clock.jump_to(Instant(until))
+
+    async def _next(self) -> Instant | None:
+        """When something can be done next; None when nothing is open."""
+        due = [at for at in await self.store.next_due([*self.courier._carriers]) if at is not None]
+        reopens = [carrier.circuit.reopens_at for carrier in self.courier._carriers.values()]
+        return Instant(max(self.clock.now() + 1, min(due), *reopens)) if due else None
+
+    async def until_rest(self) -> int:
+        """Until nothing is open; how many milliseconds that took by the clock."""
+        began = self.clock.now()
+        await self.settle_due()
+        while (at := await self._next()) is not None:
+            self.clock.jump_to(at)
+            await self.settle_due()
+        return self.clock.now() - began
+
+    async def states(self) -> Counter[str]:
+        return Counter(one.state for one in await self.store.deliveries(limit=1_000))
+
+
+async def stepped(database: Any, clock: ManualClock, configured: Configured, name: ProviderName) -> ByHand:
+    store = await SqlStore.open(database, b"k" * 32)
+    await store.register_node(NodeId("n"), "here", sole=True)
+    return ByHand(store, clock, configured, name)
