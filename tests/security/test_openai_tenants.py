@@ -12,7 +12,7 @@ from holdfast.core.policy import AgentPolicy
 from tests.integration.fakes import happened, soon
 from tests.live import GatedModel, code_of, serve
 
-BODIES = {
+BODIES: dict[str, dict[str, object]] = {
     "/v1/responses": {"input": "hello", "model": "ada"},
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "hello"}], "model": "ada"},
 }
