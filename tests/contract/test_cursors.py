@@ -24,6 +24,18 @@ async def test_a_unit_is_made_when_enough_turns_are_pending(driver):
     assert await driver.rows("select scheduled_seq, settled_seq from cursor") == [(6, 0)]
 
 
+async def test_turns_that_wait_are_sent_along_when_units_become_smaller(driver):
+    """The operator asks for every turn from now on: those that waited for a larger unit are not passed over."""
+    driver.policies = THREE
+    session = await driver.chat("one", "two")
+    driver.policies = EACH
+    await driver.chat("three")
+    found = await units(driver)
+    assert sorted({turn for _, first, last, *_ in found for turn in range(first, last + 1)}) == [1, 2, 3]
+    assert {stream for stream, *_ in found} == {session}
+    assert await driver.rows("select scheduled_seq, settled_seq from cursor") == [(6, 0)]
+
+
 async def test_the_first_turn_that_waits_decides_how_long(driver):
     """However many follow it: a chat that never rests is remembered all the same."""
     driver.policies = (replace(retain(every_turns=10), max_wait_ms=1_000),)
