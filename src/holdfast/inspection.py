@@ -1,11 +1,12 @@
 """Inspection: what a configuration would run, and everything that is wrong with it, without running it.
 
 Every model, memory provider and channel is made as it would be at start, by the same factories, and closed again: none
-of them reaches anybody while it is made. Secrets are looked for; their values are neither kept nor shown.
+of them reaches anybody while it is made. On request each of them is also tried for real (connecting.py). Secrets are
+looked for; their values are neither kept nor shown.
 """
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,19 +14,22 @@ from typing import TypeVar
 
 from holdfast.config import Config, SecretFact
 from holdfast.config.secrets import equal_tokens, read_reference, references, told
+from holdfast.connecting import Attempt, Attemptable, ask_channel, ask_model, ask_provider, attempt_all
 from holdfast.connections import Switchboard, make_channel
 from holdfast.core.errors import ConfigInvalid, HoldfastError
 from holdfast.core.ids import AgentName
 from holdfast.core.policy import AgentPolicy
 from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.models.choose import make_models
+from holdfast.models.choose import make_models, models_in
 from holdfast.models.detect import detect_model
 from holdfast.models.settings import parse_settings
+from holdfast.ports.model import Connected
 from holdfast.provision import EMBEDDED, Ground, make_provider
 from holdfast.toolkit import wanted_tools
 from holdfast.tools.mcp.settings import read_settings as read_mcp
 
 T = TypeVar("T")
+EMBEDDED_DOES = {"local": "search in what was said", "files": "MEMORY.md and USER.md"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,17 +48,23 @@ class Inspection:
     plans: tuple[AgentPlan, ...]
     secrets: tuple[SecretFact, ...]
     problems: tuple[HoldfastError, ...]
+    notes: tuple[str, ...] = ()  # what works and may surprise
+    attempts: tuple[Attempt, ...] | None = None  # None when nothing was to be connected to
 
     @property
     def ok(self) -> bool:
-        return not self.problems
+        return not self.problems and all(one.ok for one in self.attempts or ())
 
 
 class Inspector:
     """Makes everything once, and remembers what could not be made."""
 
-    def __init__(self, config: Config, data: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, config: Config, data: Path, environment: Mapping[str, str], connect_wait_s: float | None = None
+    ) -> None:
         self._config = config
+        self._connect_wait_s = connect_wait_s
+        self._wanted: list[Attemptable] = []
         self._environment = environment
         self._problems: list[HoldfastError] = []
         tasks = AsyncTasks()
@@ -70,19 +80,30 @@ class Inspector:
     async def inspect(self) -> Inspection:
         listed = self._config.agents if self._config.agents is not None else {"main": AgentPolicy()}
         plans = [await self._plan(AgentName(name), policy) for name, policy in listed.items()]
-        return Inspection(plans=tuple(plans), secrets=self._secrets(listed), problems=tuple(self._problems))
+        secrets, attempts = self._secrets(listed), None
+        if self._connect_wait_s is not None:
+            attempts = await attempt_all(self._wanted, self._connect_wait_s, self._ground.clock, self._ground.tasks)
+        return Inspection(
+            plans=tuple(plans),
+            secrets=secrets,
+            problems=tuple(self._problems),
+            notes=tuple(note for name, policy in listed.items() for note in _notes(name, policy)),
+            attempts=attempts,
+        )
 
     async def _plan(self, agent: AgentName, policy: AgentPolicy) -> AgentPlan:
         self._try(partial(wanted_tools, policy, agent))
         memory = EMBEDDED if policy.memory is None else policy.memory
         for name, settings in memory.items():
             made = self._try(partial(make_provider, agent, name, settings, self._ground))
-            if made is not None:
-                await made.provider.close()
+            if made is not None and name in EMBEDDED:
+                await made.provider.close()  # it lives in the data folder: there is nobody to connect to
+            elif made is not None:
+                await self._later(agent, "memory", name, partial(ask_provider, made.provider), made.provider.close)
         for name, settings in policy.channels.items():
             channel = self._try(partial(make_channel, agent, name, settings, self._board))
             if channel is not None:
-                await channel.close()
+                await self._later(agent, "channel", name, partial(ask_channel, channel), channel.close)
         for name, settings in policy.mcp.items():
             self._try(partial(self._mcp, f"agents.{agent}.mcp.{name}", name, settings))
         model = await self._model(agent, policy)
@@ -100,7 +121,10 @@ class Inspector:
     async def _model(self, agent: AgentName, policy: AgentPolicy) -> str:
         where = f"agents.{agent}.model"
         found = None if policy.model else (await detect_model(self._environment)).settings
-        self._try(partial(make_models, policy, self._environment, self._ground.tasks, found=found, where=where))
+        made = self._try(partial(make_models, policy, self._environment, self._ground.tasks, found=found, where=where))
+        for model in models_in(made or ()) if self._connect_wait_s is not None else ():
+            close = model.close if isinstance(model, Connected) else _nothing
+            await self._later(agent, "model", model.name, partial(ask_model, model), close)
         if found is not None:
             return f"{found.name} (whatever is at hand)"
         try:
@@ -108,6 +132,20 @@ class Inspector:
         except ConfigInvalid:  # named among the problems
             return "none"
         return " then ".join((settings.name, *settings.fallbacks))
+
+    async def _later(
+        self,
+        agent: str,
+        kind: str,
+        name: str,
+        ask: Callable[[], Awaitable[str]],
+        close: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Keep it to be tried with the others; without a wish to connect it has served its purpose."""
+        if self._connect_wait_s is None:
+            await close()
+        else:
+            self._wanted.append(Attemptable(agent, kind, name, ask, close))
 
     def _try(self, make: Callable[[], T]) -> T | None:
         try:
@@ -143,6 +181,26 @@ class Inspector:
         return tuple(facts)
 
 
-async def inspect(config: Config, data: Path, environment: Mapping[str, str]) -> Inspection:
-    """Raises nothing that is wrong with the configuration: it is all in the result."""
-    return await Inspector(config, data, environment).inspect()
+def _notes(agent: str, policy: AgentPolicy) -> Iterator[str]:
+    """Naming any provider replaces the two that every agent has otherwise."""
+    lost = [name for name in EMBEDDED if policy.memory and name not in policy.memory]
+    if lost:
+        tables = " and ".join(f"[agents.{agent}.memory.{name}]" for name in lost)
+        what = " and ".join(f"{name} ({EMBEDDED_DOES[name]})" for name in lost)
+        verb = "is" if len(lost) == 1 else "are"
+        named = ", ".join(policy.memory or ())
+        yield f"agent {agent} keeps its memory in {named} only: {what} {verb} off; to keep them, add {tables}"
+
+
+async def _nothing() -> None:
+    """It has no connection."""
+
+
+async def inspect(
+    config: Config, data: Path, environment: Mapping[str, str], *, connect_wait_s: float | None = None
+) -> Inspection:
+    """Raises nothing that is wrong with the configuration: it is all in the result.
+
+    With `connect_wait_s`, everything is tried for real, each for so long at most.
+    """
+    return await Inspector(config, data, environment, connect_wait_s).inspect()

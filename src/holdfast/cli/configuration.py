@@ -1,7 +1,7 @@
 """`holdfast config check`: say what would run, and everything that is wrong, without running it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from holdfast.core.errors import ConfigInvalid
     from holdfast.inspection import Inspection
 
+CONNECT_WAIT_S = 10.0
 config_app = typer.Typer(name="config", help="The configuration.", no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -21,20 +22,33 @@ def configuration() -> None:
 
 
 @config_app.command("check")
-def check(*, config: Config = None, data: Data = None, as_json: Json = False) -> None:
+def check(
+    *,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Also try models, memory providers and channels for real.")
+    ] = False,
+    wait: Annotated[
+        float, typer.Option("--wait", min=0.1, max=300, help="With --connect: how many seconds each of them has.")
+    ] = CONNECT_WAIT_S,
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
     """Check holdfast.toml and say what would run.
 
-    Every model, memory provider and channel is made as it would be at start, without reaching anybody. Secrets are
-    looked for and never shown. Exit code 1 when anything is wrong.
+    Every model, memory provider and channel is made as it would be at start, without reaching anybody. With --connect
+    each of them is then tried, all at the same time: nothing is written, posted or paid for. Secrets are looked for
+    and never shown. Exit code 1 when anything is wrong or does not answer.
 
     \b
     Examples:
       holdfast config check
+      holdfast config check --connect
       holdfast config check --config ./holdfast.toml --json
     """
     from holdfast.cli.running import run
 
-    run(lambda: _check(config, data, as_json=as_json), as_json=as_json)
+    run(lambda: _check(config, data, wait if connect else None, as_json=as_json), as_json=as_json)
 
 
 @config_app.command("path")
@@ -64,7 +78,7 @@ async def _path(config: Path | None, data: Path | None, *, as_json: bool) -> int
     return OK
 
 
-async def _check(config: Path | None, data: Path | None, *, as_json: bool) -> int:
+async def _check(config: Path | None, data: Path | None, wait_s: float | None, *, as_json: bool) -> int:
     import os
 
     from holdfast.cli.opening import config_of, folder_of
@@ -73,7 +87,7 @@ async def _check(config: Path | None, data: Path | None, *, as_json: bool) -> in
 
     folder = folder_of(data)
     read = config_of(config, folder)
-    found = await inspect(read, folder, os.environ)
+    found = await inspect(read, folder, os.environ, connect_wait_s=wait_s)
     file = str(read.file) if read.file is not None else None
     (_print_json if as_json else _print)(file, found)
     return OK if found.ok else WRONG
@@ -100,6 +114,8 @@ async def explain(error: "ConfigInvalid", settings: "Settings", folder: Path, *,
 
 
 def _print_json(file: str | None, found: "Inspection") -> None:
+    import msgspec
+
     from holdfast.cli.output import print_json
     from holdfast.ports.surface import error_view
 
@@ -119,6 +135,8 @@ def _print_json(file: str | None, found: "Inspection") -> None:
             ],
             "secrets": [{"key": one.key, "where": one.where, "found": one.found} for one in found.secrets],
             "problems": [error_view(one).error for one in found.problems],
+            "notes": found.notes,
+            "attempts": None if found.attempts is None else [msgspec.to_builtins(one) for one in found.attempts],
         }
     )
 
@@ -136,9 +154,17 @@ def _print(file: str | None, found: "Inspection") -> None:
     print_table(("agent", "model", "memory", "channels", "mcp"), rows)
     for one in found.secrets:
         print(visible(f"{'found' if one.found else 'MISSING':8} {one.key}, {one.where}"))
+    for note in found.notes:
+        print(visible(f"note     {note}"))
+    if found.attempts is not None:
+        print_table(
+            ("agent", "kind", "name", "connects", "ms", "who, or why not"),
+            [(o.agent, o.kind, o.name, "yes" if o.ok else "NO", o.duration_ms, o.detail) for o in found.attempts],
+        )
     for problem in found.problems:
         print_error(problem, as_json=False)
     if found.ok:
         print("All is well.")
     else:
-        print(f"{len(found.problems)} to correct.", file=sys.stderr)
+        silent = sum(not one.ok for one in found.attempts or ())
+        print(f"{len(found.problems) + silent} to correct.", file=sys.stderr)

@@ -41,6 +41,10 @@ class AnyModel(Connected):
             async for event in events:
                 yield event
 
+    async def inspect(self) -> str:
+        """Whether the vendor is there and takes our key, without asking for an answer. Raises `ModelFailed`."""
+        return await (await self._loaded()).inspect()
+
     async def close(self) -> None:
         """Its connections go. A model that is asked again after this opens new ones."""
         speaker, self._speaker = self._speaker, None

@@ -5,7 +5,7 @@ Rule 1: everything that can be wrong without asking anybody is an error here, at
 Rule 2: nothing is imported for it that is not needed: the practice model needs nothing.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from pathlib import Path
 
 from holdfast.core.errors import ConfigInvalid, ModelFailed
@@ -43,6 +43,14 @@ def make_models(
     if settings.summariser is None:
         return model, model
     return model, make_model(settings.of(settings.summariser), environment, tasks, where=where)
+
+
+def models_in(made: Iterable[Model]) -> list[Model]:
+    """Every model of them once, those that only stand in for another included."""
+    found: list[Model] = []
+    for model in made:
+        found += [one for one in (model.models if isinstance(model, Fallback) else (model,)) if one not in found]
+    return found
 
 
 def make_models_or_none(

@@ -21,6 +21,10 @@ class Fallback(Connected):
         self._models = tuple(models)
 
     @property
+    def models(self) -> tuple[Model, ...]:
+        return self._models
+
+    @property
     def name(self) -> str:
         return self._models[0].name
 

@@ -43,6 +43,13 @@ def translated(name: str, error: Exception) -> ModelFailed:
     return failed(f"the model {name} sent an answer that cannot be read")
 
 
+def refused(name: str, status: int) -> ModelFailed:
+    """Why a question that asks for no answer failed; without a status it never arrived."""
+    if status in (401, 403):
+        return failed(f"the model {name} refused our key: the operator must check it", final=True)
+    return _by_status(name, status, 0) if status else failed(f"the model {name} could not be reached")
+
+
 _KINDS: tuple[tuple[type[Exception], str, bool], ...] = (
     (vendor.ContentFilterError, "refused to answer this", True),
     (vendor.ModelRateLimitError, "is asked too often just now", False),

@@ -34,7 +34,7 @@ from pydantic_ai.usage import RequestUsage
 from holdfast.core.errors import ModelFailed
 from holdfast.core.journal import ToolCall, estimate_tokens
 from holdfast.core.turn import Usage
-from holdfast.models.faults import FOREIGN, failed, late, translated
+from holdfast.models.faults import FOREIGN, failed, late, refused, translated
 from holdfast.models.messages import messages_of, parameters_of
 from holdfast.models.prices import price_micros
 from holdfast.models.settings import ModelSettings
@@ -76,6 +76,20 @@ class Speaker:
 
     async def close(self) -> None:
         await self._client.aclose()
+
+    async def inspect(self) -> str:
+        """What the vendor's list of models says, which costs nothing. Raises `ModelFailed`."""
+        client: Any = getattr(self._model, "client", None)
+        if VENDORS[self._settings.vendor].is_foreign or not hasattr(client, "models"):
+            return "not tried: its library has no list of models to ask for"
+        try:
+            page = await client.with_options(max_retries=0).models.list()
+            listed = [str(one.id) for one in page.data]
+        except Exception as error:  # noqa: BLE001 - each vendor's library has its own
+            status = getattr(error, "status_code", 0)
+            raise refused(self._settings.name, status if isinstance(status, int) else 0) from None
+        own = self._settings.name.partition(":")[2]
+        return "the vendor lists it" if own in listed else f"there; not among the {len(listed)} models listed first"
 
     async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Raises `ModelFailed`."""

@@ -146,6 +146,15 @@ class Channel(Protocol):
 
 
 @runtime_checkable
+class Identifiable(Protocol):
+    """A channel that can ask its platform who the bot is, without receiving or posting anything."""
+
+    async def identify(self) -> str:
+        """The bot's name. Raises `ChannelFailed` with why it is not known."""
+        ...
+
+
+@runtime_checkable
 class Editing(Protocol):
     """A channel whose platform lets a message be changed after it was posted."""
 

@@ -74,6 +74,15 @@ class Provider(Protocol):
 
 
 @runtime_checkable
+class Inspectable(Protocol):
+    """A provider whose `healthy` may write. `holdfast config check --connect` asks this instead."""
+
+    async def inspect(self) -> str | None:
+        """None when it can be reached and takes our key, or a sentence that says why not. Writes nothing there."""
+        ...
+
+
+@runtime_checkable
 class Indexed(Protocol):
     """A provider with an index of its own, which can be lost and filled again from the journal."""
 

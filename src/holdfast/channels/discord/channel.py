@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.channels.discord.letter import Letter, Limited
 from holdfast.channels.discord.session import Session
-from holdfast.channels.discord.wire import OFFICIAL, Bot
+from holdfast.channels.discord.wire import OFFICIAL, Bot, Wire
 from holdfast.channels.settings import check_url, read_secret, read_settings
 from holdfast.core.errors import ChannelFailed
 from holdfast.core.key import Address
@@ -92,6 +92,20 @@ class DiscordChannel:
             self._bot = None
             await session.close()
         raise ChannelFailed("discord: the connection was closed")
+
+    async def identify(self) -> str:
+        """The bot's name, by Discord's HTTP API only: no session is begun. Raises `ChannelFailed`."""
+        wire = Wire(asyncio.get_running_loop(), self._api_url)
+        try:
+            return f"@{(await wire.static_login(self._token))['username']}"
+        except discord.LoginFailure:
+            raise ChannelFailed(f"discord: {CLOSED[4004]}") from None
+        except (KeyError, TypeError) as error:
+            raise ChannelFailed("discord: what answers there is not Discord's API") from error
+        except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise ChannelFailed(f"discord: it cannot be reached ({_name(error)})") from error
+        finally:
+            await wire.close()
 
     async def _login(self, session: Session) -> None:
         try:

@@ -66,6 +66,11 @@ class SlackChannel:
         finally:
             await reading.close()
 
+    async def identify(self) -> str:
+        """The bot's name. Raises `ChannelFailed`."""
+        await self._identify()
+        return self._who
+
     async def hook(self, request: WebhookRequest, intake: Intake) -> WebhookAnswer:  # noqa: ARG002 - `run` has it, too
         """200 when the event is durable, 503 when it should come again. Raises `BadSignature`."""
         if self._hook is None:

@@ -12,6 +12,7 @@ from secrets import compare_digest
 from typing import TYPE_CHECKING
 
 from holdfast import log
+from holdfast.channels.telegram.failure import CallFailed, Kind
 from holdfast.channels.telegram.line import Line
 from holdfast.channels.telegram.receiving import poll, stay_hooked
 from holdfast.channels.telegram.sending import Sender
@@ -71,6 +72,15 @@ class TelegramChannel:
         else:
             now, window = self._setup.clock.now, Window(self._setup.tasks)
             await poll(calls, line, window, lambda: Taker(calls, me, intake, now), poll_s=self._settings.poll_s)
+
+    async def identify(self) -> str:
+        """The bot's name, asked once. Raises `ChannelFailed`."""
+        calls = await self._connection()
+        try:
+            return f"@{(await calls.me()).username}"
+        except CallFailed as failure:
+            refused = f"Telegram does not accept the bot's token; look at what {self._settings.token_from} leads to"
+            raise ChannelFailed(refused if failure.kind is Kind.STRANGER else failure.reason) from None
 
     async def hook(self, request: WebhookRequest, intake: Intake) -> WebhookAnswer:
         """200 when the update is durable, 503 when it should come again. Raises `BadSignature`."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from honcho import Honcho, Peer, Session  # type: ignore[import-untyped]
 from honcho.api_types import MessageCreateParams  # type: ignore[import-untyped]
+from honcho.http import routes  # type: ignore[import-untyped]
 from honcho.http.exceptions import HonchoError  # type: ignore[import-untyped]
 
 from holdfast.core.delivery import Uncertain, Unreachable
@@ -59,6 +60,18 @@ class Calls:
         """A round trip to Honcho's database: its /health is 200 even when that is down."""
         with self._calling(writes=False):
             await self._honcho.aio.get_metadata()
+
+    async def look(self) -> None:
+        """Ask for one session, which makes nothing. A workspace that is not there yet is made by the first message."""
+        workspace = self._honcho.workspace_id
+        with self._calling(writes=False):
+            try:
+                await self._honcho._async_http_client.post(  # noqa: SLF001 - every public call makes the workspace
+                    routes.sessions_list(workspace), body=None, query={"page": 1, "size": 1}
+                )
+            except HonchoError as error:
+                if error.status != 404:
+                    raise
 
     async def close(self) -> None:
         self._honcho._http.close()  # noqa: SLF001 - the SDK has no public way to close

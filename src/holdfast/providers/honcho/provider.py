@@ -125,5 +125,12 @@ class HonchoProvider:
             return failure.outcome.reason
         return None
 
+    async def inspect(self) -> str | None:
+        try:
+            await self._calls.look()
+        except CallFailed as failure:
+            return failure.outcome.reason
+        return None
+
     async def close(self) -> None:
         await self._calls.close()
