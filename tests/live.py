@@ -20,6 +20,7 @@ from holdfast.ports.channel import Hooks
 from holdfast.ports.clock import Clock
 from holdfast.ports.model import Model, ModelEvent, ModelRequest
 from holdfast.runtime import Runtime
+from tests.patience import HANGS_S
 from tests.processes import PLAIN
 
 TOKEN = "a-token-that-only-tests-know"
@@ -99,7 +100,7 @@ async def serve(
         serving = asyncio.create_task(server.run_until_stopped())
         headers = {"Authorization": f"Bearer {TOKEN}"}
         try:
-            client = httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=60, verify=PLAIN)
+            client = httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=HANGS_S, verify=PLAIN)
             async with client:
                 yield Live(runtime, app, url, client, server)
         finally:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import httpx
 
+from tests.patience import HANGS_S
+
 TOKEN = "a-token-that-only-tests-know"
 # For clients on loopback, where nothing is encrypted: without it each of them would read every certificate there is.
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -46,7 +48,7 @@ class Up:
 
     def client(self) -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30, verify=PLAIN)
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=HANGS_S, verify=PLAIN)
 
     async def kill(self) -> None:
         """kill -9: no handler, no flush, no goodbye."""

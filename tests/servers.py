@@ -33,9 +33,10 @@ from holdfast.ports.clock import Clock
 from holdfast.stores.database import Database
 from holdfast.stores.postgres import Migration, PostgresDatabase
 from holdfast.stores.script import R, Script, run
+from tests.patience import HANGS_S
 
-START_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 30.0
+START_TIMEOUT_S = HANGS_S
+STOP_TIMEOUT_S = HANGS_S
 MEMORY_BYTES_MIN = 2**30
 GUARD = '"$@" & server=$!; read -r _; kill -INT "$server"; wait "$server"; rm -rf "$HOLDFAST_PG"'
 SERVER_SETTINGS = {

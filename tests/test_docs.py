@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import HANGS_S
 from tools import reference
 
 ROOT = Path(__file__).parents[1]
@@ -62,7 +63,9 @@ def run(example: Example, folder: Path) -> str:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     env = {**clean, "PATH": path, "PYTHONPATH": str(ROOT / "src"), "PYTHONUTF8": "1", "COLUMNS": "200"}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, encoding="utf-8", timeout=60, check=False)
+    done = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, encoding="utf-8", timeout=HANGS_S, check=False
+    )
     assert done.returncode == (9 if KILLED in example.text else 0), done.stderr
     assert done.stderr == ""
     return done.stdout

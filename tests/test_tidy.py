@@ -196,7 +196,6 @@ MAY_CATCH_EVERYTHING = {
     "channels/telegram/window.py": "what taking an update raises is raised where all of them are awaited",
     "cli/running.py": "the top of every command: shows what happened, exits with 70",
     "connecting.py": "providers and channels may be anybody's code: what they raise is the result of the attempt",
-    "models/speaking.py": "each vendor's library has errors of its own; what is raised over a list of models is told",
     "loops/carrier.py": "a provider is somebody else's code: what it did before it raised is uncertain",
     "loops/courier.py": "the top of every call to a provider: logs once, the lanes lapse into doubt",
     "loops/drafting.py": "the top of every draft: logs once, the turn and its reply go on without",

@@ -7,6 +7,7 @@ it keeps, a channel for the bot's name.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from holdfast.core.errors import HoldfastError, Remedy
 from holdfast.models.any import AnyModel
@@ -31,6 +32,13 @@ class Attempt:
     duration_ms: int
 
 
+@runtime_checkable
+class SlowToLoad(Protocol):
+    """What needs libraries that take seconds to load."""
+
+    async def load(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Attemptable:
     agent: str
@@ -38,6 +46,7 @@ class Attemptable:
     name: str
     ask: Callable[[], Awaitable[str]]  # what it says of itself; raises `HoldfastError`
     close: Callable[[], Awaitable[None]]
+    load: Callable[[], Awaitable[None]] | None = None  # what is loaded here is no part of the other side's time
 
 
 async def attempt_all(wanted: Sequence[Attemptable], wait_s: float, clock: Clock, tasks: Tasks) -> tuple[Attempt, ...]:
@@ -57,6 +66,9 @@ async def _attempt(thing: Attemptable, wait_s: float, clock: Clock) -> Attempt:
     began, ok, took_ms = clock.now(), False, 0
     try:
         try:
+            if thing.load is not None:
+                await thing.load()
+                began = clock.now()
             async with asyncio.timeout(wait_s):
                 detail = await thing.ask()
             ok = True

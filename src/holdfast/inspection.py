@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from holdfast.config import Config, SecretFact
 from holdfast.config.secrets import equal_tokens, read_reference, references, told
-from holdfast.connecting import Attempt, Attemptable, ask_channel, ask_model, ask_provider, attempt_all
+from holdfast.connecting import Attempt, Attemptable, SlowToLoad, ask_channel, ask_model, ask_provider, attempt_all
 from holdfast.connections import Switchboard, make_channel
 from holdfast.core.errors import ConfigInvalid, HoldfastError
 from holdfast.core.ids import AgentName
@@ -99,11 +99,13 @@ class Inspector:
             if made is not None and name in EMBEDDED:
                 await made.provider.close()  # it lives in the data folder: there is nobody to connect to
             elif made is not None:
-                await self._later(agent, "memory", name, partial(ask_provider, made.provider), made.provider.close)
+                made_ask, made_close = partial(ask_provider, made.provider), made.provider.close
+                await self._later(Attemptable(agent, "memory", name, made_ask, made_close))
         for name, settings in policy.channels.items():
             channel = self._try(partial(make_channel, agent, name, settings, self._board))
             if channel is not None:
-                await self._later(agent, "channel", name, partial(ask_channel, channel), channel.close)
+                ask, load = partial(ask_channel, channel), _load_of(channel)
+                await self._later(Attemptable(agent, "channel", name, ask, channel.close, load))
         for name, settings in policy.mcp.items():
             self._try(partial(self._mcp, f"agents.{agent}.mcp.{name}", name, settings))
         model = await self._model(agent, policy)
@@ -124,7 +126,8 @@ class Inspector:
         made = self._try(partial(make_models, policy, self._environment, self._ground.tasks, found=found, where=where))
         for model in models_in(made or ()) if self._connect_wait_s is not None else ():
             close = model.close if isinstance(model, Connected) else _nothing
-            await self._later(agent, "model", model.name, partial(ask_model, model), close)
+            ask = partial(ask_model, model)
+            await self._later(Attemptable(agent, "model", model.name, ask, close, _load_of(model)))
         if found is not None:
             return f"{found.name} (whatever is at hand)"
         try:
@@ -133,19 +136,12 @@ class Inspector:
             return "none"
         return " then ".join((settings.name, *settings.fallbacks))
 
-    async def _later(
-        self,
-        agent: str,
-        kind: str,
-        name: str,
-        ask: Callable[[], Awaitable[str]],
-        close: Callable[[], Awaitable[None]],
-    ) -> None:
+    async def _later(self, thing: Attemptable) -> None:
         """Keep it to be tried with the others; without a wish to connect it has served its purpose."""
         if self._connect_wait_s is None:
-            await close()
+            await thing.close()
         else:
-            self._wanted.append(Attemptable(agent, kind, name, ask, close))
+            self._wanted.append(thing)
 
     def _try(self, make: Callable[[], T]) -> T | None:
         try:
@@ -190,6 +186,10 @@ def _notes(agent: str, policy: AgentPolicy) -> Iterator[str]:
         verb = "is" if len(lost) == 1 else "are"
         named = ", ".join(policy.memory or ())
         yield f"agent {agent} keeps its memory in {named} only: {what} {verb} off; to keep them, add {tables}"
+
+
+def _load_of(thing: object) -> Callable[[], Awaitable[None]] | None:
+    return thing.load if isinstance(thing, SlowToLoad) else None
 
 
 async def _nothing() -> None:

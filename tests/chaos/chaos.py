@@ -19,6 +19,7 @@ from holdfast.ports.reader import Reader
 from holdfast.ports.reply_surface import ON_ITS_WAY
 from tests.chaos.fleet import Fleet
 from tests.chaos.weather import Weather
+from tests.patience import within
 from tests.processes import Up, spawn
 
 WARM_S = 60.0
@@ -151,7 +152,7 @@ class Chaos:
         return count
 
     async def _until(self, is_so: Callable[[], bool], within_s: float) -> None:
-        async with asyncio.timeout(within_s):
+        async with within(within_s):
             while not is_so():
                 await at(asyncio.get_running_loop().time() + LOOK_S)
 

@@ -13,6 +13,7 @@ from schemathesis.specs.openapi.checks import ignored_auth, positive_data_accept
 from holdfast.channels.http.openapi import document
 from holdfast.channels.http.table import ENDPOINTS
 from tests.live import TOKEN, serve
+from tests.patience import HANGS_S
 
 config = schemathesis.Config.from_dict({"phases": {"coverage": {"unexpected-methods": ["PATCH"]}}})  # one says it
 schema = schemathesis.openapi.from_dict(document(ENDPOINTS, "0"), config=config)
@@ -33,7 +34,7 @@ def url(tmp_path_factory):
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
     thread.start()
-    yield ready.result(timeout=30)
+    yield ready.result(timeout=HANGS_S)
     loop.call_soon_threadsafe(over.set)
     thread.join()
     loop.close()

@@ -33,6 +33,7 @@ from holdfast.ports.reader import MessageTrace
 from holdfast.runtime import Runtime
 from holdfast.stores.sqlite.inline import InlineDatabase
 from holdfast.stores.store import SqlStore
+from tests.patience import within
 
 SOON_S = 20.0  # whatever takes longer never comes
 T = TypeVar("T")
@@ -41,7 +42,7 @@ Move: TypeAlias = Callable[[ModelRequest], AsyncIterator[ModelEvent]]
 
 async def soon(awaited: Awaitable[T]) -> T:
     """The result; a test that would hang fails instead."""
-    async with asyncio.timeout(SOON_S):
+    async with within(SOON_S):
         return await awaited
 
 

@@ -5,6 +5,7 @@ import asyncio
 from holdfast.channels.attendance import EVERY_MS
 from holdfast.core.ids import Instant
 from holdfast.machine import AsyncTasks, SystemClock
+from tests.patience import within
 
 WAIT_S = 30.0
 
@@ -32,7 +33,7 @@ class HastyTasks(AsyncTasks):
         """It is noted, or not, that everything was heard."""
         kept = self.kept
         self.minutes.release()
-        async with asyncio.timeout(WAIT_S):
+        async with within(WAIT_S):
             while self.kept == kept:
                 self.told.clear()
                 await self.told.wait()

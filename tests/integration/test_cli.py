@@ -26,6 +26,7 @@ from holdfast.cli.commands import app
 from holdfast.cli.up import HOST, PORT, Start, _announce
 from holdfast.core.ids import MessageId
 from tests.live import GatedModel
+from tests.patience import HANGS_S
 
 TOKEN = "a-token-that-only-tests-know-and-nobody-guesses"
 POSIX = sys.platform != "win32"
@@ -54,7 +55,7 @@ def holdfast(*arguments: str | Path, stdin: str = "", **env: str) -> Done:
         input=stdin,
         env=environment(**env),
         check=False,
-        timeout=60,
+        timeout=HANGS_S,
     )
     return Done(done.returncode, done.stdout, done.stderr)
 
@@ -100,7 +101,7 @@ def running(data: Path, *more: str, **env: str) -> Iterator[tuple[subprocess.Pop
         finally:
             if process.poll() is None:
                 process.terminate()
-            process.communicate(timeout=30)
+            process.communicate(timeout=HANGS_S)
 
 
 @pytest.fixture
@@ -287,7 +288,7 @@ def test_a_piped_line_that_is_not_utf8_is_refused_and_the_others_are_answered(da
         input=b"My cat is called \xff\xfe.\nMy dog is called Boatswain.\n",
         env=environment(),
         check=False,
-        timeout=60,
+        timeout=HANGS_S,
     )
     assert done.stderr.decode().startswith("error[invalid_unicode]: byte 17 of this line is not UTF-8")
     assert (done.returncode, b"Noted: My dog is called Boatswain." in done.stdout) == (1, True)
@@ -462,7 +463,7 @@ def test_up_serves_and_others_work_beside_it(data):
         assert "Byron" in piped.stdout.splitlines()[-1]
         assert asked("audit", "--data", data)["ok"] is True
         process.terminate()
-        assert process.wait(timeout=30) == (0 if POSIX else process.returncode)
+        assert process.wait(timeout=HANGS_S) == (0 if POSIX else process.returncode)
     assert not (data / "token").exists()
 
 
@@ -476,7 +477,7 @@ def test_a_token_is_made_and_only_its_place_is_told(data):
         headers = {"Authorization": f"Bearer {token}"}
         assert httpx.get(f"{url}/v1/sessions", headers=headers, trust_env=False).status_code == 200
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=HANGS_S)
 
 
 def test_the_log_is_private_structured_and_without_peoples_words(data):
@@ -487,7 +488,7 @@ def test_the_log_is_private_structured_and_without_peoples_words(data):
         httpx.get(f"{ready['url']}/v1/sessions", headers={"Authorization": "Bearer wrong"}, trust_env=False)
         assert here("send", "hello", "--data", data, "--chat", "secret-chat", "--wait").returncode == 0
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=HANGS_S)
     log = (data / "holdfast.log").read_text(encoding="utf-8")
     events = [json.loads(line)["event"] for line in log.splitlines()]
     assert {"runtime.opened", "accept.accepted", "turn.committed", "auth.refused", "runtime.closed"} <= set(events)
@@ -500,7 +501,7 @@ def test_the_log_is_private_structured_and_without_peoples_words(data):
 def test_verbose_logs_to_stderr(data):
     with running(data, "--verbose") as (process, _):
         process.terminate()
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=HANGS_S)
     assert "runtime.opened" in errors
     assert not (data / "holdfast.log").exists()
 
@@ -605,7 +606,7 @@ def test_the_port_that_people_know_is_the_one_unless_said():
 def test_a_store_that_breaks_ends_the_process_with_70(data):
     with running(data) as (process, _):
         (data / "holdfast.db").rename(data / "moved.db")
-        assert process.wait(timeout=30) == 70
+        assert process.wait(timeout=HANGS_S) == 70
         assert process.stderr is not None
         errors = process.stderr.read()
     assert errors.startswith("error[store_broken]: ")
@@ -617,11 +618,11 @@ def test_a_store_that_breaks_ends_the_process_with_70(data):
 def test_a_killed_process_is_succeeded_at_once(data):
     with running(data, HOLDFAST_TOKEN=TOKEN) as (process, _):
         process.kill()
-        process.wait(timeout=30)
+        process.wait(timeout=HANGS_S)
     with running(data, HOLDFAST_TOKEN=TOKEN) as (process, ready):
         assert httpx.get(f"{ready['url']}/healthz", trust_env=False).json()["ok"] is True
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=HANGS_S) == 0
 
 
 async def test_ctrl_c_stops_the_running_turn_once_and_then_leaves(data, capsys):
@@ -692,7 +693,7 @@ def test_a_conversation_at_a_terminal_ends_with_ctrl_c(data):
         read_until("main> Noted: My cat is called Byron.")
         read_until("you> ")
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=HANGS_S) == 0
     finally:
         process.kill()
         process.wait()

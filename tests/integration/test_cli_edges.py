@@ -16,6 +16,7 @@ from holdfast.cli.keyboard import Keyboard
 from holdfast.core.errors import MessageTooLarge, StorePathInvalid
 from tests.integration.test_cli import POSIX, asked, environment, here, holdfast, refused
 from tests.live import GatedModel
+from tests.patience import HANGS_S, within
 
 NOBODY = "~nobody-of-this-name/x"
 
@@ -26,7 +27,7 @@ NOBODY = "~nobody-of-this-name/x"
 def started_without(stream: str, *arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
     closed = {"stdin": "<&-", "stdout": ">&-"}[stream]
     shell = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "holdfast", *map(str, arguments)]
-    return subprocess.run(shell, capture_output=True, env=environment(), check=False, timeout=60)
+    return subprocess.run(shell, capture_output=True, env=environment(), check=False, timeout=HANGS_S)
 
 
 @pytest.mark.skipif(not POSIX, reason="a shell that closes descriptors")
@@ -56,7 +57,7 @@ def test_output_that_has_no_room_is_an_error_that_says_so(tmp_path, more):
             stderr=subprocess.PIPE,
             env=environment(PYTHONUNBUFFERED=""),
             check=False,
-            timeout=60,
+            timeout=HANGS_S,
         )
     assert (done.returncode, done.stderr.count(b"\n")) == (1, 2), done.stderr
     assert b"error[no_room]: there is no room left" in done.stderr
@@ -67,7 +68,7 @@ def test_output_that_has_no_room_is_an_error_that_says_so(tmp_path, more):
 @pytest.mark.parametrize("command", [("trace",), ("sessions", "--agent"), ("send", "hello", "--chat")])
 def test_an_argument_that_is_no_text_is_refused(tmp_path, command, more):
     shell = [sys.executable, "-m", "holdfast", *command, b"msg_\xff", "--data", str(tmp_path), *more]
-    done = subprocess.run(shell, capture_output=True, env=environment(), check=False, timeout=60)
+    done = subprocess.run(shell, capture_output=True, env=environment(), check=False, timeout=HANGS_S)
     assert done.stderr.startswith(b"error[invalid_unicode]: the argument 'msg_\\udcff' is not UTF-8\n"), done.stderr
     assert (done.returncode, b'"invalid_unicode"' in done.stdout) == (2, bool(more))
 
@@ -87,7 +88,7 @@ def test_bytes_that_are_no_text_are_refused_on_stdin(tmp_path):
         input=b"My cat is called \xff.",
         env=environment(PYTHONIOENCODING="utf-8:strict"),
         check=False,
-        timeout=60,
+        timeout=HANGS_S,
     )
     assert done.stderr.startswith(b"error[invalid_unicode]"), done.stderr
     assert (done.returncode, b"Traceback" in done.stderr) == (1, False)
@@ -183,5 +184,5 @@ async def test_whoever_insists_leaves_a_chat_that_nobody_answers(tmp_path, as_js
         for _ in range(4):
             talk.interrupt()
             await asyncio.sleep(0)
-        async with asyncio.timeout(20):
+        async with within(20):
             await printing

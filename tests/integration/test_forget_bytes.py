@@ -23,6 +23,7 @@ from holdfast.stores.store import SqlStore
 from holdfast.testing import ManualClock
 from tests.contract.driver import Driver
 from tests.integration.fakes import soon
+from tests.patience import HANGS_S
 
 CANARY = "marmalade"
 SCAN = """
@@ -36,7 +37,7 @@ for path in sorted(pathlib.Path(sys.argv[1]).rglob("*")):
 def found_in(folder, word=CANARY):
     """The files that hold the word."""
     done = subprocess.run(
-        [sys.executable, "-c", SCAN, str(folder), word], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", SCAN, str(folder), word], capture_output=True, text=True, check=True, timeout=HANGS_S
     )
     return set(done.stdout.split())
 

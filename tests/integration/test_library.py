@@ -24,6 +24,7 @@ from tests.integration.fakes import (
     stands_at,
     the_session,
 )
+from tests.patience import HANGS_S
 
 
 @pytest.mark.parametrize("model", ["practice", "openai:gpt-5.2", object()])
@@ -40,7 +41,7 @@ with holdfast.open_sync({str(tmp_path)!r}) as runtime:
     runtime.ask("ada", "My cat is called Byron.", id="1")
 print(sorted({{"openai", "anthropic", "pydantic_ai", "mcp", "aiogram", "discord", "slack_sdk"}} & set(sys.modules)))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANGS_S)
     assert done.stdout == "[]\n"
 
 

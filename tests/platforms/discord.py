@@ -21,6 +21,7 @@ from typing import cast
 
 from aiohttp import WSMsgType, web
 
+from tests.patience import within
 from tests.platforms import discord_shapes as shapes
 from tests.platforms.discord_shapes import DM, TEXT, THREAD, Bot, Guild, Json, Room
 
@@ -300,7 +301,7 @@ class FakeDiscord:
         return [one.pipe for one in self.sessions.values() if one.pipe is not None and bot in (None, one.bot)]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(WAIT_S):
+        async with within(WAIT_S):
             while not condition():
                 self._seen.clear()
                 await self._seen.wait()

@@ -21,6 +21,8 @@ from typing import Any, Self, cast
 
 from aiohttp import WSMsgType, web
 
+from tests.patience import within
+
 Json = dict[str, Any]
 RETRIES_MAX = 3
 WAIT_S = 30.0
@@ -148,7 +150,7 @@ class FakeSlack:
             await self._runner.cleanup()
 
     async def until(self, is_so: Callable[[], object]) -> None:
-        async with asyncio.timeout(WAIT_S):
+        async with within(WAIT_S):
             while not is_so():
                 self._changed.clear()
                 await self._changed.wait()

@@ -20,6 +20,8 @@ from typing import Any, TypeAlias
 import aiohttp
 from aiohttp import web
 
+from tests.patience import within
+
 Json: TypeAlias = dict[str, Any]
 SOON_S = 20.0  # whatever takes longer never comes
 TEXT_UNITS_MAX = 4096
@@ -232,7 +234,7 @@ class FakeTelegram:
 
     async def until(self, ready: Callable[[], object]) -> None:
         """Wait for something that calls of the bots bring about."""
-        async with asyncio.timeout(SOON_S):
+        async with within(SOON_S):
             while not ready():
                 self._changed.clear()
                 await self._changed.wait()

@@ -1,6 +1,5 @@
 """Whoever calls a webhook of a running `holdfast up` must know its secret; what is good is answered on its platform."""
 
-import asyncio
 import hashlib
 import hmac
 import json
@@ -11,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.live import code_of
+from tests.patience import within
 from tests.platforms.slack import Bot as SlackBot
 from tests.platforms.slack import FakeSlack
 from tests.platforms.telegram import Bot as TelegramBot
@@ -59,7 +59,7 @@ class World:
 
     async def connected(self, channel):
         up = f'holdfast_channel_up{{agent="main",channel="{channel}"}} 1.0'
-        async with self.up.client() as client, asyncio.timeout(SOON_S):
+        async with self.up.client() as client, within(SOON_S):
             while up not in (await client.get("/metrics")).text:
                 pass  # asking lets the others run
 

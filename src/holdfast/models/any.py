@@ -41,6 +41,10 @@ class AnyModel(Connected):
             async for event in events:
                 yield event
 
+    async def load(self) -> None:
+        """Load the libraries now instead of with the first question."""
+        await self._loaded()
+
     async def inspect(self) -> str:
         """Whether the vendor is there and takes our key, without asking for an answer. Raises `ModelFailed`."""
         return await (await self._loaded()).inspect()

@@ -16,6 +16,7 @@ from holdfast.machine import SystemClock, SystemEntropy
 from holdfast.ports.channel import ChannelFactory, ChannelSetup, ChatMessage, Verdict, conversation_of
 from holdfast.ports.clock import Clock
 from tests.integration.pace import WAIT_S, HastyTasks
+from tests.patience import within
 from tests.platforms.discord import FakeDiscord
 from tests.platforms.discord_shapes import Bot, Room
 
@@ -79,7 +80,7 @@ class Mailbox:
         self._changed.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(WAIT_S):
+        async with within(WAIT_S):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()

@@ -17,6 +17,7 @@ from holdfast.machine import SystemClock, SystemEntropy
 from holdfast.ports.channel import ChannelSetup, ChatMessage, Verdict, conversation_of
 from holdfast.ports.clock import Clock
 from tests.integration.pace import WAIT_S, HastyTasks
+from tests.patience import within
 from tests.platforms.slack import Bot, FakeSlack
 
 
@@ -89,7 +90,7 @@ class Mailbox:
         return [one.text for one in self.taken if chat in (None, one.chat)]
 
     async def until(self, is_so: Callable[[], object]) -> None:
-        async with asyncio.timeout(WAIT_S):
+        async with within(WAIT_S):
             while not is_so():
                 self.changed.clear()
                 await self.changed.wait()

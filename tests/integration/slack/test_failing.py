@@ -11,6 +11,7 @@ from holdfast.channels.slack.settings import SlackSettings
 from holdfast.core.errors import ChannelFailed
 from tests.integration.pace import WAIT_S, HastyTasks
 from tests.integration.slack.kit import Mailbox, channel_of, running, setup_of, slept
+from tests.patience import within
 from tests.platforms.slack import Fault
 
 
@@ -130,7 +131,7 @@ async def test_nobody_waits_for_room_behind_a_fault_of_ours():
     await asyncio.sleep(0)
     assert not any(task.done() for task in waiting)
     fails.set()
-    async with asyncio.timeout(WAIT_S):
+    async with within(WAIT_S):
         await asyncio.gather(*waiting)
     assert lanes.is_broken
 

@@ -15,6 +15,7 @@ from holdfast.core.key import Address
 from holdfast.core.outgoing import Post
 from holdfast.machine import AsyncTasks
 from holdfast.ports.channel import ChannelSetup, ChatMessage, Verdict
+from tests.patience import within
 from tests.platforms.telegram import SOON_S, Bot, Chat, FakeTelegram
 from tests.servers import Dice
 
@@ -65,7 +66,7 @@ class Ear:
         return [message.text for message in self.taken]
 
     async def until(self, ready: Callable[[], object]) -> None:
-        async with asyncio.timeout(SOON_S):
+        async with within(SOON_S):
             while not ready():
                 self._changed.clear()
                 await self._changed.wait()

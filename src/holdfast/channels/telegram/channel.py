@@ -73,6 +73,10 @@ class TelegramChannel:
             now, window = self._setup.clock.now, Window(self._setup.tasks)
             await poll(calls, line, window, lambda: Taker(calls, me, intake, now), poll_s=self._settings.poll_s)
 
+    async def load(self) -> None:
+        """Load aiogram now instead of when it is first needed."""
+        await self._connection()
+
     async def identify(self) -> str:
         """The bot's name, asked once. Raises `ChannelFailed`."""
         calls = await self._connection()
