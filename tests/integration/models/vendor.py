@@ -7,6 +7,7 @@ bytes, so that it can break off, hang or garble at any byte.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,8 +89,10 @@ class FakeVendor:
         except (ConnectionError, asyncio.IncompleteReadError):
             return
         finally:
-            self._open.discard(writer)
             writer.close()
+            with suppress(OSError):  # the other side may have gone first
+                await writer.wait_closed()  # or its socket is left to the garbage collector when the loop ends
+            self._open.discard(writer)
             if not self._open:
                 self.quiet.set()
 
