@@ -32,14 +32,13 @@ from holdfast.ports.tasks import Tasks
 from holdfast.provision import Ground, make_memory
 from holdfast.runtime import Runtime
 from holdfast.stores.database import Database
+from holdfast.stores.location import postgres_address
 from holdfast.stores.sqlite.owner import OwnerLock
 from holdfast.stores.sqlite.writer import ThreadedDatabase
 from holdfast.stores.store import SqlStore
 from holdfast.toolkit import Workshop, with_servers
 
 DATABASE = "holdfast.db"
-POSTGRES = ("postgresql://", "postgres://")
-MANGLED = ("postgresql:", "postgres:")  # what is left of one in a path
 
 
 def make_agents(
@@ -113,17 +112,18 @@ async def open_runtime(
 ) -> Runtime:
     """Open the store and start working on it: the folder `data`, or a `postgresql://` address.
 
+    `postgres://` and `postgresql+asyncpg://` mean the same; any other `scheme://` is refused.
     With `serve=False` no loop runs and no lock is taken: messages may be accepted and everything may be read while
     another process serves. A folder is served by one process at a time, a PostgreSQL database by any number.
     With `connect`, the folder of the configuration, the agents' channels are connected to their platforms.
     """
     clock, entropy, tasks = SystemClock(), SystemEntropy(), AsyncTasks()
-    on_postgres = str(data).startswith(POSTGRES)
-    if on_postgres:
-        store = await _open_postgres(str(data), entropy)
+    database = postgres_address(data)
+    if database is not None:
+        store = await _open_postgres(database, entropy)
     else:
         store = await _open_sqlite(data_folder(Path(data)), clock, entropy, serve=serve, on_broken=on_broken)
-    ground = Ground(folder=None if on_postgres else Path(data), clock=clock, entropy=entropy, tasks=tasks)
+    ground = Ground(folder=Path(data) if database is None else None, clock=clock, entropy=entropy, tasks=tasks)
     try:
         who, providers, keeper = make_memory(store, agents or make_agents(), ground)
         who, servers = with_servers(who, _workshop(ground)) if serve else (who, ())
@@ -134,7 +134,7 @@ async def open_runtime(
             entropy=entropy,
             tasks=tasks,
             serve=serve,
-            sole=not on_postgres,
+            sole=database is None,
             providers=providers,
             keeper=keeper,
             channels=_channels(who, connect, clock, entropy, tasks) if serve else None,
@@ -229,10 +229,8 @@ def has_store(data: Path) -> bool:
 
 
 def check_folder(path: Path) -> None:
-    """Raises `StorePathInvalid` for a database's address, which `Path` takes for a folder, and does not repeat it."""
-    if str(path).startswith(MANGLED):
-        what = "a PostgreSQL address is no folder; a program opens it, as text, with holdfast.open"
-        raise StorePathInvalid(what)
+    """Raise `StorePathInvalid` for an address that was taken for a folder."""
+    postgres_address(path)
 
 
 def data_folder(path: Path) -> Path:

@@ -115,20 +115,26 @@ async def test_a_line_that_is_too_long_takes_no_other_line_with_it(monkeypatch):
 # --- places ----------------------------------------------------------------------------------------
 
 
-def test_a_database_is_no_data_folder_and_its_password_is_not_repeated(tmp_path, monkeypatch):
+SCHEMES = ("postgresql", "postgres", "postgresql+asyncpg", "mysql", "sqlite", "file")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_database_is_no_data_folder_and_its_password_is_not_repeated(tmp_path, monkeypatch, scheme):
     """It used to be made into a folder of that name, and the message was accepted there."""
     monkeypatch.chdir(tmp_path)
-    for command in (["send", "hello"], ["sessions"], ["init"]):
-        done = here(*command, "--data", "postgresql://ada:s3same@db.example.org/chat")
-        refused(done, "store_path_invalid")
-        assert "s3same" not in done.stderr + done.stdout
+    address = f"{scheme}://ada:s3same@db.example.org/chat"
+    for command in (["send", "hello"], ["sessions"], ["init"], ["up"]):
+        for done in (here(*command, "--data", address), here(*command, HOLDFAST_DATA=address)):
+            refused(done, "store_path_invalid")
+            assert "s3same" not in done.stderr + done.stdout
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_an_address_that_was_made_a_path_opens_no_folder(tmp_path, monkeypatch):
+@pytest.mark.parametrize("scheme", SCHEMES)
+async def test_an_address_that_was_made_a_path_opens_no_folder(tmp_path, monkeypatch, scheme):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StorePathInvalid):
-        await open_runtime(Path("postgresql://db.example.org/chat"))
+        await open_runtime(Path(f"{scheme}://db.example.org/chat"))
     assert list(tmp_path.iterdir()) == []
 
 

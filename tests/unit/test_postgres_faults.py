@@ -12,7 +12,7 @@ from holdfast.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from holdfast.stores.postgres.faults import RACES, fault, translated
+from holdfast.stores.postgres.faults import BY_SQLSTATE, RACES, fault, translated
 
 
 def server_error(code, **fields):
@@ -38,6 +38,7 @@ def server_error(code, **fields):
         ("58030", StoreUnavailable),
         ("28P01", ConfigInvalid),
         ("3D000", ConfigInvalid),
+        ("42704", ConfigInvalid),
         ("23514", InvariantBroken),
         ("23502", InvariantBroken),
         ("42601", InvariantBroken),
@@ -58,10 +59,19 @@ def test_a_sqlstate_says_who_must_act(code, kind):
         (TimeoutError(), StoreUnavailable),
         (asyncpg.InterfaceError("connection is closed"), StoreUnavailable),
         (asyncpg.InterfaceError("pool is closing"), StoreUnavailable),
-        (asyncpg.InterfaceError("another operation is in progress"), InvariantBroken),
+        (asyncpg.InterfaceError("cannot perform operation: another operation is in progress"), StoreUnavailable),
+        (asyncpg.InterfaceError("cannot call Connection.fetch(): it has been released back"), StoreUnavailable),
+        (asyncpg.InterfaceError("cannot commit; the transaction is in error state"), StoreUnavailable),
+        (asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in"), StoreUnavailable),
+        (asyncpg.InternalClientError("got result for unknown protocol state 0"), StoreUnavailable),
+        (asyncpg.ConnectionDoesNotExistError("connection was closed in the middle"), StoreUnavailable),
+        (ConnectionResetError("reset"), StoreUnavailable),
         (asyncpg.ClientConfigurationError("invalid DSN"), ConfigInvalid),
         (asyncpg.DataError("invalid input for query argument $1: 'my cat'"), InvariantBroken),
-        (asyncpg.ProtocolError("unexpected message"), InvariantBroken),
+        (asyncpg.ProtocolError("unexpected message"), StoreUnavailable),
+        (asyncpg.InterfaceError("the server expects 2 arguments for this query, 1 was passed"), InvariantBroken),
+        (asyncpg.UnsupportedClientFeatureError("no encoder"), InvariantBroken),
+        (asyncpg.TargetServerAttributeNotMatched("none is writable"), ConfigInvalid),
     ],
 )
 def test_an_error_of_the_driver_says_who_must_act(error, kind):
@@ -95,3 +105,10 @@ def test_the_foreign_error_is_the_cause():
 )
 def test_the_words_of_people_are_not_in_the_message(error):
     assert "Byron" not in str(fault("commit_turn", error))
+
+
+@pytest.mark.parametrize("code", [*BY_SQLSTATE, "ZZ999"])
+def test_no_hint_speaks_of_a_folder_or_of_sqlite(code):
+    hint = fault("commit_turn", server_error(code.ljust(5, "0"))).hint.lower()
+    assert hint
+    assert not any(word in hint for word in ("folder", "sqlite", "--data", ".db", "holdfast.toml"))

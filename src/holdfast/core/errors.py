@@ -21,11 +21,14 @@ class HoldfastError(Exception):
 
     code: ClassVar[str] = "error"
     remedy: ClassVar[Remedy] = Remedy.REPORT
-    hint: ClassVar[str] = "Please report this."
+    hint: str = "Please report this."
 
     def __init__(self, what: str, /, **context: object) -> None:
+        """A `hint` in the context replaces the one of the class, where the raiser knows better what to do."""
         super().__init__(what)
         self.context = context
+        if hint := context.get("hint"):
+            self.hint = str(hint)
 
 
 # --- time will mend it -------------------------------------------------------------------------

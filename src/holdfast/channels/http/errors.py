@@ -42,7 +42,7 @@ class AuthRequired(HoldfastError):
 
     code = "auth_required"
     remedy = Remedy.CORRECT
-    hint = "Send the header `Authorization: Bearer <token>`; the token is in the file `token` of the data folder."
+    hint = "Send `Authorization: Bearer <token>`; the operator's is HOLDFAST_TOKEN, or `token` in a data folder."
 
 
 class TooManyAttempts(HoldfastError):
@@ -114,7 +114,7 @@ class InternalError(HoldfastError):
 
     code = "internal_error"
     remedy = Remedy.REPORT
-    hint = "Look for http.failed in holdfast.log of the data folder, and please report it."
+    hint = "Look for http.failed in the log (holdfast.log of a data folder), and please report it."
 
 
 class PublicBindRefused(HoldfastError):

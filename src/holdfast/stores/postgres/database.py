@@ -16,7 +16,8 @@ PgBouncer in front of it must pool by session. It does not know any verb.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, Self
 
 import asyncpg  # type: ignore[import-untyped]
@@ -24,7 +25,7 @@ import asyncpg  # type: ignore[import-untyped]
 from holdfast.core.errors import InvariantBroken, StoreUnavailable
 from holdfast.ports.entropy import Entropy
 from holdfast.stores.postgres.dialect import translate
-from holdfast.stores.postgres.faults import RACES, translated
+from holdfast.stores.postgres.faults import DRIVER_ERRORS, RACES, translated
 from holdfast.stores.postgres.hints import Hints
 from holdfast.stores.postgres.migrate import Migration, checked_schema, known_migrations, migrate
 from holdfast.stores.script import Many, Params, Query, R, Row, Script, Statement
@@ -73,7 +74,10 @@ class PostgresDatabase:
         pool_size: int = POOL_SIZE,
         migrations: Sequence[Migration] | None = None,
     ) -> Self:
-        """Connect and migrate. Raises `StoreNewer`, `ConfigInvalid`, `StoreReadOnly`, `StoreUnavailable`."""
+        """Connect and migrate.
+
+        Raises `StoreNewer`, `StorePathInvalid`, `ConfigInvalid`, `StoreReadOnly`, `StoreUnavailable`.
+        """
         schema = checked_schema(schema)
         known = known_migrations() if migrations is None else tuple(migrations)
 
@@ -137,7 +141,7 @@ class PostgresDatabase:
         await self._hints.close()
         try:
             await asyncio.wait_for(self._pool.close(), CLOSE_TIMEOUT_S)
-        except TimeoutError:
+        except (asyncpg.PostgresError, *DRIVER_ERRORS):  # not in time, or the server went away meanwhile
             self._pool.terminate()
 
     async def _persist(
@@ -160,6 +164,7 @@ class PostgresDatabase:
         try:
             async with (
                 self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection,
+                _dropped_when_broken(connection),
                 connection.transaction(isolation=isolation, readonly=readonly),
             ):
                 if name:
@@ -167,6 +172,17 @@ class PostgresDatabase:
                 return await _drive(connection, script)
         finally:
             script.close()
+
+
+@asynccontextmanager
+async def _dropped_when_broken(connection: Any) -> AsyncIterator[None]:  # noqa: ANN401
+    """Close a connection whose state the driver does not know; the pool would hand it out again."""
+    try:
+        yield
+    except DRIVER_ERRORS:
+        with suppress(asyncpg.InterfaceError):  # the pool has taken it back already
+            connection.terminate()
+        raise
 
 
 async def _drive(connection: Any, script: Script[R]) -> R:  # noqa: ANN401

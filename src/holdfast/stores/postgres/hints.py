@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 import asyncpg  # type: ignore[import-untyped]
 
+from holdfast.stores.postgres.faults import DRIVER_ERRORS
+
 HINT_GAP_S = 0.050  # at most one NOTIFY per node in this time
 
 
@@ -71,7 +73,7 @@ class Hints:
         ear = await self._connect()
         try:
             await ear.add_listener(self._channel, self._on_notify)
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, asyncio.CancelledError):
+        except (asyncpg.PostgresError, *DRIVER_ERRORS, asyncio.CancelledError):
             ear.terminate()
             raise
         self._ear = ear

@@ -1,0 +1,300 @@
+"""The promise: a lost connection is `store_unavailable`, whose remedy is to repeat the call, on every path and at
+every moment of it, and the call after it works. It is never `invariant_broken`, and HTTP never answers 500 for it.
+"""
+
+import asyncio
+import os
+import signal
+from collections import Counter
+
+import asyncpg  # type: ignore[import-untyped]
+import pytest
+
+from holdfast.core.errors import Remedy, SessionMoved, StoreUnavailable
+from holdfast.stores.postgres import PostgresDatabase
+from holdfast.stores.postgres.database import RETRIES_MAX
+from holdfast.stores.script import many, one, rows, run
+from tests.live import code_of, serve, until
+from tests.postgres.test_engine import TINY, keys, put
+from tests.postgres.test_runtime import address
+from tests.servers import Dice, PostgresServer, fresh_schema, postgres_database
+
+__all__ = ["address"]
+
+OTHERS = "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> $1"
+OURS = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'holdfast' and pid <> $1"
+ROUNDS = 60
+CALLERS = 8
+
+
+@pytest.fixture
+async def schema(postgres_server):
+    async with fresh_schema(postgres_server) as name:
+        yield name
+
+
+@pytest.fixture
+async def db(postgres_server, schema):
+    async with postgres_database(postgres_server, schema=schema, migrations=TINY) as database:
+        yield database
+
+
+@pytest.fixture
+async def admin(postgres_server):
+    connection = await asyncpg.connect(postgres_server.dsn)
+    yield connection
+    await connection.close()
+
+
+# --- real terminations ----------------------------------------------------------------------------
+
+
+async def terminate_all(admin):
+    await admin.fetch(OURS, admin.get_server_pid())
+
+
+async def outcomes(call, done, told):
+    """Repeat the call until told to stop; count what it answered."""
+    while not done.is_set():
+        try:
+            await call()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test names it
+            told[type(error).__name__] += 1
+        else:
+            told["ok"] += 1
+        await asyncio.sleep(0)
+
+
+async def test_a_storm_of_terminations_is_only_ever_unavailable(db, admin):
+    def slowly():
+        for n in range(4):
+            yield from run("insert into thing (id, n) values (:id, 1) on conflict (id) do nothing", id=f"row {n}")
+        yield from many("update thing set n = n + 1 where id = :id", [{"id": "row 1"}, {"id": "row 2"}])
+
+    calls = [
+        lambda: db.write("slowly", slowly),
+        lambda: db.write("named", slowly, name="a name"),
+        lambda: db.read("keys", lambda: rows("select id from thing")),
+        db.hint,
+        db.changed,
+    ]
+    told: Counter[str] = Counter()
+    done = asyncio.Event()
+    callers = [asyncio.create_task(outcomes(calls[n % len(calls)], done, told)) for n in range(CALLERS)]
+    for _ in range(ROUNDS):
+        before = told.total()
+        await terminate_all(admin)
+        await until(lambda: told.total() >= before + CALLERS)  # noqa: B023 - awaited before the next round
+    done.set()
+    await asyncio.gather(*callers)
+    assert set(told) == {"ok", "StoreUnavailable"}
+    assert await db.read("one", lambda: one("select 1")) == (1,)
+
+
+async def test_closing_while_connections_are_terminated_ends(postgres_server, admin):
+    for _ in range(10):
+        async with fresh_schema(postgres_server) as schema:
+            database = await PostgresDatabase.open(postgres_server.dsn, entropy=Dice(), schema=schema, migrations=TINY)
+            await asyncio.gather(*(database.write("put", put(f"{n}")) for n in range(4)), database.changed())
+            await asyncio.gather(terminate_all(admin), database.close())
+
+
+async def test_the_http_gateway_answers_503_while_connections_are_terminated(address):
+    admin = await asyncpg.connect(address)
+    told: Counter[str] = Counter()
+    done = asyncio.Event()
+
+    async with serve(address) as live:
+
+        async def asking(chat):
+            n = 0
+            while not done.is_set():
+                n += 1
+                said = await live.say(f"message {n}", chat=chat, id=str(n))
+                read = await live.get("/v1/sessions")
+                told.update(f"{answer.status_code} {code_of(answer)}" for answer in (said, read) if answer.is_error)
+                told["ok"] += said.is_success
+
+        callers = [asyncio.create_task(asking(f"chat {n}")) for n in range(4)]
+        for _ in range(ROUNDS // 2):
+            before = told.total()
+            await admin.fetch(OTHERS, admin.get_server_pid())
+            await until(lambda: told.total() >= before + 4)  # noqa: B023 - awaited before the next round
+        done.set()
+        await asyncio.gather(*callers)
+    await admin.close()
+    assert set(told) <= {"ok", "503 store_unavailable"}
+    assert told["ok"]
+
+
+async def test_a_server_that_crashes_and_recovers_is_unavailable_meanwhile():
+    """PostgreSQL restarts as a whole when one of its processes is killed."""
+    server = PostgresServer()
+    server.start()
+    told: Counter[str] = Counter()
+    try:
+        async with postgres_database(server, migrations=TINY) as database:
+            await database.write("put", put("a"))
+            [(pid,)] = await database.read("pid", lambda: rows("select pg_backend_pid()"))
+            os.kill(pid, signal.SIGKILL)
+            while told["ok"] < CALLERS:
+                for call in (lambda: keys(database), lambda: database.write("prove", lambda: one("select 1"))):
+                    try:
+                        await call()
+                    except StoreUnavailable:
+                        told["unavailable"] += 1
+                    else:
+                        told["ok"] += 1
+            assert await keys(database) == ["a"]
+    finally:
+        server.stop()
+    assert told["unavailable"]
+
+
+# --- injected, at each point of each path ----------------------------------------------------------
+
+LOST = [
+    asyncpg.InternalClientError("cannot switch to state 15; another operation (2) is in progress"),
+    asyncpg.InterfaceError("cannot perform operation: another operation is in progress"),
+    asyncpg.InterfaceError("cannot call Connection.execute(): connection has been released back to the pool"),
+    asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"),
+    ConnectionResetError(104, "Connection reset by peer"),
+    TimeoutError(),
+]
+POINTS = {
+    "acquire": (asyncpg.pool.Pool, "_acquire"),
+    "begin": (asyncpg.transaction.Transaction, "start"),
+    "name": (asyncpg.Connection, "execute"),
+    "statement": (asyncpg.Connection, "fetch"),
+    "batch": (asyncpg.Connection, "executemany"),
+    "commit": (asyncpg.transaction.Transaction, "_Transaction__commit"),
+    "release": (asyncpg.Connection, "_reset"),
+}
+
+
+def fail_once(monkeypatch, point, error, *, after=False):
+    """Let the next call at the point fail, before its effect or after it."""
+    owner, method = POINTS[point]
+    real = getattr(owner, method)
+
+    async def failing(self, *arguments, **options):
+        monkeypatch.setattr(owner, method, real)
+        if after:
+            await real(self, *arguments, **options)
+        raise error
+
+    monkeypatch.setattr(owner, method, failing)
+
+
+def put_many(key):
+    def script():
+        yield from rows("select 1")
+        yield from many("insert into thing (id, n) values (:id, 0) on conflict (id) do nothing", [{"id": key}])
+
+    return script
+
+
+@pytest.mark.parametrize(
+    ("point", "after"),
+    [(point, False) for point in POINTS] + [(point, True) for point in POINTS if point not in ("acquire", "release")],
+)
+async def test_a_connection_lost_at_any_point_of_a_write_is_unavailable(db, monkeypatch, point, after):
+    for n, error in enumerate(LOST):
+        with monkeypatch.context() as patch:
+            fail_once(patch, point, error, after=after)
+            with pytest.raises(StoreUnavailable) as caught:
+                await db.write("put", put_many(f"{n}"), name="a name")
+            assert caught.value.remedy is Remedy.RETRY
+        await db.write("put", put_many(f"{n}"), name="a name")
+    assert await keys(db) == [f"{n}" for n in range(len(LOST))], "each repeated, none doubled"
+
+
+@pytest.mark.parametrize("point", ["acquire", "begin", "statement", "commit", "release"])
+async def test_a_connection_lost_at_any_point_of_a_read_is_unavailable(db, monkeypatch, point):
+    for error in LOST:
+        with monkeypatch.context() as patch:
+            fail_once(patch, point, error)
+            with pytest.raises(StoreUnavailable):
+                await keys(db)
+        assert await keys(db) == []
+
+
+async def test_a_connection_lost_while_a_refusal_is_rolled_back_is_unavailable(db, monkeypatch):
+    def refused():
+        yield from put("a")()
+        raise SessionMoved("it has grown")
+
+    monkeypatch.setitem(POINTS, "rollback", (asyncpg.transaction.Transaction, "_Transaction__rollback"))
+    for error in LOST:
+        with monkeypatch.context() as patch:
+            fail_once(patch, "rollback", error)
+            with pytest.raises(StoreUnavailable):
+                await db.write("refused", refused)
+    assert await keys(db) == []
+
+
+async def test_a_broken_connection_does_not_go_back_to_the_pool(postgres_server, schema, monkeypatch):
+    async with postgres_database(postgres_server, schema=schema, migrations=TINY, pool_size=1) as database:
+        ask = lambda: one("select pg_backend_pid()")  # noqa: E731
+        before = await database.read("pid", ask)
+        with monkeypatch.context() as patch:
+            fail_once(patch, "begin", LOST[0])
+            with pytest.raises(StoreUnavailable):
+                await database.read("pid", ask)
+        assert await database.read("pid", ask) != before
+
+
+@pytest.mark.parametrize("point", ["name", "statement", "begin"])
+async def test_a_connection_lost_while_a_schema_is_made_is_unavailable(postgres_server, monkeypatch, point):
+    monkeypatch.setitem(POINTS, "statement", (asyncpg.Connection, "fetchval"))
+    for error in LOST:
+        async with fresh_schema(postgres_server) as schema:
+            with monkeypatch.context() as patch:
+                fail_once(patch, point, error)
+                with pytest.raises(StoreUnavailable):
+                    await PostgresDatabase.open(postgres_server.dsn, entropy=Dice(), schema=schema, migrations=TINY)
+            async with postgres_database(postgres_server, schema=schema, migrations=TINY) as database:
+                assert await keys(database) == []
+
+
+async def test_a_connection_lost_while_hints_pass_is_unavailable(db, monkeypatch):
+    monkeypatch.setitem(POINTS, "listen", (asyncpg.Connection, "add_listener"))
+    for error in LOST:
+        with monkeypatch.context() as patch:
+            fail_once(patch, "name", error)
+            with pytest.raises(StoreUnavailable):
+                await db.hint()
+    for error in LOST:
+        with monkeypatch.context() as patch:
+            fail_once(patch, "listen", error)
+            with pytest.raises(StoreUnavailable):
+                await db.changed()
+    assert await db.changed(), "nobody listened until now"
+
+
+async def test_closing_a_database_whose_server_is_away_ends(postgres_server, monkeypatch):
+    monkeypatch.setitem(POINTS, "close", (asyncpg.pool.Pool, "close"))
+    for error in LOST:
+        async with postgres_database(postgres_server, migrations=TINY) as database:
+            with monkeypatch.context() as patch:
+                fail_once(patch, "close", error)
+                await database.close()
+            with pytest.raises(StoreUnavailable):
+                await keys(database)
+
+
+async def test_a_race_that_is_lost_on_a_lost_connection_is_unavailable_at_once(db, monkeypatch):
+    """The rollback of a lost race may fail as well; the script is not run again on a store that is away."""
+    runs = 0
+
+    def script():
+        nonlocal runs
+        runs += 1
+        yield from put("a")()
+
+    await db.write("put", put("a"))
+    monkeypatch.setitem(POINTS, "rollback", (asyncpg.transaction.Transaction, "_Transaction__rollback"))
+    fail_once(monkeypatch, "rollback", LOST[0])
+    with pytest.raises(StoreUnavailable):
+        await db.write("put", script)
+    assert runs == 1 < RETRIES_MAX
