@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import StorePathInvalid
-from holdfast.stores.location import check_folder, postgres_address
+from holdfast.stores.location import postgres_address
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_everything_else_with_a_scheme_is_refused_and_not_repeated(address):
 )
 def test_an_address_that_became_a_path_is_no_folder(address):
     with pytest.raises(StorePathInvalid):
-        check_folder(Path(address))
+        postgres_address(Path(address))
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_an_address_that_became_a_path_is_no_folder(address):
 )
 def test_a_folder_is_a_folder(folder):
     assert postgres_address(folder) is None
-    check_folder(Path(folder))
+    assert postgres_address(Path(folder)) is None

@@ -43,11 +43,6 @@ def postgres_address(data: Path | str) -> str | None:
     return f"postgresql:{found['rest'].rstrip()}"
 
 
-def check_folder(path: Path) -> None:
-    """Raise `StorePathInvalid` for an address that was taken for a folder."""
-    postgres_address(path)
-
-
 def _refuse_other_forms(text: str) -> None:
     if _POSTGRES.match(text):
         raise _wrong(f"a PostgreSQL address has // behind its colon: {EXAMPLE}")

@@ -136,8 +136,9 @@ def decide_pairing(decision: PairingDecision, policy: PairingPolicy) -> Script[P
 def unpair(principal: Principal, agent: AgentName | None, by: str, operation: OperationId) -> Script[tuple[str, ...]]:
     """The agents that no longer let them in, or no longer refuse them; none when nothing was decided."""
     where = {"principal": principal, "agent": agent or ""}
-    gone = {row[0] for row in (yield from rows(DISMISS_ALL, **where))}
-    gone |= {row[0] for row in (yield from rows(DROP_ALL, **where))}
+    # The request first: a decision holds its row while it admits, so an admission that is under way is seen after it.
+    gone = {row[0] for row in (yield from rows(DROP_ALL, **where))}
+    gone |= {row[0] for row in (yield from rows(DISMISS_ALL, **where))}
     if gone:
         yield from record(operation, "unpair", by, {"principal": principal, "agents": sorted(gone)})
     return tuple(sorted(gone))

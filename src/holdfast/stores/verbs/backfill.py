@@ -13,7 +13,7 @@ select id, fork_seq from session
  where agent = :agent and id > :after and purpose = 'conversation' and state <> 'deleted' and turns > fork_turn
    and not exists (select 1 from cursor where cursor.stream = session.id and cursor.provider = :provider)
  order by id limit :limit"""
-LOCK_SESSION = "select id from session where id = :session /*lock*/"
+LOCK_SESSION = "select state from session where id = :session /*lock*/"
 KNOWN = "select scheduled_seq from cursor where provider = :provider and stream = :stream /*lock*/"
 DELIVERED = """
 select n, place, id, stream, from_seq, through_seq, from_turn, through_turn, op, principal, attempt, sent_at
@@ -36,7 +36,9 @@ def backfill(agent: AgentName, policy: DeliveryPolicy, after: str, limit: int) -
 
 
 def _fill(session: SessionId, agent: AgentName, policy: DeliveryPolicy, start: int) -> Script[int]:
-    yield from run(LOCK_SESSION, session=session)
+    row = yield from one(LOCK_SESSION, session=session)
+    if row is None or row[0] == "deleted":
+        return 0  # forgotten since it was found
     if (yield from one(KNOWN, provider=policy.provider, stream=session)) is not None:
         return 0  # a turn was committed meanwhile, and began where it was
     pending = yield from pending_turns(session, policy, start)

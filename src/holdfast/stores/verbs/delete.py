@@ -5,7 +5,8 @@ both, are blanked too. Its undo count grows: contexts kept in RAM and summaries 
 """
 
 from holdfast.core.ids import SessionId
-from holdfast.stores.script import Script, run
+from holdfast.stores.script import Script, rows, run
+from holdfast.stores.verbs.cursors import LOCK_LANE
 from holdfast.stores.verbs.reading import drop_enclosures_of
 from holdfast.stores.verbs.replies import BLANK
 
@@ -21,6 +22,9 @@ with recursive branch (id) as (
 BLANK_BRANCHES = f"{BRANCHES} update summary set body = :blank where session in (select id from branch)"
 VOID_BRANCHES = f"{BRANCHES} update session set undo_count = undo_count + 1 where id in (select id from branch)"
 BLANK_TITLES = "update turn set title = null where session = :session and title is not null"
+LANES = """
+select distinct agent, provider, place from delivery
+ where stream = :session and state = 'scheduled' order by agent, provider, place"""
 CANCEL = """
 update delivery set state = 'dropped', reason = 'deleted', settled_at = :now
  where stream = :session and state = 'scheduled'"""
@@ -32,6 +36,9 @@ update session
 
 
 def blank_session(session: SessionId) -> Script[None]:
+    """Blank the words and cancel what has not left. Lanes are locked first, so that no courier takes it in between."""
+    for agent, provider, place in (yield from rows(LANES, session=session)):
+        yield from run(LOCK_LANE, agent=agent, provider=provider, place=place)
     yield from drop_enclosures_of(session)
     for blanking in (BLANK_ENTRIES, BLANK_INBOUND, BLANK_REPLIES, BLANK_SUMMARIES, BLANK_BRANCHES):
         yield from run(blanking, session=session, blank=b"")

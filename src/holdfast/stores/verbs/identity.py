@@ -61,9 +61,7 @@ update reply
 def link(request: LinkRequest) -> Script[Link]:
     """Raises `IdentityConflict`. A link that exists already is given back as it is."""
     ends = {"principal": request.principal, "person": request.person}
-    for end in sorted(ends.values()):
-        yield from run(OWN_ROW, principal=end)
-    found = {row[0]: row for row in (yield from rows(LOCK_BOTH, **ends))}
+    found = yield from _lock_both(ends)
     own, theirs = found[request.principal], found[request.person]
     followers = [row[0] for row in (yield from rows(FOLLOWERS, principal=request.principal))]
     why = why_not_linked(request, own[1], theirs[1], followers)
@@ -75,6 +73,16 @@ def link(request: LinkRequest) -> Script[Link]:
     made = yield from one(LINKED, principal=request.principal)
     assert made is not None  # noqa: S101 - written above, or found under lock
     return Link(principal=request.principal, person=request.person, at=Instant(made[1]))
+
+
+def _lock_both(ends: Mapping[str, str]) -> Script[dict[str, Row]]:
+    """The rows of both ends, made where there are none, under lock. An unlink may take one away before it is locked."""
+    found: dict[str, Row] = {}
+    while len(found) < len(set(ends.values())):
+        for end in sorted(ends.values()):
+            yield from run(OWN_ROW, principal=end)
+        found = {row[0]: row for row in (yield from rows(LOCK_BOTH, **ends))}
+    return found
 
 
 def unlink(principal: Principal, by: str, operation: OperationId) -> Script[Link | None]:
@@ -104,6 +112,11 @@ def record(operation: OperationId, kind: str, by: str, detail: Mapping[str, obje
 
 
 # --- addresses ---------------------------------------------------------------------------------------
+
+
+def moving(agent: str) -> str:
+    """The name under which the moves of an agent's chats take turns: each looks at addresses that others make."""
+    return f"move:{agent}"
 
 
 def move_address(old: Address, new: Address, by: str, operation: OperationId) -> Script[Moved]:
@@ -162,10 +175,13 @@ def _alias(mine: str, new: str) -> Script[bool | None]:
     """Whether the address was made to lead to the mailbox now; None when it has a history of its own."""
     if (yield from one(NEW_ALIAS, address=new, mailbox=mine)) is not None:
         return True
-    theirs = ((yield from one(BOX_OF, address=new)) or ("",))[0]
-    if theirs == mine:
-        return False
-    locked = {row[0]: row for row in (yield from rows(LOCK_BOXES, mine=mine, theirs=theirs))}
+    while True:
+        theirs = ((yield from one(BOX_OF, address=new)) or ("",))[0]
+        if theirs == mine:
+            return False
+        locked = {row[0]: row for row in (yield from rows(LOCK_BOXES, mine=mine, theirs=theirs))}
+        if theirs in locked or mine not in locked:
+            break  # otherwise another move took the mailbox away while its lock was waited for: look again
     row = locked.get(theirs)
     if row is None or mine not in locked or row[1] or row[2] is not None:
         return None

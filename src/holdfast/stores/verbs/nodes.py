@@ -89,12 +89,12 @@ def renew_node(node: NodeId) -> Script[None]:
 
 
 def retire_node(node: NodeId) -> Script[None]:
+    yield from run(FORGET, node=node)  # first, as in reap_nodes: both take the row of the node before what it held
     yield from rows(VOID, node=node)
     yield from run(VOID_LANES, node=node)
     yield from run(VOID_FINISHES, node=node)
     yield from run(DOUBT_REPLIES, node=node)
     yield from rows(END, node=node)
-    yield from run(FORGET, node=node)
 
 
 def reap_nodes(lease_ms: int) -> Script[Reaped]:

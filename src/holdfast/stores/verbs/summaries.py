@@ -18,6 +18,7 @@ OPEN = f"""
 select {OPERATION_FIELDS}, exists (select 1 from node where node.id = operation.owner)
   from operation where session = :session and kind = :kind and ended_at is null"""
 BY_ID = f"select {OPERATION_FIELDS} from operation where id = :id"
+HOLD_OPERATION = f"{BY_ID} /*lock*/"
 NEW_OPERATION = """
 insert into operation (id, kind, session, owner, fence, started_at)
 values (:id, :kind, :session, :owner,
@@ -65,7 +66,7 @@ def open_operation(session: SessionId, kind: str) -> Script[OperationId | None]:
 def commit_summary(operation: Operation, draft: SummaryDraft) -> Script[Summary]:
     session = operation.session
     row = yield from one(SESSION, session=session)
-    known = yield from one(BY_ID, id=operation.id)
+    known = yield from one(HOLD_OPERATION, id=operation.id)  # a reaper ends operations without the session's lock
     if row is None or known is None:
         raise SummaryStale(f"{session} or operation {operation.id} is gone", session=session)
     if known[6] is not None or known[4] != operation.fence:

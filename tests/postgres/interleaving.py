@@ -1,0 +1,322 @@
+"""Two scripts on two PostgreSQL connections, statement by statement, in every order that can make a difference.
+
+Rule 1: a statement that waits for a lock is seen by asking the server who blocks it; the other script goes on meanwhile.
+Rule 2: what came of an order (both results and every row of every table) must be what one script after the other gives.
+Rule 3: a script that lost a race (a unique key) is run again from the start, as the engine does. A deadlock is a fault.
+
+Which orders: both scripts are READ COMMITTED, so neither sees what the other has not committed. Let X be the one that
+commits first. X sees nothing of Y; each statement of Y sees either nothing of X or all of it, depending on whether it
+ran before X's COMMIT. So an order is described by X and by how many statements Y had run by then: for each of both
+scripts as Y and each k, Y runs k statements, then X runs to its end, then Y goes on. Where locks forbid an order, X
+waits for Y and the harness finds out what happens instead. `grid` adds the orders in which both have begun when they
+meet, which matter only for locks taken in opposite directions.
+
+A site is a statement of one verb module. `without` takes its lock or its comparison away, for one run: the tests that
+the locks have teeth expect Rule 2 to fail then.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from types import GeneratorType
+from typing import Any
+
+import asyncpg  # type: ignore[import-untyped]
+
+from holdfast.core.errors import HoldfastError
+from holdfast.stores.postgres.database import ONE_AFTER_ANOTHER, SETTINGS, _arguments, _plain_numbers
+from holdfast.stores.postgres.dialect import translate
+from holdfast.stores.script import Many, Query, Script, Statement
+
+BLOCKED = "select cardinality(pg_blocking_pids($1)) > 0"
+TABLES = "select tablename from pg_tables where schemaname = current_schema() and tablename not like 'holdfast%'"
+NUMBERED = {"delivery": "n", "reply": "n", "forget_part": "n"}  # numbers that a lost race leaves gaps in
+NUMBERS_OF = {"forget_part": "delivery"}
+RERUNS_MAX = 4
+
+
+@dataclass(frozen=True)
+class Site:
+    """A statement of a verb module, by the name of its constant."""
+
+    module: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Party:
+    """One of the two: a fresh script each time, and the name it holds a lock under, if any."""
+
+    script: Callable[[], Script[Any]]
+    name: str = ""
+    passed: str = ""  # its result when everything it looks for is locked: it may pass over that (`skip locked`)
+
+
+@dataclass
+class Runner:
+    """A script on a connection, moved on by whole statements."""
+
+    connection: Any
+    pid: int
+    party: Party
+    rewrite: Callable[[Site, str], str]
+    result: Any = None
+    done: bool = False
+    deadlocks: int = 0
+    steps: int = 0
+    _script: Any = None
+    _task: "asyncio.Task[bool] | None" = None
+    _answer: Any = None
+    _reruns: int = 0
+
+    async def step(self, watch: Any) -> bool:
+        """Run one statement, or COMMIT at the end; False when it waits for the other script."""
+        if self.done:
+            return True
+        if self._task is None:
+            self._task = asyncio.create_task(self._advance())
+        while not self._task.done():
+            if await watch.fetchval(BLOCKED, self.pid):
+                return False
+        await self._finish_step()
+        return True
+
+    async def finish(self, watch: Any) -> bool:
+        """Run on to the end; False when it waits for the other script."""
+        while not self.done:
+            if not await self.step(watch):
+                return False
+        return True
+
+    async def _finish_step(self) -> None:
+        assert self._task is not None
+        task, self._task = self._task, None
+        self.done = await task
+        self.steps += 1
+
+    async def _advance(self) -> bool:
+        try:
+            return await self._one_statement()
+        except (asyncpg.UniqueViolationError, asyncpg.DeadlockDetectedError) as error:
+            self.deadlocks += isinstance(error, asyncpg.DeadlockDetectedError)
+            await self.connection.execute("rollback")
+            self._script, self._reruns = None, self._reruns + 1
+            if self._reruns > RERUNS_MAX:
+                self.result = f"lost {self._reruns} races"
+                return True
+            return False
+        except (HoldfastError, asyncpg.PostgresError, AssertionError, LookupError, TypeError) as error:
+            await self.connection.execute("rollback")
+            self.result = f"{type(error).__name__}"
+            return True
+
+    async def _one_statement(self) -> bool:
+        if self._script is None:
+            self._script, self._answer = self.party.script(), None
+            await self.connection.execute("begin")
+            if self.party.name:
+                await self.connection.execute(ONE_AFTER_ANOTHER, self.party.name)
+                return False
+        try:
+            statement = self._script.send(self._answer)
+        except StopIteration as end:
+            await self.connection.execute("commit")
+            self.result = repr(end.value)
+            return True
+        self._answer = await self._run(statement)
+        return False
+
+    async def _run(self, statement: Statement) -> list[tuple[Any, ...]]:
+        sql, names = translate(self.rewrite(site_of(self._script, statement.sql), statement.sql))
+        match statement:
+            case Query(params=params):
+                return [tuple(record) for record in await self.connection.fetch(sql, *_arguments(names, params))]
+            case Many(rows=batch):
+                await self.connection.executemany(sql, [_arguments(names, params) for params in batch])
+        return []
+
+
+def site_of(script: Any, sql: str) -> Site:
+    """The innermost verb that yielded the statement, and what it calls it."""
+    frames = []
+    while isinstance(script, GeneratorType):
+        frames.append(script.gi_frame)
+        script = script.gi_yieldfrom
+    for frame in reversed(frames):
+        module = frame.f_globals["__name__"].rpartition(".")[2]
+        for name, value in frame.f_globals.items():
+            if value is sql:
+                return Site(module, name)
+    return Site("", "")
+
+
+def as_written(_site: Site, sql: str) -> str:
+    return sql
+
+
+def without(site: Site, found: str, instead: str = "") -> Callable[[Site, str], str]:
+    """Take the lock or the comparison of one site away."""
+
+    def rewrite(at: Site, sql: str) -> str:
+        if at != site:
+            return sql
+        changed = re.sub(found, instead, sql, flags=re.DOTALL)
+        assert changed != sql, f"{site} has nothing like {found}"
+        return changed
+
+    return rewrite
+
+
+@dataclass
+class Outcome:
+    order: str
+    results: tuple[Any, Any]
+    rows: Mapping[str, list[str]]
+    deadlocks: int = 0
+
+    def same(self, other: "Outcome") -> bool:
+        return self.results == other.results and self.rows == other.rows
+
+
+@dataclass
+class Stage:
+    """A schema with a state that every order begins from."""
+
+    watch: Any
+    connections: tuple[Any, Any]
+    pids: tuple[int, int]
+    tables: list[str] = field(default_factory=list)
+
+    async def keep(self) -> None:
+        """Remember the present rows as the state to begin from."""
+        self.tables = sorted(name for (name,) in await self.watch.fetch(TABLES))
+        for table in self.tables:
+            await self.watch.execute(f"drop table if exists holdfast_kept_{table}")
+            await self.watch.execute(f"create unlogged table holdfast_kept_{table} as table {table}")
+
+    async def restore(self) -> None:
+        steps = [f"delete from {name}; insert into {name} select * from holdfast_kept_{name};" for name in self.tables]
+        steps += [
+            f"perform setval(pg_get_serial_sequence('{name}', 'n'), coalesce((select max(n) from {name}), 0) + 1, false);"
+            for name in ("delivery", "reply")
+        ]
+        await self.watch.execute(f"do $$ begin {' '.join(steps)} end $$")
+
+    async def rows(self) -> dict[str, list[str]]:
+        parts = [f"select '{name}' as name, to_jsonb(t) as row from {name} t" for name in self.tables]
+        found = await self.watch.fetch(" union all ".join(parts))
+        import json
+
+        by_table: dict[str, list[dict[str, Any]]] = {}
+        for name, row in found:
+            by_table.setdefault(name, []).append(json.loads(row))
+        numbers = {
+            table: {n: k for k, n in enumerate(sorted(row[NUMBERED[table]] for row in by_table.get(table, [])))}
+            for table in NUMBERED
+        }
+        for table, column in NUMBERED.items():
+            for row in by_table.get(table, []):
+                row[column] = numbers[NUMBERS_OF.get(table, table)].get(row[column])
+        return {name: sorted(json.dumps(row, sort_keys=True) for row in rows) for name, rows in by_table.items()}
+
+    async def play(
+        self, parties: tuple[Party, Party], order: tuple[int, int, int], rewrite: Callable[[Site, str], str]
+    ) -> Outcome:
+        """`order` is (who begins, with how many statements, how many the other runs before it may run to its end)."""
+        await self.restore()
+        runners = [
+            Runner(connection, pid, party, rewrite)
+            for connection, pid, party in zip(self.connections, self.pids, parties, strict=True)
+        ]
+        begins, first, second = order
+        y, x = runners[begins], runners[1 - begins]
+        for _ in range(first):
+            await y.step(self.watch)
+        for _ in range(second):
+            await x.step(self.watch)
+        leader = y if second else x
+        follower = x if second else y
+        while not (leader.done and follower.done):  # where both wait, the server ends one of them
+            await leader.finish(self.watch)
+            await follower.finish(self.watch)
+        results = (runners[0].result, runners[1].result)
+        deadlocks = sum(runner.deadlocks for runner in runners)
+        return Outcome(f"{'AB'[begins]}{first}{f'+{second}' if second else ''}", results, await self.rows(), deadlocks)
+
+    async def alone(self, parties: tuple[Party, Party], acts: int) -> Outcome:
+        """One of them acts, and the other passes over everything."""
+        await self.restore()
+        runner = Runner(self.connections[acts], self.pids[acts], parties[acts], as_written)
+        assert await runner.finish(self.watch)
+        results = [parties[0].passed, parties[1].passed]
+        results[acts] = runner.result
+        return Outcome(f"{'AB'[acts]} alone", (results[0], results[1]), await self.rows())
+
+    async def serial(self, parties: tuple[Party, Party], begins: int) -> tuple[Outcome, int]:
+        """One after the other; and how many steps the one who begins takes."""
+        await self.restore()
+        runners = [
+            Runner(connection, pid, party, as_written)
+            for connection, pid, party in zip(self.connections, self.pids, parties, strict=True)
+        ]
+        for runner in (runners[begins], runners[1 - begins]):
+            assert await runner.finish(self.watch)
+        results = (runners[0].result, runners[1].result)
+        return Outcome(f"{'AB'[begins]} first", results, await self.rows()), runners[begins].steps
+
+
+def orders(steps: tuple[int, int], *, grid: bool) -> Iterator[tuple[int, int, int]]:
+    for begins in (0, 1):
+        for first in range(1, steps[begins]):
+            yield begins, first, 0
+            if grid:
+                yield from ((begins, first, second) for second in range(1, steps[1 - begins]))
+
+
+async def faults(
+    stage: Stage,
+    parties: tuple[Party, Party],
+    rewrite: Callable[[Site, str], str] = as_written,
+    *,
+    grid: bool = False,
+) -> AsyncIterator[str]:
+    """Each order whose outcome no serial order gives, and each deadlock."""
+    first, steps_a = await stage.serial(parties, 0)
+    second, steps_b = await stage.serial(parties, 1)
+    sound = [first, second, *[await stage.alone(parties, acts) for acts in (0, 1) if parties[1 - acts].passed]]
+    for order in orders((steps_a, steps_b), grid=grid):
+        played = await stage.play(parties, order, rewrite)
+        if played.deadlocks:
+            yield f"{played.order}: a deadlock"
+        if not any(played.same(one) for one in sound):
+            yield f"{played.order}: {_difference(played, first, second)}"
+
+
+def _difference(played: Outcome, *serial: Outcome) -> str:
+    lines = [f"results {played.results}, and not one of {[one.results for one in serial]}"]
+    for one in serial:
+        for table in sorted({*played.rows, *one.rows}):
+            mine, theirs = set(played.rows.get(table, [])), set(one.rows.get(table, []))
+            lines += [f"  {table} + {row[:400]}" for row in sorted(mine - theirs)]
+            lines += [f"  {table} - {row[:400]}  ({one.order})" for row in sorted(theirs - mine)]
+    return "\n".join(lines)
+
+
+@asynccontextmanager
+async def open_stage(dsn: str, schema: str) -> AsyncIterator[Stage]:
+    opened: list[Any] = []
+    try:
+        for _ in range(3):
+            opened.append(await asyncpg.connect(dsn, server_settings=SETTINGS | {"search_path": schema}))
+        for connection in opened:
+            await _plain_numbers(connection)
+        pids = [connection.get_server_pid() for connection in opened]
+        yield Stage(opened[0], (opened[1], opened[2]), (pids[1], pids[2]))
+    finally:
+        for connection in opened:
+            connection.terminate()

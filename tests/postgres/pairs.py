@@ -1,0 +1,836 @@
+"""Situations in which verbs meet on common rows. Each makes a state and names the verbs that may be under way in it.
+
+A verb is a `Party`: its script is made anew each time it is run. All ids are made beforehand, as callers make them.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from holdfast.core.access import PairingAsk, PairingDecision, PairingPolicy
+from holdfast.core.approval import ApprovalAsk, Decision
+from holdfast.core.arrivals import hash_of
+from holdfast.core.compress import COMPRESS
+from holdfast.core.delivery import DeliveryPolicy, DeliveryState
+from holdfast.core.drafting import DraftIntent, DraftState
+from holdfast.core.extraction import Notes, Proposal
+from holdfast.core.finish import Ending, FinishEvent
+from holdfast.core.forget import ForgetRequest
+from holdfast.core.identity import ChatMove, LinkRequest
+from holdfast.core.ids import (
+    AgentName,
+    ApprovalId,
+    DeliveryId,
+    DraftId,
+    ForgetId,
+    Instant,
+    MailboxId,
+    MessageId,
+    NodeId,
+    OperationId,
+    Principal,
+    Provider,
+    ReplyId,
+    SessionId,
+)
+from holdfast.core.inbound import Enclosure
+from holdfast.core.journal import AssistantSaid, ToolCall
+from holdfast.core.key import Address, parse
+from holdfast.core.lane import LaneKey, Settlement
+from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
+from holdfast.core.naming import PerAddress
+from holdfast.core.outgoing import OnDoubt, ReplyState
+from holdfast.core.posting import ReplySettlement
+from holdfast.core.turn import Step, TurnEvent
+from holdfast.stores.verbs import (
+    accept,
+    access,
+    approvals,
+    backfill,
+    commands,
+    cursors,
+    drafts,
+    extract,
+    finish,
+    forget,
+    identity,
+    lanes,
+    memory,
+    nodes,
+    reading,
+    record,
+    replies,
+    settle,
+    summaries,
+    turns,
+    upkeep,
+)
+from tests.contract.driver import LIMITS, Driver, retain, tool_step
+from tests.contract.driver import record as turn_record
+from tests.postgres.interleaving import Party
+
+Verbs: TypeAlias = dict[str, Party]
+Situation: TypeAlias = Callable[[Driver], Awaitable[Verbs]]
+
+FERN = AgentName("fern")
+MEM = Provider("mem")
+KEY = LaneKey(FERN, MEM)
+OTHER = NodeId("node_b")
+SECRET = b"a secret of the tests"
+LEASE_MS = 30_000
+PAY = ToolCall(id="c1", name="pay", arguments="{}")
+
+
+PASSED = {
+    nodes.claim_mailbox: "None",
+    nodes.claim_mailboxes: "()",
+    finish.claim_finalisation: "None",
+    lanes.claim_lanes: "()",
+    replies.claim_replies: "()",
+    drafts.stray_drafts: "()",
+    forget.sweep_forgotten: "0",
+}
+
+
+def party(verb: Callable[..., Any], *arguments: Any, name: str = "", **options: Any) -> Party:
+    return Party(lambda: verb(*arguments, **options), name, PASSED.get(verb, ""))
+
+
+async def _command(driver: Driver, text: str, *, chat: str = "home", who: str = "ada") -> Any:
+    """A command that waits in its mailbox, to be run under a claim."""
+    message = await driver.say(text, chat=chat, who=who)
+    return driver.command_run(message, text, who=who)
+
+
+async def _claim_of(driver: Driver, node: NodeId | None = None) -> Any:
+    taken = await driver.store.claim_mailbox(node or driver.node)
+    assert taken is not None
+    return taken
+
+
+def _person(id_: str, who: str = "ada") -> Party:
+    return party(forget.forget, ForgetRequest(id=ForgetId(id_), person=Principal(who), agent=FERN))
+
+
+def _whole(id_: str, session: SessionId) -> Party:
+    return party(forget.forget, ForgetRequest(id=ForgetId(id_), session=session))
+
+
+def _backfilled(*arguments: Any) -> Any:
+    """How many units were made; whether a session was looked at in vain does not matter."""
+    return (yield from backfill.backfill(*arguments))[1]
+
+
+def _settled(claim: Any, state: DeliveryState = DeliveryState.DELIVERED) -> Party:
+    return party(settle.settle_lanes, [(claim, [Settlement(n=one.n, state=state) for one in claim.packages])])
+
+
+def _claim_lanes(node: NodeId, name: str) -> Party:
+    return Party(lambda: lanes.claim_lanes(node, KEY, name, lanes=1, units=2, renderer="r1"), name, "()")
+
+
+# --- mailboxes -------------------------------------------------------------------------------------
+
+
+async def mail(driver: Driver) -> Verbs:
+    """A chat with a message, and messages on their way to it and to a new one."""
+    await driver.store.register_node(OTHER, "b", sole=False)
+    await driver.say("hello")
+    picture = Enclosure(hash=hash_of(b"p"), name="a.png", media_type="image/png", body=b"p")
+    first, second, again = driver.arrival("one"), driver.arrival("two"), driver.arrival("one")
+    again = replace(again, event_id=first.event_id)
+    new, newer = driver.arrival("new", chat="new"), driver.arrival("newer", chat="new")
+    limits = replace(LIMITS, mailbox_depth_max=2)
+    return {
+        "accept one": party(accept.accept, first, LIMITS, SECRET),
+        "accept two": party(accept.accept, second, LIMITS, SECRET),
+        "accept one again": party(accept.accept, again, LIMITS, SECRET),
+        "accept with little room": party(accept.accept, second, limits, SECRET),
+        "accept one with little room": party(accept.accept, first, limits, SECRET),
+        "accept at a new place": party(accept.accept, new, LIMITS, SECRET),
+        "accept there too": party(accept.accept, newer, LIMITS, SECRET),
+        "accept a picture": party(accept.accept, replace(first, enclosures=(picture,)), LIMITS, SECRET),
+        "claim": party(nodes.claim_mailbox, driver.node, ""),
+        "claim elsewhere": party(nodes.claim_mailbox, OTHER, ""),
+        "claim by name": party(nodes.claim_mailbox, driver.node, "n", name="n"),
+        "claim by name again": party(nodes.claim_mailbox, driver.node, "n", name="n"),
+    }
+
+
+async def claims(driver: Driver) -> Verbs:
+    """Two mailboxes are ready."""
+    await driver.store.register_node(OTHER, "b", sole=False)
+    await driver.say("hello")
+    await driver.say("hello", chat="there")
+    return {
+        "claim": party(nodes.claim_mailbox, driver.node, ""),
+        "claim elsewhere": party(nodes.claim_mailbox, OTHER, ""),
+        "claim by name": party(nodes.claim_mailbox, driver.node, "n", name="n"),
+        "claim by name again": party(nodes.claim_mailbox, driver.node, "n", name="n"),
+        "claim several": party(nodes.claim_mailboxes, driver.node, "m", 2, name="m"),
+        "retire": party(nodes.retire_node, driver.node),
+    }
+
+
+async def nodes_at_their_end(driver: Driver) -> Verbs:
+    """A node whose lease is over holds a mailbox."""
+    await driver.say("hello")
+    claim = await driver.claim()
+    driver.clock.advance(LEASE_MS + 1)
+    await driver.store.register_node(OTHER, "b", sole=False)
+    return {
+        "reap": party(nodes.reap_nodes, LEASE_MS),
+        "renew": party(nodes.renew_node, driver.node),
+        "release": party(nodes.release_claim, claim, 0),
+        "retire": party(nodes.retire_node, driver.node),
+    }
+
+
+async def an_open_turn(driver: Driver) -> Verbs:
+    """A turn is open; its worker may be taken for dead, and its words may be forgotten."""
+    driver.policies = (retain(),)
+    await driver.store.register_node(OTHER, "b", sole=False)
+    await driver.talk("before")
+    await driver.say("hello")
+    claim = await driver.claim()
+    turn = await driver.open(claim)
+    message = driver.arrival("more")
+    stop = driver.arrival("/stop")
+    intent = DraftIntent(
+        id=DraftId("dra_1"),
+        session=turn.session,
+        turn=turn.n,
+        mailbox=claim.mailbox,
+        fence=claim.fence,
+        address=parse(claim.address),
+    )
+    later = replace(retain("late"), naming=PerAddress())
+    return {
+        "commit": party(turns.commit_turn, claim, turn, driver.commit("ok")),
+        "step": party(turns.append_step, claim, turn, tool_step()),
+        "resume": party(turns.resume_turn, claim, turn),
+        "accept": party(accept.accept, message, LIMITS, SECRET),
+        "stop": party(accept.accept, stop, LIMITS, SECRET),
+        "release": party(nodes.release_claim, claim, 0),
+        "retire": party(nodes.retire_node, driver.node),
+        "forget the person": _person("forget_1"),
+        "forget the session": _whole("forget_2", turn.session),
+        "backfill": party(_backfilled, FERN, later, "", 10),
+        "intend a draft": party(drafts.intend_draft, intent),
+    }
+
+
+async def two_claims(driver: Driver) -> Verbs:
+    """The mailbox was claimed anew while an earlier worker still works on its turn."""
+    await driver.say("hello")
+    claim = await driver.claim()
+    turn = await driver.open(claim)
+    return {
+        "step": party(turns.append_step, claim, turn, tool_step()),
+        "step otherwise": party(turns.append_step, claim, turn, tool_step("c2")),
+        "commit": party(turns.commit_turn, claim, turn, driver.commit("ok")),
+        "commit otherwise": party(turns.commit_turn, claim, turn, driver.commit("no")),
+        "resume": party(turns.resume_turn, claim, turn),
+        "resume again": party(turns.resume_turn, claim, turn),
+    }
+
+
+# --- sessions --------------------------------------------------------------------------------------
+
+
+async def a_long_session(driver: Driver) -> Verbs:
+    """A session with a few turns that is compressed while commands are run."""
+    driver.policies = (retain(),)
+    session = await driver.chat("one", "two", "three")
+    operation = await driver.begin(session)
+    draft = await driver.draft(session)
+    short = await driver.draft(session, through=2)
+    undo = await _command(driver, "/undo 2")
+    claim = await driver.claim()
+    runs = {verb: replace(undo, command=driver.command_run(undo.message, text).command) for verb, text in (
+        ("new", "/new"), ("branch", "/branch b"), ("delete", "/delete"), ("title", "/title t"),
+    )}  # fmt: skip
+    other = OperationId("op_other")
+    return {
+        "undo": party(commands.run_command, claim, undo),
+        **{verb: party(commands.run_command, claim, run) for verb, run in runs.items()},
+        "summarise": party(summaries.commit_summary, operation, draft),
+        "summarise less": party(summaries.commit_summary, operation, short),
+        "begin again": party(summaries.begin_operation, other, COMPRESS, session, driver.node),
+        "end": party(summaries.end_operation, operation, "failed", {}),
+        "forget the person": _person("forget_1"),
+        "forget the session": _whole("forget_2", session),
+        "claim lanes": _claim_lanes(driver.node, "l"),
+    }
+
+
+async def two_operations(driver: Driver) -> Verbs:
+    """Two compressions begin at the same time."""
+    session = await driver.chat("one")
+    return {
+        "begin": party(summaries.begin_operation, OperationId("op_x"), COMPRESS, session, driver.node),
+        "begin too": party(summaries.begin_operation, OperationId("op_y"), COMPRESS, session, driver.node),
+    }
+
+
+async def recorded(driver: Driver) -> Verbs:
+    """A session that writers without a mailbox write to."""
+    policies = (retain(),)
+    await driver.store.record_turn(turn_record("a", policies=policies))
+    session = SessionId("hermes-1")
+    operation = await driver.begin(session)
+    draft = await driver.draft(session)
+    ending = Ending(session=session, epoch=1, cause="idle", active_before=Instant(2**60), policies=policies)
+    later = retain("late")
+    return {
+        "record": party(record.record_turn, turn_record("b", policies=policies)),
+        "record too": party(record.record_turn, turn_record("c", text="other", policies=policies)),
+        "record again": party(record.record_turn, turn_record("b", policies=policies)),
+        "record as expected": party(record.record_turn, turn_record("d", expected_seq=2, policies=policies)),
+        "record a late provider": party(record.record_turn, turn_record("e", policies=(*policies, later))),
+        "summarise": party(summaries.commit_summary, operation, draft),
+        "end": party(finish.begin_finalisation, ending),
+        "backfill": party(_backfilled, FERN, later, "", 10),
+        "backfill too": party(_backfilled, FERN, later, "", 10),
+        "forget the person": _person("forget_1"),
+        "forget the session": _whole("forget_2", session),
+        "claim lanes": _claim_lanes(driver.node, "l"),
+    }
+
+
+async def overdue(driver: Driver) -> Verbs:
+    """A turn has waited for company longer than its provider may wait."""
+    policy = replace(retain(every_turns=5), max_wait_ms=10)
+    driver.policies = (policy,)
+    session = await driver.chat("one")
+    await driver.store.record_turn(turn_record("a", policies=(policy,)))
+    driver.clock.advance(11)
+    undo = await _command(driver, "/undo")
+    claim = await driver.claim()
+    other = replace(undo, command=driver.command_run(undo.message, "/new").command)
+    return {
+        "schedule": party(cursors.schedule_overdue, 10),
+        "schedule too": party(cursors.schedule_overdue, 10),
+        "undo": party(commands.run_command, claim, undo),
+        "new": party(commands.run_command, claim, other),
+        "record": party(record.record_turn, turn_record("b", policies=(policy,))),
+        "record alone": party(record.record_turn, turn_record("b", policies=(retain(),))),
+        "forget the session": _whole("forget_2", session),
+        "forget the person": _person("forget_1"),
+    }
+
+
+async def ended(driver: Driver) -> Verbs:
+    """An epoch has ended and is worked on, while mail and commands may come."""
+    driver.policies = (retain(every_turns=5),)
+    session = await driver.chat("one")
+    ending = Ending(session=session, epoch=1, cause="idle", active_before=Instant(2**60), policies=driver.policies)
+    begun = await driver.store.begin_finalisation(ending)
+    assert begun is not None
+    await driver.store.register_node(OTHER, "b", sole=False)
+    resume = await _command(driver, f"/resume {session}", chat="there")
+    there = await driver.claim("there")
+    return {
+        "claim": party(finish.claim_finalisation, driver.node, ""),
+        "claim elsewhere": party(finish.claim_finalisation, OTHER, ""),
+        "claim by name": party(finish.claim_finalisation, driver.node, "f", name="f"),
+        "claim by name again": party(finish.claim_finalisation, driver.node, "f", name="f"),
+        "accept": party(accept.accept, driver.arrival("more"), LIMITS, SECRET),
+        "resume elsewhere": party(commands.run_command, there, resume),
+        "forget the person": _person("forget_1"),
+        "retry": party(finish.retry_finalisation, session, 1),
+    }
+
+
+async def ending(driver: Driver) -> Verbs:
+    """A session that nobody uses is ended, in the moment in which somebody does."""
+    driver.policies = (retain(every_turns=5),)
+    session = await driver.chat("one")
+    wish = Ending(session=session, epoch=1, cause="idle", active_before=Instant(2**60), policies=driver.policies)
+    resume = await _command(driver, f"/resume {session}", chat="there")
+    there = await driver.claim("there")
+    return {
+        "end": party(finish.begin_finalisation, wish),
+        "end too": party(finish.begin_finalisation, wish),
+        "accept": party(accept.accept, driver.arrival("more"), LIMITS, SECRET),
+        "resume elsewhere": party(commands.run_command, there, resume),
+        "forget the session": _whole("forget_2", session),
+        "forget the person": _person("forget_1"),
+    }
+
+
+async def _finishing(driver: Driver) -> Any:
+    driver.policies = ()
+    session = await driver.chat("one")
+    ending = Ending(session=session, epoch=1, cause="idle", active_before=Instant(2**60), policies=())
+    await driver.store.begin_finalisation(ending)
+    held = await driver.store.claim_finalisation(driver.node)
+    assert held is not None
+    return held
+
+
+async def finishing(driver: Driver) -> Verbs:
+    """The extraction of an epoch is under way."""
+    held = await _finishing(driver)
+    await driver.store.register_node(OTHER, "b", sole=False)
+    asked = finish.Recorded(FinishEvent.ANSWERED, answer=b'{"changes":[]}', model="m")
+    put_off = finish.Recorded(FinishEvent.POSTPONED, reason="later")
+    return {
+        "record": party(finish.record_finalisation, held, asked),
+        "put off": party(finish.record_finalisation, held, put_off),
+        "retire": party(nodes.retire_node, driver.node),
+        "accept": party(accept.accept, driver.arrival("more"), LIMITS, SECRET),
+        "forget the person": _person("forget_1"),
+        "forget the session": _whole("forget_2", held.session),
+    }
+
+
+async def closing(driver: Driver) -> Verbs:
+    """Everything was extracted, and the session is to be closed."""
+    held = await _finishing(driver)
+    for event in (FinishEvent.ANSWERED, FinishEvent.APPLIED):
+        held = await driver.database.write(
+            "step", lambda held=held, event=event: finish.record_finalisation(held, finish.Recorded(event))
+        )
+    resume = await _command(driver, f"/resume {held.session}", chat="there")
+    there = await driver.claim("there")
+    return {
+        "close": party(finish.record_finalisation, held, finish.Recorded(FinishEvent.CLOSED)),
+        "accept": party(accept.accept, driver.arrival("more"), LIMITS, SECRET),
+        "resume elsewhere": party(commands.run_command, there, resume),
+        "record": party(record.record_turn, turn_record("b", session=held.session)),
+        "retire": party(nodes.retire_node, driver.node),
+        "forget the session": _whole("forget_2", held.session),
+    }
+
+
+async def applying(driver: Driver) -> Verbs:
+    """What a model made of an epoch is written to memory, beside notes that are made meanwhile."""
+    held = await _finishing(driver)
+    held = await driver.database.write(
+        "ask",
+        lambda: finish.record_finalisation(
+            held, finish.Recorded(FinishEvent.ANSWERED, answer=b'{"changes":[]}', model="m")
+        ),
+    )
+    notes = Notes(policies=())
+    wish = Proposal(verb="add", text="a cat")
+    return {
+        "apply": party(extract.apply_finalisation, held, [wish], notes),
+        "note": _note("n1", "a dog"),
+        "retire": party(nodes.retire_node, driver.node),
+        "forget the person": _person("forget_1"),
+    }
+
+
+# --- memory ----------------------------------------------------------------------------------------
+
+
+def _note(origin: str, text: str, *, subject: str = "", verb: MemoryVerb = MemoryVerb.ADD, **more: Any) -> Party:
+    change = Change(verb=verb, target=Target.MEMORY, text=text, **more)
+    batch = MemoryBatch(
+        agent=FERN,
+        subject=subject,
+        origin=origin,
+        changes=(change,),
+        principal=Principal("ada"),
+        policies=(DeliveryPolicy(provider=MEM, naming=PerAddress(), memory=True),),
+    )
+    return party(memory.apply_memory, batch)
+
+
+async def notes(driver: Driver) -> Verbs:
+    """A memory that several write to."""
+    await driver.database.write("note", _note("n0", "a bird").script)
+    return {
+        "note": _note("n1", "a dog"),
+        "note too": _note("n2", "a cat"),
+        "note again": _note("n1", "a dog"),
+        "about somebody": _note("n3", "a cat", subject="ada"),
+        "forget the person": _person("forget_1"),
+        "claim lanes": _claim_lanes(driver.node, "l"),
+    }
+
+
+# --- lanes -----------------------------------------------------------------------------------------
+
+
+async def work(driver: Driver) -> Verbs:
+    """A lane has work that nobody carries."""
+    driver.policies = (retain(),)
+    await driver.store.register_node(OTHER, "b", sole=False)
+    session = await driver.chat("one", "two")
+    undo = await _command(driver, "/undo")
+    claim = await driver.claim()
+    delete = replace(undo, command=driver.command_run(undo.message, "/delete").command)
+    return {
+        "claim": _claim_lanes(driver.node, ""),
+        "claim elsewhere": _claim_lanes(OTHER, ""),
+        "claim by name": _claim_lanes(driver.node, "l"),
+        "claim by name again": _claim_lanes(driver.node, "l"),
+        "undo": party(commands.run_command, claim, undo),
+        "delete": party(commands.run_command, claim, delete),
+        "forget the session": _whole("forget_2", session),
+        "forget the person": _person("forget_1"),
+    }
+
+
+async def carried(driver: Driver) -> Verbs:
+    """A lane is being carried, while its session goes on."""
+    driver.policies = (retain(),)
+    session = await driver.chat("one")
+    [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=2, renderer="r1")
+    await driver.say("two")
+    claim = await driver.claim()
+    turn = await driver.open(claim)
+    return {
+        "settle": _settled(lane),
+        "settle as parked": _settled(lane, DeliveryState.PARKED),
+        "settle for later": _settled(lane, DeliveryState.SCHEDULED),
+        "commit": party(turns.commit_turn, claim, turn, driver.commit("ok")),
+        "retire": party(nodes.retire_node, driver.node),
+        "forget the session": _whole("forget_2", session),
+        "forget the person": _person("forget_1"),
+    }
+
+
+async def carried_and_undone(driver: Driver) -> Verbs:
+    """A lane is being carried, while what is on it is undone."""
+    driver.policies = (retain(),)
+    session = await driver.chat("one", "two")
+    [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1")
+    undo = await _command(driver, "/undo 2")
+    claim = await driver.claim()
+    return {
+        "settle": _settled(lane),
+        "undo": party(commands.run_command, claim, undo),
+        "delete": party(commands.run_command, claim, replace(undo, command=driver.command_run(
+            undo.message, "/delete").command)),
+        "forget the session": _whole("forget_2", session),
+        "retire": party(nodes.retire_node, driver.node),
+    }  # fmt: skip
+
+
+async def parked(driver: Driver) -> Verbs:
+    """A delivery was parked, and is replayed."""
+    driver.policies = (retain(),)
+    await driver.chat("one", "two")
+    [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1")
+    await driver.database.write("park", _settled(lane, DeliveryState.PARKED).script)
+    delivery = DeliveryId((await driver.rows("select id from delivery where state = 'parked'"))[0][0])
+    undo = await _command(driver, "/undo 2")
+    claim = await driver.claim()
+    [lane] = await driver.store.claim_lanes(driver.node, KEY, name="m", lanes=1, units=1, renderer="r1")
+    return {
+        "replay": party(settle.replay_delivery, delivery),
+        "replay too": party(settle.replay_delivery, delivery),
+        "undo": party(commands.run_command, claim, undo),
+        "settle": _settled(lane),
+    }
+
+
+# --- people ----------------------------------------------------------------------------------------
+
+
+def _link(principal: str, person: str) -> Party:
+    operation = OperationId(f"link {principal} {person}")
+    request = LinkRequest(principal=Principal(principal), person=Principal(person), by="test", operation=operation)
+    return party(identity.link, request)
+
+
+async def people(driver: Driver) -> Verbs:
+    """Some are linked, and links come and go."""
+    await driver.database.write("link", _link("tg:ada", "ada").script)
+    return {
+        "link": _link("tg:bob", "bob"),
+        "link the other way": _link("bob", "tg:bob"),
+        "link to another": _link("tg:bob", "carol"),
+        "link a chain": _link("bob", "carol"),
+        "link again": _link("tg:ada", "ada"),
+        "link the person": _link("ada", "eve"),
+        "link to the linked": _link("tg:bob", "tg:ada"),
+        "link a second": _link("dc:ada", "ada"),
+        "unlink": party(identity.unlink, Principal("tg:ada"), "test", OperationId("unlink 1")),
+        "unlink too": party(identity.unlink, Principal("tg:ada"), "test", OperationId("unlink 2")),
+    }
+
+
+def _move(old: str, new: str) -> Party:
+    operation = OperationId(f"move {old} {new}")
+    move = ChatMove(
+        agent=FERN, channel="telegram", old_chat=old, new_type="group", new_chat=new, by="t", operation=operation
+    )
+    return party(identity.move_chat, move, name=identity.moving(FERN))
+
+
+async def moves(driver: Driver) -> Verbs:
+    """Chats move to other addresses, also to each other's and to one that nobody has used."""
+    await driver.say("hello", chat="a", channel="telegram")
+    await driver.say("hello", chat="b", channel="telegram")
+    address = {chat: Address(agent=FERN, channel="telegram", type="chat", chat=chat) for chat in "abc"}
+    empty = PairingAsk(
+        agent=FERN,
+        channel="telegram",
+        principal=Principal("tg:eve"),
+        address=str(replace(address["c"], type="group")),
+        code="EMPTY234",
+        reply=ReplyId("rep_e"),
+        new_mailbox=MailboxId("box_e"),
+    )
+    await driver.database.write("ask", lambda: access.ask_pairing(empty, PairingPolicy()))
+    there = replace(driver.arrival("there", channel="telegram"), address=replace(address["c"], type="group"))
+    here = replace(driver.arrival("here", channel="telegram"), address=replace(address["a"], chat="d", type="group"))
+    return {
+        "a to c": _move("a", "c"),
+        "b to c": _move("b", "c"),
+        "a to b": _move("a", "b"),
+        "b to a": _move("b", "a"),
+        "a to d": _move("a", "d"),
+        "b to d": _move("b", "d"),
+        "accept at c": party(accept.accept, there, LIMITS, SECRET),
+        "accept at d": party(accept.accept, here, LIMITS, SECRET),
+        "move a to c": party(
+            identity.move_address,
+            address["a"],
+            replace(address["c"], type="group"),
+            "t",
+            OperationId("o"),
+            name=identity.moving(FERN),
+        ),
+    }
+
+
+async def strangers(driver: Driver) -> Verbs:
+    """A stranger waits to be let in."""
+    policy = PairingPolicy()
+
+    def ask(reply: str, code: str = "CQDE2222", who: str = "tg:eve") -> PairingAsk:
+        where = str(Address(agent=FERN, channel="telegram", type="chat", chat=who))
+        return PairingAsk(
+            agent=FERN,
+            channel="telegram",
+            principal=Principal(who),
+            address=where,
+            code=code,
+            reply=ReplyId(reply),
+            new_mailbox=MailboxId(f"box {reply}"),
+        )
+
+    await driver.database.write("ask", lambda: access.ask_pairing(ask("rep_0"), policy))
+    driver.clock.advance(policy.told_every_ms + 1)
+
+    def decide(reply: str, *, admit: bool) -> Party:
+        decision = PairingDecision(
+            code="CQDE2222", admit=admit, by="t", operation=OperationId(reply), reply=ReplyId(reply)
+        )
+        return party(access.decide_pairing, decision, policy)
+
+    return {
+        "ask": party(access.ask_pairing, ask("rep_1"), policy),
+        "ask too": party(access.ask_pairing, ask("rep_2"), policy),
+        "admit": decide("rep_3", admit=True),
+        "admit too": decide("rep_4", admit=True),
+        "deny": decide("rep_5", admit=False),
+        "unpair": party(access.unpair, Principal("tg:eve"), FERN, "t", OperationId("un")),
+        "another asks": party(access.ask_pairing, ask("rep_6", "CQDE3333", "tg:bob"), policy),
+    }
+
+
+# --- approvals, drafts, replies ----------------------------------------------------------------------
+
+
+async def asked(driver: Driver) -> Verbs:
+    """A turn waits for a human."""
+    await driver.say("pay him")
+    claim = await driver.claim()
+    turn = await driver.open(claim)
+    said = Step(event=TurnEvent.CALLED, entries=(AssistantSaid(text="", calls=(PAY,)),))
+    turn = await driver.store.append_step(claim, turn, said)
+    ask = ApprovalAsk(ids=(ApprovalId("K7M2QX"),), call=PAY, reply=ReplyId("rep_ask"), wait_ms=60_000)
+    turn = await driver.store.append_step(claim, turn, Step(event=TurnEvent.ASKED, entries=(), ask=ask))
+    id_ = ApprovalId("K7M2QX")
+    return {
+        "approve": party(approvals.decide_approval, id_, Decision.APPROVED, "op", ""),
+        "deny": party(approvals.decide_approval, id_, Decision.DENIED, "op2", ""),
+        "approve here": party(accept.accept, driver.arrival("/approve K7M2QX"), LIMITS, SECRET),
+        "stop": party(accept.accept, driver.arrival("/stop"), LIMITS, SECRET),
+        "release": party(nodes.release_claim, claim, 0),
+        "commit": party(turns.commit_turn, claim, turn, driver.commit("no", event=TurnEvent.INTERRUPTED)),
+        "forget the person": _person("forget_1"),
+    }
+
+
+async def posted(driver: Driver) -> Verbs:
+    """Replies wait for their platform."""
+    await driver.store.register_node(OTHER, "b", sole=False)
+    for text in ("one", "two"):
+        await driver.say(text, channel="telegram")
+        claim = await driver.claim()
+        turn = await driver.open(claim)
+        await driver.answer(claim, turn)
+        await driver.store.release_claim(claim)
+    return {
+        "claim": _claim_replies(driver.node, "r"),
+        "claim again": _claim_replies(driver.node, "r"),
+        "claim elsewhere": _claim_replies(OTHER, "r2"),
+        "forget the person": _person("forget_1"),
+        "move": _move("home", "new"),
+    }
+
+
+def _claim_replies(node: NodeId, name: str) -> Party:
+    options = {"limit": 5, "on_doubt": OnDoubt.RESEND, "resting": ()}
+    return Party(lambda: replies.claim_replies(node, FERN, "telegram", name, **options), name, "()")  # type: ignore[arg-type]
+
+
+async def sent(driver: Driver) -> Verbs:
+    """A reply is being sent, and another failed."""
+    for text in ("one", "two"):
+        await driver.say(text, channel="telegram", chat=text)
+        claim = await _claim_of(driver)
+        turn = await driver.open(claim)
+        await driver.answer(claim, turn)
+        await driver.store.release_claim(claim)
+    made = await driver.database.write("claim", _claim_replies(driver.node, "r").script)
+    first, second = made
+    failed = ReplySettlement(state=ReplyState.FAILED, part=0, doubts=0, reason="no")
+    await driver.database.write("fail", lambda: replies.settle_reply(second, failed))
+    delivered = ReplySettlement(state=ReplyState.DELIVERED, part=1, doubts=0, receipt="r1")
+    unknown = ReplySettlement(state=ReplyState.UNCERTAIN, part=0, doubts=2, reason="who knows")
+    return {
+        "settle": party(replies.settle_reply, first, delivered),
+        "settle otherwise": party(replies.settle_reply, first, unknown),
+        "retire": party(nodes.retire_node, driver.node),
+        "forget the person": _person("forget_1"),
+        "resend": party(replies.resend_reply, second.id),
+        "resend too": party(replies.resend_reply, second.id),
+        "resend the first": party(replies.resend_reply, first.id),
+        "claim elsewhere": _claim_replies(driver.node, "r2"),
+    }
+
+
+async def drafted(driver: Driver) -> Verbs:
+    """A draft stands in the chat of an open turn."""
+    await driver.say("hello", channel="telegram")
+    claim = await driver.claim()
+    turn = await driver.open(claim)
+    intent = DraftIntent(
+        id=DraftId("dra_1"),
+        session=turn.session,
+        turn=turn.n,
+        mailbox=claim.mailbox,
+        fence=claim.fence,
+        address=parse(claim.address),
+    )
+    draft = await driver.database.write("intend", lambda: drafts.intend_draft(intent))
+    assert draft is not None
+    return {
+        "intend again": party(drafts.intend_draft, intent),
+        "note": party(drafts.note_draft, draft, DraftState.STANDING, "55"),
+        "withdraw": party(drafts.note_draft, draft, None, ""),
+        "release": party(drafts.release_draft, draft, 0),
+        "commit": party(turns.commit_turn, claim, turn, driver.commit("ok")),
+        "retire": party(nodes.retire_node, driver.node),
+        "forget the person": _person("forget_1"),
+    }
+
+
+async def stray(driver: Driver) -> Verbs:
+    """A draft stands in a chat, and its turn has ended without a reply; another has a reply."""
+    for text in ("one", "two"):
+        await driver.say(text, channel="telegram", chat=text)
+        claim = await _claim_of(driver)
+        turn = await driver.open(claim)
+        intent = DraftIntent(
+            id=DraftId(f"dra_{text}"),
+            session=turn.session,
+            turn=turn.n,
+            mailbox=claim.mailbox,
+            fence=claim.fence,
+            address=parse(claim.address),
+        )
+        draft = await driver.database.write("intend", lambda intent=intent: drafts.intend_draft(intent))
+        await driver.database.write("note", lambda draft=draft: drafts.note_draft(draft, DraftState.STANDING, "55"))
+        await driver.database.write("release", lambda draft=draft: drafts.release_draft(draft, 0))
+        replies_ = () if text == "one" else driver.commit("ok").replies
+        await driver.store.commit_turn(claim, turn, replace(driver.commit("ok"), replies=replies_))
+        await driver.store.release_claim(claim)
+    driver.clock.advance(1)
+    return {
+        "find strays": party(drafts.stray_drafts, 10),
+        "find strays too": party(drafts.stray_drafts, 10),
+        "claim replies": _claim_replies(driver.node, "r"),
+    }
+
+
+# --- forgetting, attachments -------------------------------------------------------------------------
+
+
+async def forgotten(driver: Driver) -> Verbs:
+    """Something was forgotten, and what follows is done by two at once."""
+    session = await driver.chat("one")
+    await driver.database.write("forget", _person("forget_0", "bob").script)
+    await driver.write("update forget set swept_at = null")
+    return {
+        "sweep": party(forget.sweep_forgotten, 0, 10),
+        "sweep too": party(forget.sweep_forgotten, 0, 10),
+        "mark": party(forget.mark_scrubbed, [ForgetId("forget_0")], "r1"),
+        "mark too": party(forget.mark_scrubbed, [ForgetId("forget_0")], "r2"),
+        "forget": _person("forget_1"),
+        "forget again": _person("forget_1"),
+        "forget the session": _whole("forget_2", session),
+    }
+
+
+async def attachments(driver: Driver) -> Verbs:
+    """Two messages bring the same bytes."""
+    picture = Enclosure(hash=hash_of(b"p"), name="a.png", media_type="image/png", body=b"p")
+    await driver.database.write("enclose", lambda: reading.enclose(MessageId("one"), (picture,)))
+    await driver.database.write("enclose", lambda: reading.enclose(MessageId("two"), (picture,)))
+    await driver.database.write("drop", lambda: reading.drop_enclosures(["two"]))
+    await driver.database.write("enclose", lambda: reading.enclose(MessageId("four"), (picture,)))
+    return {
+        "drop one": party(reading.drop_enclosures, ["one"]),
+        "drop four": party(reading.drop_enclosures, ["four"]),
+        "drop both": party(reading.drop_enclosures, ["one", "four"]),
+        "bring it again": party(reading.enclose, MessageId("three"), (picture,)),
+        "note read": party(reading.note_read, "acc", "conv", 5, "e5"),
+        "note read further": party(reading.note_read, "acc", "conv", 9, "e9"),
+        "prune": party(upkeep.prune, 0, 10, SECRET),
+    }
+
+
+SITUATIONS: dict[str, Situation] = {
+    situation.__name__: situation
+    for situation in (
+        mail,
+        claims,
+        nodes_at_their_end,
+        an_open_turn,
+        two_claims,
+        a_long_session,
+        two_operations,
+        recorded,
+        overdue,
+        ended,
+        ending,
+        finishing,
+        closing,
+        applying,
+        notes,
+        work,
+        carried,
+        carried_and_undone,
+        parked,
+        people,
+        moves,
+        strangers,
+        asked,
+        posted,
+        sent,
+        drafted,
+        stray,
+        forgotten,
+        attachments,
+    )
+}
