@@ -14,7 +14,7 @@ from holdfast.core.compress import COMPRESS
 from holdfast.core.delivery import DeliveryPolicy, DeliveryState
 from holdfast.core.drafting import DraftIntent, DraftState
 from holdfast.core.extraction import Notes, Proposal
-from holdfast.core.finish import Ending, FinishEvent
+from holdfast.core.finish import Ending, FinishEvent, NotEnded
 from holdfast.core.forget import ForgetRequest
 from holdfast.core.identity import ChatMove, LinkRequest
 from holdfast.core.ids import (
@@ -37,7 +37,7 @@ from holdfast.core.inbound import Enclosure
 from holdfast.core.journal import AssistantSaid, ToolCall
 from holdfast.core.key import Address, parse
 from holdfast.core.lane import LaneKey, Settlement
-from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
+from holdfast.core.memory import Change, MemoryBatch, MemoryUndo, MemoryVerb, Target
 from holdfast.core.naming import PerAddress
 from holdfast.core.outgoing import OnDoubt, ReplyState
 from holdfast.core.posting import ReplySettlement
@@ -121,6 +121,17 @@ def _backfilled(*arguments: Any) -> Any:
     return (yield from backfill.backfill(*arguments))[1]
 
 
+def _ended(wish: Ending) -> Any:
+    """Why a session is not ended may be told differently: what matters is that it is not."""
+    done = yield from finish.begin_finalisation(wish)
+    return "not ended" if isinstance(done, NotEnded) else done
+
+
+def _scheduled() -> Any:
+    """How many cursors were looked at does not matter."""
+    yield from cursors.schedule_overdue(10)
+
+
 def _settled(claim: Any, state: DeliveryState = DeliveryState.DELIVERED) -> Party:
     return party(settle.settle_lanes, [(claim, [Settlement(n=one.n, state=state) for one in claim.packages])])
 
@@ -167,13 +178,17 @@ async def claims(driver: Driver) -> Verbs:
         "claim elsewhere": party(nodes.claim_mailbox, OTHER, ""),
         "claim by name": party(nodes.claim_mailbox, driver.node, "n", name="n"),
         "claim by name again": party(nodes.claim_mailbox, driver.node, "n", name="n"),
-        "claim several": party(nodes.claim_mailboxes, driver.node, "m", 2, name="m"),
+        "claim several": party(nodes.claim_mailboxes, driver.node, "m", 1, name="m"),
+        "claim several again": party(nodes.claim_mailboxes, driver.node, "m", 1, name="m"),
         "retire": party(nodes.retire_node, driver.node),
     }
 
 
 async def nodes_at_their_end(driver: Driver) -> Verbs:
     """A node whose lease is over holds a mailbox."""
+    session = await driver.chat("before")
+    operation = await driver.begin(session)
+    await driver.store.end_operation(operation, "failed", {})
     await driver.say("hello")
     claim = await driver.claim()
     driver.clock.advance(LEASE_MS + 1)
@@ -183,6 +198,21 @@ async def nodes_at_their_end(driver: Driver) -> Verbs:
         "renew": party(nodes.renew_node, driver.node),
         "release": party(nodes.release_claim, claim, 0),
         "retire": party(nodes.retire_node, driver.node),
+        "register alone": party(nodes.register_node, OTHER, "b", True),
+    }
+
+
+async def a_lost_claim(driver: Driver) -> Verbs:
+    """A worker does not know yet that its mailbox is somebody else's."""
+    await driver.say("hello")
+    lost = await driver.claim()
+    await driver.store.retire_node(driver.node)
+    await driver.store.register_node(OTHER, "b", sole=False)
+    held = await driver.claim(node=OTHER)
+    return {
+        "release the lost": party(nodes.release_claim, lost, 5),
+        "release": party(nodes.release_claim, held, 0),
+        "accept": party(accept.accept, driver.arrival("more"), LIMITS, SECRET),
     }
 
 
@@ -261,6 +291,21 @@ async def a_long_session(driver: Driver) -> Verbs:
         "forget the person": _person("forget_1"),
         "forget the session": _whole("forget_2", session),
         "claim lanes": _claim_lanes(driver.node, "l"),
+        "retire": party(nodes.retire_node, driver.node),
+    }
+
+
+async def left(driver: Driver) -> Verbs:
+    """A session was left and is resumed, in the moment in which it is forgotten."""
+    session = await driver.chat("one")
+    await driver.command("/new")
+    resume = await _command(driver, f"/resume {session}")
+    claim = await driver.claim()
+    return {
+        "resume": party(commands.run_command, claim, resume),
+        "forget the session": _whole("forget_2", session),
+        "record": party(record.record_turn, turn_record("b", session=session)),
+        "claim": party(finish.claim_finalisation, driver.node, ""),
     }
 
 
@@ -289,7 +334,7 @@ async def recorded(driver: Driver) -> Verbs:
         "record as expected": party(record.record_turn, turn_record("d", expected_seq=2, policies=policies)),
         "record a late provider": party(record.record_turn, turn_record("e", policies=(*policies, later))),
         "summarise": party(summaries.commit_summary, operation, draft),
-        "end": party(finish.begin_finalisation, ending),
+        "end": party(_ended, ending),
         "backfill": party(_backfilled, FERN, later, "", 10),
         "backfill too": party(_backfilled, FERN, later, "", 10),
         "forget the person": _person("forget_1"),
@@ -303,20 +348,31 @@ async def overdue(driver: Driver) -> Verbs:
     policy = replace(retain(every_turns=5), max_wait_ms=10)
     driver.policies = (policy,)
     session = await driver.chat("one")
-    await driver.store.record_turn(turn_record("a", policies=(policy,)))
     driver.clock.advance(11)
     undo = await _command(driver, "/undo")
     claim = await driver.claim()
     other = replace(undo, command=driver.command_run(undo.message, "/new").command)
     return {
-        "schedule": party(cursors.schedule_overdue, 10),
-        "schedule too": party(cursors.schedule_overdue, 10),
+        "schedule": party(_scheduled),
+        "schedule too": party(_scheduled),
         "undo": party(commands.run_command, claim, undo),
         "new": party(commands.run_command, claim, other),
-        "record": party(record.record_turn, turn_record("b", policies=(policy,))),
-        "record alone": party(record.record_turn, turn_record("b", policies=(retain(),))),
         "forget the session": _whole("forget_2", session),
         "forget the person": _person("forget_1"),
+    }
+
+
+async def overdue_record(driver: Driver) -> Verbs:
+    """The same in a session that a writer without a mailbox writes to."""
+    policy = replace(retain(every_turns=5), max_wait_ms=10)
+    await driver.store.record_turn(turn_record("a", policies=(policy,)))
+    driver.clock.advance(11)
+    return {
+        "schedule": party(_scheduled),
+        "schedule too": party(_scheduled),
+        "record": party(record.record_turn, turn_record("b", policies=(policy,))),
+        "record alone": party(record.record_turn, turn_record("b", policies=(retain(),))),
+        "forget the session": _whole("forget_2", SessionId("hermes-1")),
     }
 
 
@@ -325,8 +381,9 @@ async def ended(driver: Driver) -> Verbs:
     driver.policies = (retain(every_turns=5),)
     session = await driver.chat("one")
     ending = Ending(session=session, epoch=1, cause="idle", active_before=Instant(2**60), policies=driver.policies)
-    begun = await driver.store.begin_finalisation(ending)
-    assert begun is not None
+    await driver.store.begin_finalisation(ending)
+    other = await driver.chat("one", chat="other")
+    await driver.store.begin_finalisation(replace(ending, session=other))
     await driver.store.register_node(OTHER, "b", sole=False)
     resume = await _command(driver, f"/resume {session}", chat="there")
     there = await driver.claim("there")
@@ -350,8 +407,8 @@ async def ending(driver: Driver) -> Verbs:
     resume = await _command(driver, f"/resume {session}", chat="there")
     there = await driver.claim("there")
     return {
-        "end": party(finish.begin_finalisation, wish),
-        "end too": party(finish.begin_finalisation, wish),
+        "end": party(_ended, wish),
+        "end too": party(_ended, wish),
         "accept": party(accept.accept, driver.arrival("more"), LIMITS, SECRET),
         "resume elsewhere": party(commands.run_command, there, resume),
         "forget the session": _whole("forget_2", session),
@@ -390,7 +447,7 @@ async def closing(driver: Driver) -> Verbs:
     held = await _finishing(driver)
     for event in (FinishEvent.ANSWERED, FinishEvent.APPLIED):
         held = await driver.database.write(
-            "step", lambda held=held, event=event: finish.record_finalisation(held, finish.Recorded(event))
+            "step", party(finish.record_finalisation, held, finish.Recorded(event)).script
         )
     resume = await _command(driver, f"/resume {held.session}", chat="there")
     there = await driver.claim("there")
@@ -426,14 +483,16 @@ async def applying(driver: Driver) -> Verbs:
 # --- memory ----------------------------------------------------------------------------------------
 
 
-def _note(origin: str, text: str, *, subject: str = "", verb: MemoryVerb = MemoryVerb.ADD, **more: Any) -> Party:
+def _note(
+    origin: str, text: str, *, subject: str = "", verb: MemoryVerb = MemoryVerb.ADD, who: str = "ada", **more: Any
+) -> Party:
     change = Change(verb=verb, target=Target.MEMORY, text=text, **more)
     batch = MemoryBatch(
         agent=FERN,
         subject=subject,
         origin=origin,
         changes=(change,),
-        principal=Principal("ada"),
+        principal=Principal(who),
         policies=(DeliveryPolicy(provider=MEM, naming=PerAddress(), memory=True),),
     )
     return party(memory.apply_memory, batch)
@@ -446,6 +505,8 @@ async def notes(driver: Driver) -> Verbs:
         "note": _note("n1", "a dog"),
         "note too": _note("n2", "a cat"),
         "note again": _note("n1", "a dog"),
+        "replace": _note("n4", "a hawk", verb=MemoryVerb.REPLACE, old="bird", who="bob"),
+        "undo": party(memory.undo_memory, MemoryUndo(agent=FERN, subject="", seq=1, by="op")),
         "about somebody": _note("n3", "a cat", subject="ada"),
         "forget the person": _person("forget_1"),
         "claim lanes": _claim_lanes(driver.node, "l"),
@@ -460,6 +521,7 @@ async def work(driver: Driver) -> Verbs:
     driver.policies = (retain(),)
     await driver.store.register_node(OTHER, "b", sole=False)
     session = await driver.chat("one", "two")
+    await driver.chat("one", chat="there")
     undo = await _command(driver, "/undo")
     claim = await driver.claim()
     delete = replace(undo, command=driver.command_run(undo.message, "/delete").command)
@@ -511,6 +573,16 @@ async def carried_and_undone(driver: Driver) -> Verbs:
     }  # fmt: skip
 
 
+async def carried_and_overdue(driver: Driver) -> Verbs:
+    """A lane is being carried, while the next turn of its session has waited for too long."""
+    policy = replace(retain(every_turns=5), max_wait_ms=10)
+    await driver.store.record_turn(turn_record("a", policies=(retain(),)))
+    [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1")
+    await driver.store.record_turn(turn_record("b", policies=(policy,)))
+    driver.clock.advance(11)
+    return {"settle": _settled(lane), "schedule": party(_scheduled)}
+
+
 async def parked(driver: Driver) -> Verbs:
     """A delivery was parked, and is replayed."""
     driver.policies = (retain(),)
@@ -521,6 +593,7 @@ async def parked(driver: Driver) -> Verbs:
     undo = await _command(driver, "/undo 2")
     claim = await driver.claim()
     [lane] = await driver.store.claim_lanes(driver.node, KEY, name="m", lanes=1, units=1, renderer="r1")
+    driver.clock.advance(5)
     return {
         "replay": party(settle.replay_delivery, delivery),
         "replay too": party(settle.replay_delivery, delivery),
@@ -565,6 +638,10 @@ def _move(old: str, new: str) -> Party:
 
 async def moves(driver: Driver) -> Verbs:
     """Chats move to other addresses, also to each other's and to one that nobody has used."""
+    await driver.say("before", chat="a", channel="telegram")
+    claim = await driver.claim("a")
+    await driver.answer(claim, await driver.open(claim))
+    await driver.store.release_claim(claim)
     await driver.say("hello", chat="a", channel="telegram")
     await driver.say("hello", chat="b", channel="telegram")
     address = {chat: Address(agent=FERN, channel="telegram", type="chat", chat=chat) for chat in "abc"}
@@ -595,7 +672,6 @@ async def moves(driver: Driver) -> Verbs:
             replace(address["c"], type="group"),
             "t",
             OperationId("o"),
-            name=identity.moving(FERN),
         ),
     }
 
@@ -636,6 +712,14 @@ async def strangers(driver: Driver) -> Verbs:
     }
 
 
+async def decided(driver: Driver) -> Verbs:
+    """A stranger was let in long ago, and another asks."""
+    verbs = await strangers(driver)
+    await driver.database.write("admit", verbs["admit"].script)
+    driver.clock.advance(PairingPolicy().lasts_ms + 1)
+    return verbs
+
+
 # --- approvals, drafts, replies ----------------------------------------------------------------------
 
 
@@ -663,23 +747,23 @@ async def asked(driver: Driver) -> Verbs:
 async def posted(driver: Driver) -> Verbs:
     """Replies wait for their platform."""
     await driver.store.register_node(OTHER, "b", sole=False)
-    for text in ("one", "two"):
-        await driver.say(text, channel="telegram")
-        claim = await driver.claim()
+    for text, chat in (("one", "home"), ("two", "home"), ("three", "there")):
+        await driver.say(text, channel="telegram", chat=chat)
+        claim = await driver.claim(chat)
         turn = await driver.open(claim)
         await driver.answer(claim, turn)
         await driver.store.release_claim(claim)
     return {
-        "claim": _claim_replies(driver.node, "r"),
-        "claim again": _claim_replies(driver.node, "r"),
+        "claim": _claim_replies(driver.node, "r", limit=1),
+        "claim again": _claim_replies(driver.node, "r", limit=1),
         "claim elsewhere": _claim_replies(OTHER, "r2"),
         "forget the person": _person("forget_1"),
         "move": _move("home", "new"),
     }
 
 
-def _claim_replies(node: NodeId, name: str) -> Party:
-    options = {"limit": 5, "on_doubt": OnDoubt.RESEND, "resting": ()}
+def _claim_replies(node: NodeId, name: str, *, limit: int = 5) -> Party:
+    options = {"limit": limit, "on_doubt": OnDoubt.RESEND, "resting": ()}
     return Party(lambda: replies.claim_replies(node, FERN, "telegram", name, **options), name, "()")  # type: ignore[arg-type]
 
 
@@ -706,6 +790,7 @@ async def sent(driver: Driver) -> Verbs:
         "resend too": party(replies.resend_reply, second.id),
         "resend the first": party(replies.resend_reply, first.id),
         "claim elsewhere": _claim_replies(driver.node, "r2"),
+        "move": _move("two", "new"),
     }
 
 
@@ -724,15 +809,43 @@ async def drafted(driver: Driver) -> Verbs:
     )
     draft = await driver.database.write("intend", lambda: drafts.intend_draft(intent))
     assert draft is not None
+    late = replace(draft, fence=draft.fence - 1)  # of a claim that is over
     return {
         "intend again": party(drafts.intend_draft, intent),
         "note": party(drafts.note_draft, draft, DraftState.STANDING, "55"),
         "withdraw": party(drafts.note_draft, draft, None, ""),
         "release": party(drafts.release_draft, draft, 0),
+        "release late": party(drafts.release_draft, late, 0),
+        "note late": party(drafts.note_draft, late, DraftState.UNKNOWN, "66"),
+        "withdraw late": party(drafts.note_draft, late, None, ""),
         "commit": party(turns.commit_turn, claim, turn, driver.commit("ok")),
         "retire": party(nodes.retire_node, driver.node),
         "forget the person": _person("forget_1"),
     }
+
+
+async def asked_and_drafted(driver: Driver) -> Verbs:
+    """A turn has a draft in its chat and asks something there: the question may take the draft over."""
+    await driver.say("pay him", channel="telegram")
+    claim = await driver.claim()
+    turn = await driver.open(claim)
+    intent = DraftIntent(
+        id=DraftId("dra_1"),
+        session=turn.session,
+        turn=turn.n,
+        mailbox=claim.mailbox,
+        fence=claim.fence,
+        address=parse(claim.address),
+    )
+    draft = await driver.database.write("intend", lambda: drafts.intend_draft(intent))
+    assert draft is not None
+    await driver.database.write("note", lambda: drafts.note_draft(draft, DraftState.STANDING, "55"))
+    await driver.database.write("release", lambda: drafts.release_draft(draft, 0))
+    said = Step(event=TurnEvent.CALLED, entries=(AssistantSaid(text="", calls=(PAY,)),))
+    turn = await driver.store.append_step(claim, turn, said)
+    ask = ApprovalAsk(ids=(ApprovalId("K7M2QX"),), call=PAY, reply=ReplyId("rep_ask"), wait_ms=60_000)
+    await driver.store.append_step(claim, turn, Step(event=TurnEvent.ASKED, entries=(), ask=ask))
+    return {"claim replies": _claim_replies(driver.node, "r"), "intend again": party(drafts.intend_draft, intent)}
 
 
 async def stray(driver: Driver) -> Verbs:
@@ -749,9 +862,9 @@ async def stray(driver: Driver) -> Verbs:
             fence=claim.fence,
             address=parse(claim.address),
         )
-        draft = await driver.database.write("intend", lambda intent=intent: drafts.intend_draft(intent))
-        await driver.database.write("note", lambda draft=draft: drafts.note_draft(draft, DraftState.STANDING, "55"))
-        await driver.database.write("release", lambda draft=draft: drafts.release_draft(draft, 0))
+        draft = await driver.database.write("intend", party(drafts.intend_draft, intent).script)
+        await driver.database.write("note", party(drafts.note_draft, draft, DraftState.STANDING, "55").script)
+        await driver.database.write("release", party(drafts.release_draft, draft, 0).script)
         replies_ = () if text == "one" else driver.commit("ok").replies
         await driver.store.commit_turn(claim, turn, replace(driver.commit("ok"), replies=replies_))
         await driver.store.release_claim(claim)
@@ -806,12 +919,15 @@ SITUATIONS: dict[str, Situation] = {
         mail,
         claims,
         nodes_at_their_end,
+        a_lost_claim,
         an_open_turn,
         two_claims,
         a_long_session,
+        left,
         two_operations,
         recorded,
         overdue,
+        overdue_record,
         ended,
         ending,
         finishing,
@@ -821,14 +937,17 @@ SITUATIONS: dict[str, Situation] = {
         work,
         carried,
         carried_and_undone,
+        carried_and_overdue,
         parked,
         people,
         moves,
         strangers,
+        decided,
         asked,
         posted,
         sent,
         drafted,
+        asked_and_drafted,
         stray,
         forgotten,
         attachments,

@@ -13,7 +13,7 @@ from tests.servers import Dice, fresh_schema, postgres_database
 
 CATALOG = [
     "select c.relname, c.relkind, c.relfilenode, c.relacl::text from pg_class c where relnamespace = $1::regnamespace",
-    "select relname, attname from pg_attribute join pg_class c on c.oid = attrelid where relnamespace = $1::regnamespace",
+    "select relname, attname from pg_attribute, pg_class c where c.oid = attrelid and relnamespace = $1::regnamespace",
     "select proname, prosrc from pg_proc where pronamespace = $1::regnamespace",
     "select conname, contype from pg_constraint where connamespace = $1::regnamespace",
     "select typname from pg_type where typnamespace = $1::regnamespace",

@@ -8,6 +8,7 @@ import ast
 import importlib
 import pkgutil
 import re
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +17,9 @@ from holdfast.stores.store import SqlStore
 from holdfast.testing import ManualClock
 from tests.contract.driver import Driver
 from tests.contract.engines import SCHEMA, open_engine
-from tests.postgres.interleaving import Party, Site, faults, open_stage, without
+from tests.postgres.interleaving import Party, Site, as_written, faults, open_stage, outcomes, without
 from tests.postgres.pairs import SITUATIONS
-from tests.postgres.teeth import COMPARISONS, LOCKS, NAMES, SHADOWED, SOUND
+from tests.postgres.teeth import COMPARISONS, DOUBLE, LOCKS, NAMES, SHADOWED, SOUND
 
 LOCK = r"/\*\s*(lock|skip locked)\s*\*/"
 COMPARED = re.compile(
@@ -28,29 +29,33 @@ COMPARED = re.compile(
       | held_until\s<=\s:now )""",
     re.VERBOSE,
 )
+# Compared beside one of these, and taken away with it.
+ALSO = re.compile(r"\band\s+(owner = :node|part = :sent|depth = 0|attempt = :attempt)")
+
+
+async def first_fault(stage, pair, rewrite):
+    async for fault in faults(stage, pair, rewrite):
+        return [fault]
+    return []
 
 
 @pytest.fixture
 async def play(postgres_server, tmp_path):
     """Finds the faults of two verbs of a situation."""
 
-    async def find(situation, first, second, rewrite=None, *, grid=False, unnamed=False):
+    async def find(situation, first, second, rewrite=as_written, *, unnamed=False, finder=first_fault):
         clock = ManualClock()
         async with open_engine("postgres", tmp_path, clock, postgres_server) as database:
             store = await SqlStore.open(database, b"a secret of the tests")
             driver = Driver(store, database, clock)
             await store.register_node(driver.node, "here", sole=False)
             made = await SITUATIONS[situation](driver)
+            await driver.rows("select 1")  # PostgreSQL is told the time with it
             pair = tuple(Party(made[name].script, "" if unnamed else made[name].name, made[name].passed)
                          for name in (first, second))  # fmt: skip
             async with open_stage(postgres_server.dsn, SCHEMA) as stage:
                 await stage.keep()
-                found = []
-                options = {"grid": grid} if rewrite is None else {"rewrite": rewrite, "grid": grid}
-                async for fault in faults(stage, pair, **options):
-                    found.append(fault)
-                    break
-                return found
+                return await finder(stage, pair, rewrite)
 
     return find
 
@@ -59,13 +64,10 @@ def name_of(pair):
     return ", ".join(pair) if isinstance(pair, tuple) else str(pair)
 
 
-@pytest.mark.parametrize("pair", SOUND, ids=name_of)
+@pytest.mark.parametrize(
+    "pair", sorted({*SOUND, *LOCKS.values(), *COMPARISONS.values(), *DOUBLE.values(), *NAMES.values()}), ids=name_of
+)
 async def test_two_verbs_at_once_do_what_one_after_the_other_does(play, pair):
-    assert await play(*pair) == []
-
-
-@pytest.mark.parametrize("pair", sorted({pair for pair in (*LOCKS.values(), *COMPARISONS.values())}), ids=name_of)
-async def test_what_shows_the_teeth_is_sound_itself(play, pair):
     assert await play(*pair) == []
 
 
@@ -81,9 +83,29 @@ async def test_a_verb_without_one_of_its_comparisons_is_found_out(play, site):
 
 @pytest.mark.parametrize("verb", sorted(NAMES))
 async def test_a_verb_without_its_name_is_found_out(play, verb):
-    situation, first, second = NAMES[verb]
-    assert await play(situation, first, second) == []
-    assert await play(situation, first, second, unnamed=True) != []
+    assert await play(*NAMES[verb], unnamed=True) != []
+
+
+@pytest.mark.parametrize("double", sorted(DOUBLE), ids=name_of)
+async def test_a_verb_without_both_of_two_guards_is_found_out(play, double):
+    lock, comparison = (Site(*site.split(".")) for site in double)
+    unlocked = without(lock, LOCK)
+    uncompared = without(comparison, comparison_of(double[1]), r"\1\2true")
+    assert await play(*DOUBLE[double], lambda at, sql: uncompared(at, unlocked(at, sql))) != []
+
+
+async def lost_drafts(stage, pair, rewrite):
+    """Orders in which a turn took its draft up again and has none afterwards."""
+    played = [outcome async for outcome in outcomes(stage, pair, rewrite)]
+    return [outcome.order for outcome in played if outcome.results[1] != "None" and not outcome.rows.get("draft")]
+
+
+async def test_a_draft_that_is_taken_up_again_is_not_handed_over(play):
+    """No order of both does the same: the question is posted anew, and the turn keeps its draft."""
+    pair = ("asked_and_drafted", "claim replies", "intend again")
+    assert await play(*pair, finder=lost_drafts) == []
+    careless = without(Site("drafts", "HAND_OVER"), comparison_of("drafts.HAND_OVER"), r"\1\2true")
+    assert await play(*pair, careless, finder=lost_drafts) != []
 
 
 # --- every lock and every comparison has a test -----------------------------------------------------
@@ -95,7 +117,7 @@ def modules():
 
 def statements(module):
     """The statements that a module uses, by the name it has for each, also those it takes from others."""
-    tree = ast.parse(open(module.__file__, encoding="utf-8").read())  # noqa: SIM115, PTH123
+    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     found = {name: getattr(module, name, None) for name in used}
     return {name: sql for name, sql in found.items() if isinstance(sql, str) and name.isupper()}
@@ -121,16 +143,17 @@ def comparison_of(site):
     module, name = site.split(".")
     sql = getattr(importlib.import_module(f"{verbs.__name__}.{module}"), name)
     words = [re.escape(found[0].split(None, 1)[1]) for found in COMPARED.finditer(_after_set(sql))]
+    words += [re.escape(found[1]) for found in ALSO.finditer(_after_set(sql))]
     return rf"\b(and|where)(\s+)({'|'.join(words)})"
 
 
 def test_every_lock_of_a_verb_is_tested():
-    untested = sites(lambda sql: re.search(LOCK, sql)) - set(LOCKS) - set(SHADOWED)
+    untested = sites(lambda sql: re.search(LOCK, sql)) - {*LOCKS, *SHADOWED, *(lock for lock, _ in DOUBLE)}
     assert untested == set(), "each needs a pair of verbs in tests/postgres/teeth.py that fails without it"
 
 
 def test_every_comparison_of_a_verb_is_tested():
-    untested = sites(is_compared) - set(COMPARISONS) - set(SHADOWED)
+    untested = sites(is_compared) - {*COMPARISONS, *SHADOWED, *(compared for _, compared in DOUBLE), "drafts.HAND_OVER"}
     assert untested == set(), "each needs a pair of verbs in tests/postgres/teeth.py that fails without it"
 
 
@@ -142,7 +165,7 @@ def test_every_name_of_a_verb_is_tested():
         if found.ispkg:
             continue
         module = importlib.import_module(f"{stores.__name__}.{found.name}")
-        for call in ast.walk(ast.parse(open(module.__file__, encoding="utf-8").read())):  # noqa: SIM115, PTH123
+        for call in ast.walk(ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))):
             if isinstance(call, ast.Call) and any(word.arg == "name" for word in call.keywords) and call.args:
                 named |= {call.args[0].value} if isinstance(call.args[0], ast.Constant) else set()
     assert named - set(NAMES) == set()

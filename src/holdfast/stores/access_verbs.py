@@ -34,9 +34,7 @@ class AccessVerbs:
         return await self._db.write("unlink", lambda: identity.unlink(principal, by, operation))
 
     async def move_address(self, old: Address, new: Address, *, by: str, operation: OperationId) -> Moved:
-        return await self._db.write(
-            "move_address", lambda: identity.move_address(old, new, by, operation), name=identity.moving(new.agent)
-        )
+        return await self._db.write("move_address", lambda: identity.move_address(old, new, by, operation))
 
     async def move_chat(self, move: ChatMove) -> Moved:
         return await self._db.write("move_chat", lambda: identity.move_chat(move), name=identity.moving(move.agent))

@@ -14,7 +14,7 @@ select id, fork_seq from session
    and not exists (select 1 from cursor where cursor.stream = session.id and cursor.provider = :provider)
  order by id limit :limit"""
 LOCK_SESSION = "select state from session where id = :session /*lock*/"
-KNOWN = "select scheduled_seq from cursor where provider = :provider and stream = :stream /*lock*/"
+KNOWN = "select scheduled_seq from cursor where provider = :provider and stream = :stream"
 DELIVERED = """
 select n, place, id, stream, from_seq, through_seq, from_turn, through_turn, op, principal, attempt, sent_at
   from delivery

@@ -61,7 +61,7 @@ update cursor
  where provider = :provider and stream = :stream"""
 BY_ID = """
 select n, attempt from delivery
- where stream = :stream and provider = :provider and from_seq = :from_seq and id = :id /*lock*/"""
+ where stream = :stream and provider = :provider and from_seq = :from_seq and id = :id"""
 OVERDUE = "select provider, stream, scheduled_seq from cursor where due_at <= :now order by due_at limit :limit"
 NEXT_OVERDUE = "select min(due_at) from cursor where due_at is not null"
 LOCK_SESSION = "select id from session where id = :session /*lock*/"
