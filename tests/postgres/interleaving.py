@@ -16,6 +16,7 @@ the locks have teeth expect Rule 2 to fail then.
 """
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -192,6 +193,8 @@ class Stage:
     connections: tuple[Any, Any]
     pids: tuple[int, int]
     tables: list[str] = field(default_factory=list)
+    kept: dict[str, list[str]] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)  # tables that may differ from what is kept
 
     async def keep(self) -> None:
         """Remember the present rows as the state to begin from."""
@@ -199,18 +202,25 @@ class Stage:
         for table in self.tables:
             await self.watch.execute(f"drop table if exists holdfast_kept_{table}")
             await self.watch.execute(f"create unlogged table holdfast_kept_{table} as table {table}")
+        self.kept = await self._read()
 
     async def restore(self) -> None:
-        steps = [f"delete from {name}; insert into {name} select * from holdfast_kept_{name};" for name in self.tables]
+        names = sorted(self.changed)
+        self.changed = set(self.tables)
+        steps = [f"delete from {name}; insert into {name} select * from holdfast_kept_{name};" for name in names]
         for name in ("delivery", "reply"):
             newest = f"(select coalesce(max(n), 0) from {name})"
             steps.append(f"perform setval(pg_get_serial_sequence('{name}', 'n'), 1 + {newest}, false);")
         await self.watch.execute(f"do $$ begin {' '.join(steps)} end $$")
 
     async def rows(self) -> dict[str, list[str]]:
+        found = await self._read()
+        self.changed = {name for name in self.tables if found.get(name) != self.kept.get(name)}
+        return found
+
+    async def _read(self) -> dict[str, list[str]]:
         parts = [f"select '{name}' as name, to_jsonb(t) as row from {name} t" for name in self.tables]
         found = await self.watch.fetch(" union all ".join(parts))
-        import json
 
         by_table: dict[str, list[dict[str, Any]]] = {}
         for name, row in found:

@@ -86,6 +86,7 @@ PASSED = {
     nodes.claim_mailboxes: "()",
     finish.claim_finalisation: "None",
     lanes.claim_lanes: "()",
+    lanes.hurry_lanes: "0",
     replies.claim_replies: "()",
     drafts.stray_drafts: "()",
     forget.sweep_forgotten: "0",
@@ -583,6 +584,20 @@ async def carried_and_overdue(driver: Driver) -> Verbs:
     return {"settle": _settled(lane), "schedule": party(_scheduled)}
 
 
+async def put_off(driver: Driver) -> Verbs:
+    """A lane waits for its provider, which is back."""
+    driver.policies = (retain(),)
+    await driver.chat("one")
+    [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1")
+    later = [Settlement(n=one.n, state=DeliveryState.SCHEDULED, delay_ms=60_000) for one in lane.packages]
+    await driver.store.settle_lanes([(lane, later)])
+    return {
+        "hurry": party(lanes.hurry_lanes, KEY, limit=5),
+        "hurry too": party(lanes.hurry_lanes, KEY, limit=5),
+        "claim": _claim_lanes(driver.node, ""),
+    }
+
+
 async def parked(driver: Driver) -> Verbs:
     """A delivery was parked, and is replayed."""
     driver.policies = (retain(),)
@@ -938,6 +953,7 @@ SITUATIONS: dict[str, Situation] = {
         carried,
         carried_and_undone,
         carried_and_overdue,
+        put_off,
         parked,
         people,
         moves,

@@ -34,6 +34,7 @@ LOCKS: dict[str, Pair] = {
     "identity.LOCK_BOTH": ("people", "link again", "unlink"),
     "identity.LOCK_BOXES": ("moves", "a to c", "accept at c"),
     "lanes.FREE": ("work", "claim", "claim elsewhere"),
+    "lanes.WAITING": ("put_off", "hurry", "hurry too"),
     "memory.HOLD": ("notes", "replace", "forget the person"),
     "nodes.CLAIM": ("mail", "claim", "claim elsewhere"),
     "nodes.DEAD": ("nodes_at_their_end", "reap", "renew"),
