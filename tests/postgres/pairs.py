@@ -522,19 +522,27 @@ async def work(driver: Driver) -> Verbs:
     driver.policies = (retain(),)
     await driver.store.register_node(OTHER, "b", sole=False)
     session = await driver.chat("one", "two")
-    await driver.chat("one", chat="there")
     undo = await _command(driver, "/undo")
     claim = await driver.claim()
     delete = replace(undo, command=driver.command_run(undo.message, "/delete").command)
     return {
         "claim": _claim_lanes(driver.node, ""),
         "claim elsewhere": _claim_lanes(OTHER, ""),
-        "claim by name": _claim_lanes(driver.node, "l"),
-        "claim by name again": _claim_lanes(driver.node, "l"),
         "undo": party(commands.run_command, claim, undo),
         "delete": party(commands.run_command, claim, delete),
         "forget the session": _whole("forget_2", session),
         "forget the person": _person("forget_1"),
+    }
+
+
+async def two_lanes(driver: Driver) -> Verbs:
+    """Two lanes have work that nobody carries."""
+    driver.policies = (retain(),)
+    await driver.chat("one")
+    await driver.chat("one", chat="there")
+    return {
+        "claim by name": _claim_lanes(driver.node, "l"),
+        "claim by name again": _claim_lanes(driver.node, "l"),
     }
 
 
@@ -950,6 +958,7 @@ SITUATIONS: dict[str, Situation] = {
         applying,
         notes,
         work,
+        two_lanes,
         carried,
         carried_and_undone,
         carried_and_overdue,

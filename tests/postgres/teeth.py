@@ -89,7 +89,7 @@ DOUBLE: dict[tuple[str, str], Pair] = {
 NAMES: dict[str, Pair] = {
     "claim_mailbox": ("claims", "claim by name", "claim by name again"),
     "claim_mailboxes": ("claims", "claim several", "claim several again"),
-    "claim_lanes": ("work", "claim by name", "claim by name again"),
+    "claim_lanes": ("two_lanes", "claim by name", "claim by name again"),
     "claim_finalisation": ("ended", "claim by name", "claim by name again"),
     "claim_replies": ("posted", "claim", "claim again"),
     "move_chat": ("moves", "a to b", "b to a"),
@@ -105,6 +105,7 @@ SHADOWED: dict[str, str] = {
     "tokens.REVOKE": "it keeps the time of the first of two revocations, and nothing else",
     "backfill.ADVANCE": "the session's lock is held and no cursor exists: there is nothing to compare with",
     "cursors.ADVANCE": "the cursor is locked since its mark was read; a unit made twice breaks a unique key",
+    "lanes.DUE_NOW": "it picks the head of a lane that is locked; nothing is compared",
     "record.ADVANCE": "record.SESSION is held since the number was read",
     "erase.DROP": "the lane is locked and the state was read under it",
     "settle.SETTLE": "the lane is locked and its fence is the claim's, so nobody else has settled the unit",
