@@ -48,7 +48,7 @@ from holdfast.ports.entropy import Entropy
 from holdfast.ports.notifier import Event, Feed, Notifier, Topic
 from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace, Reader
 from holdfast.ports.service import Delta, Health, Prompt
-from holdfast.ports.standing import Standing
+from holdfast.ports.standing import ServerStanding, Standing
 from holdfast.ports.store import Busy, Store
 from holdfast.ports.tasks import Tasks
 from holdfast.ports.tool import Attached
@@ -495,6 +495,15 @@ class Runtime:
     def channels(self) -> Sequence[Standing]:
         """How the bot accounts of this process are doing."""
         return self.exchange.standings()
+
+    def tool_servers(self) -> Sequence[ServerStanding]:
+        """How the MCP servers of this process are doing."""
+        return [standing for one in self._attached for standing in one.standings()]
+
+    def watch_tool_servers(self, hear: Callable[[], None]) -> None:
+        """Have every change told at once. `hear` must be quick and must not raise."""
+        for one in self._attached:
+            one.watch(hear)
 
     def _platforms(self) -> frozenset[str]:
         """Those that we know, and those that are configured."""

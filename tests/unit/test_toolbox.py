@@ -161,7 +161,7 @@ async def test_deeply_nested_arguments_are_told_to_the_model():
 
 async def test_an_unknown_tool_is_told_with_those_that_exist():
     assert await box(add, greet).call("ad", "{}", CONTEXT) == ToolOutcome(
-        "There is no tool 'ad'; there are: add, greet.", ok=False
+        "There is no tool 'ad'; there are: add, greet.", ok=False, missing=True
     )
     assert "there are: none." in (await ToolBox().call("ad", "{}", CONTEXT)).text
 

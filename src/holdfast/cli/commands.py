@@ -31,6 +31,7 @@ from holdfast.cli.show import show
 from holdfast.cli.sim import sim
 from holdfast.cli.spend import spend
 from holdfast.cli.token import token
+from holdfast.cli.tools import tools
 from holdfast.cli.trace import trace
 from holdfast.cli.up import up
 from holdfast.cli.usage import UsageGroup
@@ -52,6 +53,7 @@ COMMANDS = (
     approve,
     deny,
     channels,
+    tools,
     replies,
     resend,
     deliveries,

@@ -11,8 +11,8 @@ def health(data: Data = None, as_json: Json = False) -> None:
     """Prove a write, and that a process serves the folder.
 
     Exit code 1 when the write fails, or when no process serves: what is sent then waits. In JSON `code` says which:
-    `not_served`, or the code of the store's error. Channels that are down are named; they do not make it fail
-    (`holdfast channels` does).
+    `not_served`, or the code of the store's error. Channels and MCP servers that are down are named; they do not make
+    it fail (`holdfast channels` and `holdfast tools` do).
 
     \b
     Examples:
@@ -30,11 +30,12 @@ async def _health(data: Path | None, *, as_json: bool) -> int:
     import msgspec
 
     from holdfast.app import is_served
-    from holdfast.cli.bulletin import read_bulletin
+    from holdfast.cli.bulletin import read_bulletin, read_servers
     from holdfast.cli.opening import folder_of, visiting
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK, WRONG
     from holdfast.ports.channel_surface import standings_view
+    from holdfast.ports.server_surface import servers_view
     from holdfast.ports.standing import LineState
     from holdfast.ports.surface import health_view
 
@@ -44,9 +45,10 @@ async def _health(data: Path | None, *, as_json: bool) -> int:
     if found.ok and not served:
         found = replace(found, ok=False, code="not_served", why=NOT_SERVED)
     down = [one for one in read_bulletin(folder_of(data)) or () if one.state is LineState.DOWN]
+    lost = [one for one in read_servers(folder_of(data)) or () if one.state is LineState.DOWN]
     if as_json:
-        shown = msgspec.to_builtins(health_view(found))
-        print_json({**shown, "served": served, "channels_down": standings_view(down).channels})
+        told = {"channels_down": standings_view(down).channels, "servers_down": servers_view(lost).servers}
+        print_json({**msgspec.to_builtins(health_view(found)), "served": served, **told})
     elif found.ok:
         megabytes = (found.wal_bytes or 0) // 1_000_000
         log = f"; its log has {megabytes} MB" if megabytes else ""
@@ -54,6 +56,6 @@ async def _health(data: Path | None, *, as_json: bool) -> int:
     else:
         wrote = "" if found.proved_write_ms is None else f" (a write took {found.proved_write_ms} ms)"
         print(f"not ok: {found.code}: {found.why}{wrote}")
-    for one in () if as_json else down:
-        print(visible(one.sentence))
+    for sentence in () if as_json else (*(one.sentence for one in down), *(one.sentence for one in lost)):
+        print(visible(sentence))
     return OK if found.ok else WRONG

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.config import Config as Settings
     from holdfast.config import ServerTable
     from holdfast.core.errors import StoreBroken
-    from holdfast.ports.standing import Standing
+    from holdfast.ports.standing import ServerStanding, Standing
     from holdfast.runtime import Runtime
 
 HOST, PORT = "127.0.0.1", 7420
@@ -194,7 +194,11 @@ async def _server(
             tasks=runtime.tasks,
             names=names,
             hooks=runtime.exchange,
-            sources=Sources(wal_bytes=lambda: _size_of(folder / WAL), channels=runtime.exchange.connected),
+            sources=Sources(
+                wal_bytes=lambda: _size_of(folder / WAL),
+                channels=runtime.exchange.connected,
+                servers=runtime.tool_servers,
+            ),
         ),
     )
     server = HttpServer(app, listening, runtime.clock, frame_bytes_max=limit)
@@ -234,19 +238,24 @@ class Start:
     agent: str  # whom a message is for that names nobody
 
 
-def _say(one: "Standing") -> None:
+def _say(one: "Standing | ServerStanding") -> None:
     from holdfast.cli.output import visible
 
     print(visible(one.sentence), flush=True)
 
 
-def _say_json(one: "Standing") -> None:
+def _say_json(one: "Standing | ServerStanding") -> None:
     import msgspec
 
     from holdfast.cli.output import print_json
     from holdfast.ports.channel_surface import standing_view
+    from holdfast.ports.server_surface import server_view
+    from holdfast.ports.standing import ServerStanding
 
-    print_json({"event": "channel", **msgspec.structs.asdict(standing_view(one))})
+    if isinstance(one, ServerStanding):
+        print_json({"event": "mcp", **msgspec.structs.asdict(server_view(one))})
+    else:
+        print_json({"event": "channel", **msgspec.structs.asdict(standing_view(one))})
 
 
 def _announce(folder: Path, start: Start, *, as_json: bool) -> None:

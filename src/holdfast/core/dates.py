@@ -87,6 +87,13 @@ def civil(at: int) -> tuple[int, int, int]:
     return year_of_era + era * 400 + (month <= 2), month, day
 
 
+def moment(at: int) -> str:
+    """An instant to the minute, for people and models."""
+    year, month, day = civil(at)
+    minutes = at % DAY_MS // 60_000
+    return f"{year:04}-{month:02}-{day:02} {minutes // 60:02}:{minutes % 60:02} UTC"
+
+
 def _is_year(word: str) -> bool:
     return len(word) == 4 and word.isdecimal() and word.isascii() and word[:2] in ("19", "20")
 

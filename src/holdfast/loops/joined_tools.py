@@ -2,11 +2,11 @@
 
 from holdfast.core.ids import AgentName
 from holdfast.ports.model import ToolSpec
-from holdfast.ports.tool import ToolContext, ToolOutcome, Tools
+from holdfast.ports.tool import ToolContext, ToolOutcome, Tools, Unreliable, no_such_tool
 
 
 class JoinedTools:
-    """Implements `Tools`."""
+    """Implements `Tools` and `Unreliable`."""
 
     def __init__(self, first: Tools, second: Tools) -> None:
         self._first = first
@@ -24,7 +24,13 @@ class JoinedTools:
         return self._owner(name, agent).needs_approval(agent, name)
 
     async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
-        return await self._owner(name, context.agent).call(name, arguments, context)
+        """A box knows its own tools only, so the answer to a call that no box takes is made here."""
+        outcome = await self._owner(name, context.agent).call(name, arguments, context)
+        return no_such_tool(name, self.specs(context.agent), self.outages()) if outcome.missing else outcome
+
+    def outages(self) -> tuple[str, ...]:
+        boxes = (self._first, self._second)
+        return tuple(outage for box in boxes if isinstance(box, Unreliable) for outage in box.outages())
 
     def _owner(self, name: str, agent: AgentName) -> Tools:
         is_seconds = name not in {spec.name for spec in self._first.specs(agent)} and name in {

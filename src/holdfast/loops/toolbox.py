@@ -15,7 +15,7 @@ from holdfast.core.journal import storable
 from holdfast.core.key import agent_name
 from holdfast.ports.model import ToolSpec
 from holdfast.ports.tasks import Tasks
-from holdfast.ports.tool import ToolContext, ToolOutcome
+from holdfast.ports.tool import ToolContext, ToolOutcome, no_such_tool
 
 RESULT_CHARS_MAX = 64_000
 
@@ -78,7 +78,7 @@ class ToolBox:
     async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
         tool = self._tools.get(name)
         if tool is None:
-            return ToolOutcome(f"There is no tool {name!r}; there are: {', '.join(self._tools) or 'none'}.", ok=False)
+            return no_such_tool(name, self.specs(context.agent))
         try:
             parsed = msgspec.json.decode(arguments or "{}", type=tool.arguments)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:

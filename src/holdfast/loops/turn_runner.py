@@ -50,6 +50,7 @@ from holdfast.ports.model import Answer, ModelRequest, Task
 from holdfast.ports.notifier import Notifier, Topic
 from holdfast.ports.store import Store
 from holdfast.ports.tasks import Tasks
+from holdfast.ports.tool import Unreliable, outage_text
 from holdfast.spans import TURN, span
 
 STEER_READ_MAX = 32
@@ -146,8 +147,10 @@ class TurnRunner:
                 return
 
     async def _brief(self, run: Run, context: Context) -> str:
-        policy = run.agent.policy
-        return await self._briefing.instructions(
+        """The instructions, and at their end the tool servers that are down: only the operator's names and ours."""
+        policy, tools = run.agent.policy, run.agent.tools
+        outages = tools.outages() if isinstance(tools, Unreliable) else ()
+        text = await self._briefing.instructions(
             policy.instructions,
             policy.notes,
             agent=run.claim.agent,
@@ -155,6 +158,7 @@ class TurnRunner:
             summaries=context.summaries,
             who=run.turn.principal,
         )
+        return "\n\n".join(part for part in (text, outage_text(outages)) if part)
 
     # --- thinking
 

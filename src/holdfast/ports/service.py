@@ -17,7 +17,7 @@ from holdfast.ports.finalisations import Finalisations
 from holdfast.ports.notifier import Event, Feed
 from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace, Reader
 from holdfast.ports.replies import Replies
-from holdfast.ports.standing import Standing
+from holdfast.ports.standing import ServerStanding, Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,10 @@ class Service(Protocol):
 
     def channels(self) -> Sequence[Standing]:
         """How the bot accounts of this process are doing."""
+        ...
+
+    def tool_servers(self) -> Sequence[ServerStanding]:
+        """How the MCP servers of this process are doing."""
         ...
 
     def new_message(self) -> MessageId:

@@ -1,8 +1,9 @@
-"""How a channel is doing: the values that its loop keeps, and that commands and the HTTP API show."""
+"""How a channel or an MCP server is doing: the values that its loop keeps, and that commands and the HTTP API show."""
 
 from dataclasses import dataclass
 from enum import Enum
 
+from holdfast.core.dates import moment
 from holdfast.core.ids import AgentName, Instant
 
 
@@ -33,3 +34,35 @@ class Standing:
         if self.state is LineState.UP:
             return f"connected as {self.reason}" if self.reason else "connected"
         return f"down: {self.reason}" if self.state is LineState.DOWN else "connecting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStanding:
+    """How one MCP server is doing now."""
+
+    agent: AgentName
+    server: str
+    state: LineState
+    since: Instant
+    reason: str  # why it is down
+    attempts: int  # to connect, in a row that failed
+    restarts: int  # connections after the first one
+    tools: tuple[str, ...]  # offered to the model now
+
+    @property
+    def sentence(self) -> str:
+        """One line for people."""
+        return f"MCP server {self.server} (agent {self.agent}): {self._state}"
+
+    @property
+    def _state(self) -> str:
+        if self.state is LineState.UP:
+            return f"connected, {len(self.tools)} tools"
+        return f"down: {self.reason}" if self.state is LineState.DOWN else "connecting"
+
+    @property
+    def outage(self) -> str:
+        """What the model is told about a server that offers nothing. Holds no word of the server's own."""
+        if self.state is LineState.STARTING:
+            return f"{self.server} (still connecting)"
+        return f"{self.server} (down since {moment(self.since)})"

@@ -1,14 +1,18 @@
 """Tools: what a model may call. A tool says whether calling it twice is the same as calling it once, and whether a
 human has to say yes first."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from holdfast.core.ids import AgentName, Principal, SessionId
 from holdfast.core.journal import Recalled
 from holdfast.core.naming import NOWHERE, Whereabouts
 from holdfast.core.turn import OutgoingMessage
 from holdfast.ports.model import ToolSpec
+from holdfast.ports.standing import ServerStanding
+
+TOOLS_NAMED_MAX = 60  # in the answer to a call of a tool that does not exist
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +34,7 @@ class ToolOutcome:
     text: str
     ok: bool = True
     unknown: bool = False  # nobody can say whether it took effect
+    missing: bool = False  # there is no tool of this name; nothing was run
     messages: tuple[OutgoingMessage, ...] = ()  # to other agents; they leave with the entry that journals this outcome
     shown: Recalled | None = None  # words from elsewhere, journaled as a recall: for this turn only (D13)
 
@@ -50,6 +55,30 @@ class Tools(Protocol):
         ...
 
 
+@runtime_checkable
+class Unreliable(Protocol):
+    """Tools that depend on servers, which may be down."""
+
+    def outages(self) -> tuple[str, ...]:
+        """The servers whose tools are not offered now, each with since when."""
+        ...
+
+
+def no_such_tool(name: str, specs: Sequence[ToolSpec], outages: Sequence[str] = ()) -> ToolOutcome:
+    """The answer to a call of a tool that does not exist: those that do, and the servers that would offer more."""
+    named = ", ".join(spec.name for spec in specs[:TOOLS_NAMED_MAX]) or "none"
+    more = f" and {len(specs) - TOOLS_NAMED_MAX} more" if len(specs) > TOOLS_NAMED_MAX else ""
+    text = f"There is no tool {name[:200]!r}; there are: {named}{more}."
+    return ToolOutcome(f"{text} {outage_text(outages)}".rstrip(), ok=False, missing=True)
+
+
+def outage_text(outages: Sequence[str]) -> str:
+    """What the model is told while servers are down; nothing while none is."""
+    if not outages:
+        return ""
+    return f"These tool servers are not available now, and so their tools are missing: {', '.join(outages)}."
+
+
 class Attached(Protocol):
     """Tools that live with the process that serves: they are started before its workers and closed after them."""
 
@@ -58,3 +87,11 @@ class Attached(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+    def standings(self) -> Sequence[ServerStanding]:
+        """How each server is doing, in the order of the configuration."""
+        ...
+
+    def watch(self, hear: Callable[[], None]) -> None:
+        """Have every change of a standing told at once. `hear` must be quick and must not raise."""
+        ...

@@ -42,6 +42,21 @@ async def hang() -> str:
 
 
 @server.tool()
+def pid() -> int:
+    """Says which process this is."""
+    return os.getpid()
+
+
+@server.tool()
+async def hold(port: int) -> str:
+    """Says which process this is on a socket of the test, and never answers."""
+    async with await anyio.connect_tcp("127.0.0.1", port) as told:
+        await told.send(f"{os.getpid()}\n".encode())
+        await anyio.Event().wait()
+    return ""
+
+
+@server.tool()
 def die() -> str:
     """Takes the server with it."""
     os._exit(3)

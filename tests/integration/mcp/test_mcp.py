@@ -1,6 +1,8 @@
 """MCP servers: their tools are there while they are, a lost call is never taken for done, and none fails a start."""
 
 import asyncio
+import os
+import signal
 import sys
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -10,11 +12,15 @@ import pytest
 import uvicorn
 
 from holdfast.app import make_agents, open_runtime
+from holdfast.core.dates import moment
 from holdfast.core.errors import ConfigInvalid
 from holdfast.core.ids import AgentName, Principal, SessionId
+from holdfast.core.journal import ToolReturned
 from holdfast.core.policy import AgentPolicy
+from holdfast.core.turn import UNKNOWN_OUTCOME
 from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.ports.tool import ToolContext
+from holdfast.ports.standing import LineState
+from holdfast.ports.tool import ToolContext, ToolOutcome
 from holdfast.tools.mcp import server as server_module
 from holdfast.tools.mcp.connection import Connection
 from holdfast.tools.mcp.offer import offered_name
@@ -27,7 +33,11 @@ from tests.integration.mcp.served import BAD, WORSE, also_listing, server
 STDIO = {"command": [sys.executable, str(Path(__file__).with_name("served.py"))], "env": ["TEST_SECRET"]}
 ENVIRONMENT = {"TEST_SECRET": "hush", "OTHER_SECRET": "hidden"}
 CONTEXT = ToolContext(agent=AgentName("fern"), session=SessionId("s"), turn=1, principal=Principal("ada"), call="c")
-NAMES = {"t_add", "t_odd_name_" + offered_name("t", "odd.name")[-8:], "t_fail", "t_secret", "t_hang", "t_die"}
+PROGRAM = Path(__file__).with_name("served.py").read_text()
+BUILT_IN = "memory, recall, history, send_message"
+NAMES = {"t_odd_name_" + offered_name("t", "odd.name")[-8:]} | {
+    f"t_{tool}" for tool in ("add", "fail", "secret", "hang", "die", "pid", "hold")
+}
 
 
 def made(table, environment=ENVIRONMENT) -> McpServer:
@@ -100,11 +110,111 @@ async def test_a_server_that_dies_in_a_call_leaves_an_unknown_outcome_and_is_the
         assert (again.text, again.ok) == ("4", True)
 
 
+@asynccontextmanager
+async def held_calls():
+    """A port for the tool `hold`, and the processes in which calls of it are under way."""
+    pids: asyncio.Queue[int] = asyncio.Queue()
+
+    async def told(reader, writer):
+        pids.put_nowait(int(await reader.readline()))
+        await reader.read()
+        writer.close()
+
+    heard = await asyncio.start_server(told, "127.0.0.1", 0)
+    async with heard:
+        yield heard.sockets[0].getsockname()[1], pids
+
+
+async def until(runtime, is_so) -> None:
+    """Until the one MCP server of a runtime stands like this."""
+    changed = asyncio.Event()
+    runtime.watch_tool_servers(changed.set)
+    while not is_so(runtime.tool_servers()[0]):
+        await soon(changed.wait())
+        changed.clear()
+
+
+async def test_a_server_that_is_killed_during_a_call_is_journaled_as_an_unknown_outcome(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("holdfast.tools.mcp.tools.START_WAIT_S", 60.0)
+    caplog.set_level("INFO", "holdfast")
+    async with held_calls() as (port, pids):
+        model = ScriptedModel(calls(f't_hold {{"port": {port}}}'), says("done"))
+        who = make_agents(model=model, policy=AgentPolicy(mcp={"t": {"command": STDIO["command"]}}, memory={}))
+        async with await open_runtime(tmp_path, agents=who) as runtime:
+            (before,) = runtime.tool_servers()
+            message = await runtime.send("c", "go")
+            os.kill(await soon(pids.get()), signal.SIGKILL)
+            assert await soon(runtime.reply_to(message)) == "done"
+            (session,) = await runtime.sessions()
+            entries = [one.entry.body for one in await runtime.history(session.id)]
+            await until(runtime, lambda one: one.restarts == 1)
+            (after,) = runtime.tool_servers()
+    (returned,) = [body for body in entries if isinstance(body, ToolReturned)]
+    assert returned.outcome == "unknown"
+    assert returned.text == f"t was lost during the call (Connection closed). {UNKNOWN_OUTCOME}"
+    assert (before.state, before.restarts, set(before.tools)) == (LineState.UP, 0, NAMES)
+    assert (after.state, after.restarts, set(after.tools)) == (LineState.UP, 1, NAMES)
+    (down,) = [record.fields for record in caplog.records if record.getMessage() == "mcp.down"]
+    assert (down["server"], down["why"]) == ("t", "it ended the connection (its stderr is in mcp.main.t.log)")
+
+
+async def test_a_server_that_is_killed_before_a_call_is_started_again_and_takes_the_call(monkeypatch):
+    monkeypatch.setattr(server_module, "CALL_WAIT_S", 60.0)
+    async with started(STDIO) as tools:
+        lost = asyncio.Event()
+        tools.watch(lambda: lost.set() if tools.standings()[0].state is LineState.DOWN else None)
+        os.kill(int((await call(tools, "t_pid")).text), signal.SIGKILL)
+        await soon(lost.wait())
+        again = await call(tools, "t_add", '{"a": 2, "b": 2}')
+        assert (again.text, again.ok, again.unknown) == ("4", True, False)
+        (now,) = tools.standings()
+        assert (now.state, now.restarts, now.reason) == (LineState.UP, 1, "")
+
+
+async def test_a_server_that_cannot_be_started_again_is_shown_as_down_and_the_call_was_not_made(tmp_path):
+    program = tmp_path / "served.py"
+    program.write_text(PROGRAM)
+    async with started({"command": [sys.executable, str(program)]}) as tools:
+        came_up_at = tools.standings()[0].since
+        down = asyncio.Event()
+        tools.watch(lambda: down.set() if tools.standings()[0].attempts >= 2 else None)
+        pid = int((await call(tools, "t_pid")).text)
+        program.unlink()
+        os.kill(pid, signal.SIGKILL)
+        await soon(down.wait())
+        (now,) = tools.standings()
+        assert (now.state, now.restarts, now.tools) == (LineState.DOWN, 0, ())
+        assert now.since >= came_up_at
+        assert now.reason == "MCPError: Connection closed"
+        refused = await call(tools, "t_add", '{"a": 2, "b": 2}')
+        assert (refused.ok, refused.unknown, refused.missing) == (False, False, True)
+        assert refused.text == (
+            "There is no tool 't_add'; there are: none. These tool servers are not available now, and so their tools "
+            f"are missing: t (down since {moment(now.since)})."
+        )
+
+
 async def test_a_server_that_cannot_be_started_has_no_tools_and_says_so_when_called():
     async with started({"command": ["/no/such/program"]}) as tools:
         assert names(tools) == set()
         missing = await call(tools, "t_add")
-        assert (missing.ok, missing.unknown) == (False, False)
+        assert (missing.ok, missing.unknown, missing.missing) == (False, False, True)
+        assert "are missing: t (down since " in missing.text
+        (now,) = tools.standings()
+        assert now.state is LineState.DOWN
+        assert "/no/such/program" in now.reason
+
+
+async def test_the_model_is_told_which_tools_there_are_and_which_server_is_down(tmp_path):
+    model = ScriptedModel(calls("t_add"), says("done"))
+    policy = AgentPolicy(mcp={"t": {"command": ["/no/such/program"]}}, memory={}, instructions="Be brief.")
+    async with await open_runtime(tmp_path, agents=make_agents(model=model, policy=policy)) as runtime:
+        assert await soon(runtime.ask("c", "go")) == "done"
+        (now,) = runtime.tool_servers()
+    since = moment(now.since)
+    told = f"These tool servers are not available now, and so their tools are missing: t (down since {since})."
+    assert model.requests[0][0].content == f"Be brief.\n\n{told}"
+    assert model.requests[-1][-1].content == f"There is no tool 't_add'; there are: {BUILT_IN}. {told}"
 
 
 # --- over HTTP
@@ -190,12 +300,62 @@ async def test_a_server_that_goes_away_over_http_is_not_taken_for_done_and_is_fo
         await soon(one.settled())
         assert (await call(tools, "t_add", '{"a": 1, "b": 2}')).text == "3"
     async with over_http(also_listing({}).streamable_http_app(host="127.0.0.1"), port):
-        lost = await call(tools, "t_add", '{"a": 1, "b": 2}')
-        assert lost.text == "3" or lost.unknown or not lost.ok
-        assert (await call(tools, "t_add", '{"a": 2, "b": 2}')).text == "4"
+        assert await call(tools, "t_add", '{"a": 2, "b": 2}') == ToolOutcome("4"), "the protocol has no sessions"
+    assert tools.standings()[0].state is LineState.UP, "nothing has told yet"
     gone = await call(tools, "t_add", '{"a": 1, "b": 2}')
-    assert gone.unknown or not gone.ok
+    assert gone == ToolOutcome("t could not be reached (ConnectError); nothing was run.", ok=False)
+    assert tools.standings()[0].state is LineState.DOWN
     await soon(tools.close())
+
+
+async def test_a_call_that_is_cut_off_over_http_is_of_unknown_outcome():
+    """The request has arrived, and the connection breaks before the answer: the tool may have run."""
+    cut: list[bool] = []
+
+    async def relay(reader, writer):
+        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
+
+        async def back():
+            while data := await inner_reader.read(65_536):
+                writer.write(data)
+
+        answering = asyncio.get_running_loop().create_task(back())
+        while data := await reader.read(65_536):
+            if cut:
+                writer.transport.abort()
+                break
+            inner_writer.write(data)
+        answering.cancel()
+        inner_writer.close()
+        writer.close()
+
+    async with over_http(also_listing({}).streamable_http_app(host="127.0.0.1")) as url:
+        port = int(url.split(":")[2].split("/")[0])
+        between = await asyncio.start_server(relay, "127.0.0.1", 0)
+        mine = between.sockets[0].getsockname()[1]
+        async with between, started({"url": f"http://127.0.0.1:{mine}/mcp", "timeout_s": 5}) as tools:
+            assert await call(tools, "t_add", '{"a": 1, "b": 2}') == ToolOutcome("3")
+            cut.append(True)
+            lost = await call(tools, "t_add", '{"a": 1, "b": 2}')
+            assert lost == ToolOutcome("t was lost during the call (Connection closed).", unknown=True)
+
+
+@pytest.mark.parametrize("status", [500, 502, 503])
+async def test_a_status_that_says_nothing_about_the_tool_leaves_the_outcome_unknown(status):
+    inner = also_listing({}).streamable_http_app(host="127.0.0.1")
+    broken: list[bool] = []
+
+    async def app(scope, receive, send):
+        if not broken or scope["type"] != "http" or scope["method"] != "POST":
+            await inner(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": b"Sorry"})
+
+    async with over_http(app) as url, started({"url": url, "timeout_s": 5}) as tools:
+        broken.append(True)
+        outcome = await call(tools, "t_add", '{"a": 1, "b": 2}')
+        assert outcome == ToolOutcome("t was lost during the call (Server returned an error response).", unknown=True)
 
 
 @pytest.mark.parametrize(

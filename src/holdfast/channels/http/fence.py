@@ -33,7 +33,7 @@ from holdfast.ports.access import AccessDesk
 from holdfast.ports.notifier import Feed
 from holdfast.ports.reader import DeliveryView, EnclosureView, EntryView, MailboxView, MessageTrace, Reader
 from holdfast.ports.service import Delta, Health, Prompt, Service
-from holdfast.ports.standing import Standing
+from holdfast.ports.standing import ServerStanding, Standing
 
 PAGE = 1_000
 
@@ -158,6 +158,9 @@ class FencedService:
 
     def channels(self) -> Sequence[Standing]:
         return [one for one in self._inner.channels() if self._token.sees(one.agent)]
+
+    def tool_servers(self) -> Sequence[ServerStanding]:
+        return [one for one in self._inner.tool_servers() if self._token.sees(one.agent)]
 
     def new_message(self) -> MessageId:
         return self._inner.new_message()

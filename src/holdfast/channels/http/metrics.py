@@ -4,7 +4,7 @@ Rule 1: counters are told by the live feed and the log as things happen; gauges 
 Rule 2: labels are agents, providers, channels, states and codes. Nothing that people make up as they talk is a label.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -14,6 +14,7 @@ from holdfast import log
 from holdfast.ports.notifier import Event
 from holdfast.ports.reader import Gauges
 from holdfast.ports.service import Health
+from holdfast.ports.standing import LineState, ServerStanding
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ACCEPT_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
@@ -26,6 +27,7 @@ class Sources:
 
     wal_bytes: Callable[[], int | None] = lambda: None
     channels: Callable[[], Mapping[tuple[str, str], bool]] = dict  # (agent, channel) to whether it is connected
+    servers: Callable[[], Sequence[ServerStanding]] = tuple  # MCP servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ class Metrics:
         yield _gauge("replies_open", "Replies that have not been delivered", replies, "channel", "state")
         connected = [(key, float(is_up)) for key, is_up in self._sources.channels().items()]
         yield _gauge("channel_up", "Whether the channel is connected to its platform", connected, "agent", "channel")
+        yield from _servers(self._sources.servers())
         wal_bytes = self._sources.wal_bytes()
         if wal_bytes is not None:
             yield _gauge("wal_bytes", "Size of the store's write-ahead log", [((), float(wal_bytes))])
@@ -125,6 +128,17 @@ class _Now:
 
     def collect(self) -> Iterable[Metric]:
         return self._metrics.now()
+
+
+def _servers(found: Sequence[ServerStanding]) -> Iterable[Metric]:
+    up = [((one.agent, one.server), float(one.state is LineState.UP)) for one in found]
+    yield _gauge("mcp_up", "Whether the MCP server is connected", up, "agent", "server")
+    restarts = CounterMetricFamily(
+        "holdfast_mcp_restarts", "Connections to an MCP server after the first one", labels=["agent", "server"]
+    )
+    for one in found:
+        restarts.add_metric([one.agent, one.server], one.restarts)
+    yield restarts
 
 
 def _gauge(name: str, what: str, samples: Iterable[tuple[tuple[str, ...], float]], *labels: str) -> GaugeMetricFamily:

@@ -1,13 +1,14 @@
 """One connection to one MCP server, over a subprocess's pipes or over HTTP. Needs the extra `mcp`.
 
-What the library says about a call is translated here into what is certain: it answered, it certainly did not take the
-call, or nobody can say.
+What the library says about a call is translated here into what is certain: the server answered, the call certainly did
+not reach it, or the outcome is unknown. A broken transport is never a plain error of the tool: the tool may have run.
 """
 
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from contextvars import ContextVar
 from typing import Any, Protocol, TextIO
 
 import httpx2
@@ -27,6 +28,27 @@ PAGES_MAX = 20
 ERRORS_BYTES_MAX = 1024 * 1024  # looked at whenever a program is started
 HTTP_TIMEOUT_S = 30.0
 HTTP_READ_TIMEOUT_S = 300.0  # beyond the time for a call: a stream that is quiet is not broken
+
+
+_unsent: ContextVar[list[str] | None] = ContextVar("holdfast_mcp_unsent", default=None)
+NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+
+
+class _Sending(httpx2.AsyncClient):
+    """Notes for the call under way that no connection could be made for it, which the library does not tell.
+
+    The library sends a request in the context of the task that called. Should it ever stop doing so, nothing is noted
+    and the outcome is unknown.
+    """
+
+    async def send(self, *args: Any, **more: Any) -> httpx2.Response:  # noqa: ANN401
+        try:
+            return await super().send(*args, **more)
+        except NEVER_SENT as error:
+            unsent = _unsent.get()
+            if unsent is not None:
+                unsent.append(type(error).__name__)
+            raise
 
 
 class _Stream(Protocol):
@@ -70,21 +92,24 @@ class _Transport:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> tuple[Any, Any]:
-        read, write = await self._stack.enter_async_context(await self._inner())
+        """What a failed opening has opened is closed at once: a server that cannot be started is tried for ever."""
+        async with AsyncExitStack() as opening:
+            read, write = await opening.enter_async_context(await self._inner(opening))
+            self._stack = opening.pop_all()
         return _Watched(read, self._ended), write
 
-    async def _inner(self) -> Any:  # noqa: ANN401
+    async def _inner(self, opening: AsyncExitStack) -> Any:  # noqa: ANN401
         settings = self._settings
         if settings.command:
             command, *arguments = settings.command
             started = StdioServerParameters(command=command, args=arguments, env=dict(settings.environment))
-            return stdio_client(started, errlog=self._errors())
+            return stdio_client(started, errlog=self._errors(opening))
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
         timeout = httpx2.Timeout(HTTP_TIMEOUT_S, read=settings.timeout_s + HTTP_READ_TIMEOUT_S)
-        client = await self._stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=timeout))
+        client = await opening.enter_async_context(_Sending(headers=headers, timeout=timeout))
         return streamable_http_client(settings.url, http_client=client)
 
-    def _errors(self) -> TextIO:
+    def _errors(self, opening: AsyncExitStack) -> TextIO:
         """Where a program's stderr goes: a file of its own, since whoever looks at `holdfast up` did not ask for it."""
         file = self._settings.errors_file
         if file is None:
@@ -92,7 +117,7 @@ class _Transport:
         if file.exists() and file.stat().st_size > ERRORS_BYTES_MAX:
             file.replace(file.with_suffix(".log.1"))
         handle = os.open(file, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
-        return self._stack.enter_context(os.fdopen(handle, "a", encoding="utf-8"))
+        return opening.enter_context(os.fdopen(handle, "a", encoding="utf-8"))
 
     async def __aexit__(self, *error: Any) -> bool | None:  # noqa: ANN401
         return await self._stack.__aexit__(*error)
@@ -129,6 +154,8 @@ class Connection:
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> ToolOutcome:
         server = self._settings.server
+        unsent: list[str] = []
+        noting = _unsent.set(unsent)
         try:
             result = await self._client.call_tool(tool, arguments)
         except MCPError as error:
@@ -139,10 +166,14 @@ class Connection:
             if error.code == REQUEST_TIMEOUT:
                 return ToolOutcome(f"{server} did not answer within {self._settings.timeout_s:g} s.", unknown=True)
             self._ended()  # over HTTP nothing else tells; the next call finds a new connection
+            if unsent:
+                return ToolOutcome(f"{server} could not be reached ({unsent[0]}); nothing was run.", ok=False)
             return ToolOutcome(f"{server} was lost during the call ({error.message}).", unknown=True)
         except (httpx2.HTTPError, OSError, ValueError) as error:  # a broken pipe, an answer that is no answer
             self._ended()
             return ToolOutcome(f"{server} gave no usable answer ({type(error).__name__}).", unknown=True)
+        finally:
+            _unsent.reset(noting)
         return ToolOutcome(_text(result), ok=not result.is_error)
 
 

@@ -4,6 +4,8 @@ Rule 1: the task that opened a connection closes it; calls are made from other t
 Rule 2: a server that is not there has no tools. One that just died keeps them while the first attempt to reach it
         again is under way, so that the next call finds it restarted.
 Rule 3: a call that was cut off has an unknown outcome; one that found no server certainly was not made.
+Rule 4: `standing` says at every instant whether the server is connected, since when, and why it is not. Commands, the
+        HTTP API, the metrics and the model are told from it.
 """
 
 import asyncio
@@ -11,9 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from holdfast import log
+from holdfast.core.ids import AgentName
 from holdfast.core.policy import RetryPolicy
+from holdfast.core.redaction import redacted
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
+from holdfast.ports.standing import LineState, ServerStanding
 from holdfast.ports.tasks import Task, Tasks
 from holdfast.ports.tool import ToolOutcome
 from holdfast.tools.mcp.offer import Offer, offers
@@ -23,6 +28,8 @@ CONNECT_WAIT_S = 20.0
 CALL_WAIT_S = 10.0  # for a server that is being started again
 CLOSE_WAIT_S = 8.0
 STEADY_MS = 60_000  # one that lived so long did not die of being started
+REASON_CHARS_MAX = 300
+ENDED = "it ended the connection"
 
 
 class Link(Protocol):
@@ -47,6 +54,7 @@ class McpServer:
         self._agent = agent
         self.settings = settings
         self.offered: Mapping[str, Offer] = {}
+        self.hear: Callable[[], None] = lambda: None  # told of every change of `standing`
         self._connect = connect
         self._clock = clock
         self._entropy = entropy
@@ -59,8 +67,31 @@ class McpServer:
         self._life = object()  # of the newest connection
         self._closing = False
         self._ended = asyncio.Event()
+        self._state = LineState.STARTING
+        self._since = clock.now()
+        self._reason = ""
+        self._connections = 0
         self._failures = 0
         self._retry = RetryPolicy(delay_ms_base=500, delay_ms_max=60_000)
+
+    @property
+    def standing(self) -> ServerStanding:
+        return ServerStanding(
+            agent=AgentName(self._agent),
+            server=self.settings.server,
+            state=self._state,
+            since=self._since,
+            reason=self._reason,
+            attempts=self._failures if self._state is not LineState.UP else 0,
+            restarts=max(0, self._connections - 1),
+            tools=tuple(self.offered),
+        )
+
+    def _turn(self, state: LineState, reason: str = "") -> None:
+        if state is not self._state:
+            self._since = self._clock.now()
+        self._state, self._reason = state, reason
+        self.hear()
 
     # --- life
 
@@ -97,7 +128,7 @@ class McpServer:
         self._gone.clear()
         life = self._life = object()
         began = self._clock.now()
-        why, was_up = "it ended the connection", False
+        why, was_up = ENDED, False
         try:
             link = self._connect(self.settings, lambda: self._lose(life))
             async with asyncio.timeout(CONNECT_WAIT_S) as opening, link:
@@ -128,11 +159,16 @@ class McpServer:
         self._link = None
         self._settled.clear()
         self._gone.set()
+        if self._state is LineState.UP and not self._closing:
+            self._turn(LineState.DOWN, ENDED)
 
     def _up(self, link: Link) -> None:
         self._link = link
         self._settled.set()
-        log.info("mcp.up", agent=self._agent, server=self.settings.server, tools=len(self.offered))
+        self._connections += 1
+        self._turn(LineState.UP)
+        restarts = self._connections - 1
+        log.info("mcp.up", agent=self._agent, server=self.settings.server, tools=len(self.offered), restarts=restarts)
 
     def _down(self, why: str, lived_ms: int) -> None:
         if lived_ms >= STEADY_MS:
@@ -140,7 +176,18 @@ class McpServer:
         self._failures += 1
         if not self.offered:
             self._settled.set()  # otherwise calls wait for the first attempt to have it back
-        log.warning("mcp.down", agent=self._agent, server=self.settings.server, why=why[:300])
+        reason = redacted(why[:REASON_CHARS_MAX])
+        if self.settings.errors_file is not None and self.settings.command:
+            reason += f" (its stderr is in {self.settings.errors_file.name})"
+        self._turn(LineState.DOWN, reason)
+        log.warning(
+            "mcp.down",
+            agent=self._agent,
+            server=self.settings.server,
+            why=reason,
+            since=self._since,
+            attempts=self._failures,
+        )
 
     async def _pause(self) -> None:
         """Nothing after the first end; then longer each time, unless somebody wants to call."""
@@ -159,7 +206,9 @@ class McpServer:
     async def call(self, tool: str, arguments: dict[str, Any]) -> ToolOutcome:
         link = self._link or await self._again()
         if link is None:
-            return ToolOutcome(f"{self.settings.server} is not there; the call was not made.", ok=False)
+            return ToolOutcome(
+                f"The tool server {self.standing.outage} did not take the call; nothing was run.", ok=False
+            )
         outcome = await link.call(tool, arguments)
         if outcome.unknown:
             log.warning("mcp.skipped", agent=self._agent, server=self.settings.server, why="a call was cut off")

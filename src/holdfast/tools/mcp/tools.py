@@ -1,7 +1,7 @@
 """The tools of an agent's MCP servers, as one box. They come and go with the servers."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,8 @@ import msgspec
 from holdfast.core.ids import AgentName
 from holdfast.core.journal import storable
 from holdfast.ports.model import ToolSpec
-from holdfast.ports.tool import ToolContext, ToolOutcome
+from holdfast.ports.standing import LineState, ServerStanding
+from holdfast.ports.tool import ToolContext, ToolOutcome, no_such_tool
 from holdfast.tools.mcp.offer import Offer
 from holdfast.tools.mcp.server import McpServer
 
@@ -19,7 +20,7 @@ RESULT_CHARS_MAX = 64_000
 
 
 class McpTools:
-    """Implements `Tools`, and is started and closed with the process."""
+    """Implements `Tools`, `Unreliable` and `Attached`."""
 
     def __init__(self, servers: Sequence[McpServer]) -> None:
         self._servers = tuple(servers)
@@ -39,6 +40,17 @@ class McpTools:
         for server in self._servers:
             await server.close()
 
+    def standings(self) -> Sequence[ServerStanding]:
+        return [server.standing for server in self._servers]
+
+    def watch(self, hear: Callable[[], None]) -> None:
+        for server in self._servers:
+            server.hear = hear
+
+    def outages(self) -> tuple[str, ...]:
+        found = (server.standing for server in self._servers if not server.offered)
+        return tuple(one.outage for one in found if one.state is not LineState.UP)
+
     def specs(self, agent: AgentName) -> tuple[ToolSpec, ...]:
         del agent
         return tuple(offer.spec for server in self._servers for offer in server.offered.values())
@@ -53,10 +65,9 @@ class McpTools:
         return found is not None and found[1].dangerous
 
     async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
-        del context
         found = self._find(name)
         if found is None:
-            return ToolOutcome(f"There is no tool {name!r} now; its server may be down.", ok=False)
+            return no_such_tool(name, self.specs(context.agent), self.outages())
         try:
             values = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:

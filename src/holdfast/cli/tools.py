@@ -1,0 +1,45 @@
+"""`holdfast tools`: whether the MCP servers of the running process are connected, and what they offer."""
+
+from pathlib import Path
+
+from holdfast.cli.options import Data, Json
+
+
+def tools(*, data: Data = None, as_json: Json = False) -> None:
+    """Show which MCP servers are connected, how many tools each offers, and why the others are not.
+
+    They are those of the running `holdfast up`, each with the time since when it is so and how often it was
+    connected again. --json has the names of the tools.
+
+    Exit code 1 when one of them is down, or when no process serves the data folder.
+
+    \b
+    Examples:
+      holdfast tools
+      holdfast tools --json
+    """
+    from holdfast.cli.running import run
+
+    run(lambda: _tools(data, as_json=as_json), as_json=as_json)
+
+
+async def _tools(data: Path | None, *, as_json: bool) -> int:
+    from holdfast.cli.bulletin import read_servers
+    from holdfast.cli.opening import folder_of
+    from holdfast.cli.output import print_json, print_table, when
+    from holdfast.cli.running import OK, WRONG
+    from holdfast.ports.server_surface import servers_view
+    from holdfast.ports.standing import LineState
+
+    found = read_servers(folder_of(data))
+    if as_json:
+        print_json({"served": found is not None, "servers": servers_view(found or ()).servers})
+    elif found is None:
+        print("No `holdfast up` serves this data folder now.")
+    else:
+        rows = [
+            (one.agent, one.server, one.state.value, when(one.since), one.restarts, len(one.tools), one.reason)
+            for one in found
+        ]
+        print_table(("agent", "server", "state", "since", "restarts", "tools", "why not"), rows)
+    return WRONG if found is None or any(one.state is LineState.DOWN for one in found) else OK
