@@ -8,13 +8,13 @@ from typing import Any
 
 from holdfast.assembly import assemble
 from holdfast.connections import Switchboard, make_channels
+from holdfast.core.disk_space import unwritable
 from holdfast.core.errors import (
     ConfigInvalid,
     InvalidInput,
     StoreBroken,
     StoreOwned,
     StorePathInvalid,
-    StoreReadOnly,
 )
 from holdfast.core.ids import AgentName
 from holdfast.core.policy import AgentPolicy
@@ -241,5 +241,5 @@ def data_folder(path: Path) -> Path:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreReadOnly(f"the folder {path} cannot be made: {error.strerror}", path=str(path)) from error
+        raise unwritable(f"the folder {path} cannot be made", error, path=str(path)) from error
     return path

@@ -53,6 +53,7 @@ def _write(out: Path, body: bytes) -> None:
     """Raises `InvalidInput` for a place that cannot be written, or holds something."""
     import os
 
+    from holdfast.core.disk_space import is_out_of_space, unwritable
     from holdfast.core.errors import InvalidInput
 
     try:
@@ -62,4 +63,7 @@ def _write(out: Path, body: bytes) -> None:
     except FileExistsError as error:
         raise InvalidInput(f"--out {out}: it exists already and was left as it is; name another file") from error
     except OSError as error:
+        if is_out_of_space(error):
+            out.unlink(missing_ok=True)  # half of it is of no use
+            raise unwritable(f"--out {out}", error) from error
         raise InvalidInput(f"--out {out}: it cannot be written: {error.strerror}") from error

@@ -57,10 +57,11 @@ def _spare(file: Path) -> Path:
 
 
 def write(file: Path, *, force: bool) -> Path | None:
-    """Make the file; where the one that was there went, when it had to go. Raises `ConfigInvalid`."""
+    """Make the file; where the one that was there went, when it had to go. Raises `ConfigInvalid`, `StoreFull`."""
     import os
 
     from holdfast.config import TEMPLATE
+    from holdfast.core.disk_space import is_out_of_space, unwritable
     from holdfast.core.errors import ConfigInvalid
 
     kept = None
@@ -76,5 +77,10 @@ def write(file: Path, *, force: bool) -> Path | None:
         fix = "it was left as it is; edit it, or replace it with --force"
         raise ConfigInvalid(f"{file} exists already: {fix}", file=str(file)) from error
     except OSError as error:
+        if is_out_of_space(error):
+            file.unlink(missing_ok=True)  # what was written of it is no configuration
+            if kept is not None:
+                kept.replace(file)
+            raise unwritable(f"{file} cannot be written", error, file=str(file)) from error
         raise ConfigInvalid(f"{file} cannot be written: {error.strerror}", file=str(file)) from error
     return kept

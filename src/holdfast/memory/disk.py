@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from holdfast.core.disk_space import why_unusable
 from holdfast.core.memory_text import digest
 
 FILE_BYTES_MAX = 1 << 20
@@ -202,8 +203,9 @@ class Disk:
     def _fault(self, path: Path, what: str, error: OSError) -> FileFault:
         if error.errno == errno.ELOOP:
             return FileFault(f"{self.name(path)} is a symbolic link; put a plain file there", lasting=True)
-        why = errno.errorcode.get(error.errno or 0, type(error).__name__)
-        return FileFault(f"{self.name(path)} cannot be {what} ({why}); nothing was changed", lasting=False)
+        return FileFault(
+            f"{self.name(path)} cannot be {what} ({why_unusable(error)}); nothing was changed", lasting=False
+        )
 
 
 def _digest_of(content: Content | None) -> str | None:

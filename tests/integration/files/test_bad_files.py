@@ -133,7 +133,7 @@ async def test_a_full_disk_leaves_the_file_as_it_was_and_is_tried_again(cabinet,
         patched.setattr(os, "fsync", full)
         outcome = await cabinet.deliver(2)
     assert isinstance(outcome, Unreachable)
-    assert "ENOSPC" in outcome.reason
+    assert "no space is left on the disk, ENOSPC" in outcome.reason
     assert cabinet.text() == "a\n"
     assert await cabinet.deliver(2) == Delivered("MEMORY.md")
     assert cabinet.text() == "a\n§\nb\n"

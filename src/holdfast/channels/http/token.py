@@ -4,7 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.core.errors import ConfigInvalid, StoreReadOnly
+from holdfast.core.disk_space import unwritable
+from holdfast.core.errors import ConfigInvalid
 from holdfast.ports.entropy import Entropy
 
 FILE = "token"
@@ -33,7 +34,7 @@ def load_token(folder: Path, given: str | None, entropy: Entropy) -> Token:
             kept = f"{entropy.bits(TOKEN_BITS):064x}"
             _keep(file, kept)
     except OSError as error:
-        raise StoreReadOnly(f"the token cannot be kept in {file}: {error.strerror}", path=str(file)) from error
+        raise unwritable(f"the token cannot be kept in {file}", error, path=str(file)) from error
     return Token(_checked(kept, str(file)), file)
 
 

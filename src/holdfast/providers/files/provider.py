@@ -7,7 +7,6 @@ One folder, one writer: a lock file keeps other processes out, for a bounded tim
 """
 
 import asyncio
-import errno
 import re
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -19,6 +18,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from holdfast.core.delivery import Delivered, Landing, Op, Outcome, Parcel, Refused, Unreachable
+from holdfast.core.disk_space import why_unusable
 from holdfast.core.errors import ProviderFailed
 from holdfast.core.ids import AgentName
 from holdfast.core.memory import Capacity, Target
@@ -246,7 +246,7 @@ class FilesProvider:
                     return
                 await self._tasks.sleep(LOCK_WAIT_MS)
         except OSError as error:
-            why = errno.errorcode.get(error.errno or 0, type(error).__name__)
+            why = why_unusable(error)
             raise FileFault(f"the folder of the memory files cannot be used ({why})", lasting=False) from error
         raise FileFault("another process is using the memory files", lasting=False)
 

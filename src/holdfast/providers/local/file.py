@@ -17,6 +17,7 @@ from typing import Any
 
 import apsw
 
+from holdfast.core.disk_space import FULL, NO_SPACE, is_out_of_space
 from holdfast.providers.local.upgrade import upgrade
 
 NAME = "recall.db"
@@ -36,8 +37,28 @@ class Damaged(Exception):
     """The index cannot be used as it is, and may be made again."""
 
 
+class Full(Exception):
+    """No space is left on the disk for the index; the file keeps its bytes."""
+
+
+def out_of_space(error: BaseException, db: apsw.Connection) -> Full | None:
+    """`Full` where a full disk is behind an error that `db` met; to be asked while `db` is open.
+
+    SQLite tells a full disk as an I/O error where it cannot make or grow the log's index.
+    """
+    is_full = isinstance(error, apsw.IOError | apsw.CantOpenError) and db.system_errno in NO_SPACE
+    return Full(FULL) if is_full else None
+
+
+def why(error: Exception, db: apsw.Connection | None = None) -> str:
+    """What went wrong, for a reason. `db` is the connection that met the error, while it is open."""
+    if isinstance(error, apsw.FullError) or is_out_of_space(error) or (db is not None and out_of_space(error, db)):
+        return FULL
+    return str(error)
+
+
 def open_writer(folder: Path) -> apsw.Connection:
-    """The index, made when there is none. Raises `NotOurs`, `Damaged`, `apsw.Error` or `OSError`."""
+    """The index, made when there is none. Raises `NotOurs`, `Damaged`, `Full`, `apsw.Error`, `OSError`."""
     path = folder / NAME
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     is_new = _create_private(path)
@@ -52,10 +73,18 @@ def open_writer(folder: Path) -> apsw.Connection:
             upgrade(db)
         if _version(db) < VERSION:
             raise Damaged("it was made by a release that is not known any more")  # noqa: TRY301 - closed below
-    except BaseException:
-        db.close(True)
+    except BaseException as error:
+        _close_failed(db, error)
         raise
     return db
+
+
+def _close_failed(db: apsw.Connection, error: BaseException) -> None:
+    """Close what could not be opened. Raises `Full` in place of the error where the disk is full."""
+    full = out_of_space(error, db)
+    db.close(True)
+    if full is not None:
+        raise full from error
 
 
 def open_reader(folder: Path) -> apsw.Connection | None:
@@ -67,8 +96,8 @@ def open_reader(folder: Path) -> apsw.Connection | None:
     try:
         version = _version(db)
         db.execute("pragma query_only=on")
-    except BaseException:
-        db.close(True)
+    except BaseException as error:
+        _close_failed(db, error)
         raise
     if version < VERSION:
         db.close(True)
@@ -123,8 +152,8 @@ def _opened(path: Path) -> apsw.Connection:
     except DAMAGE as error:
         db.close(True)
         raise Damaged(str(error)) from error
-    except BaseException:
-        db.close(True)
+    except BaseException as error:
+        _close_failed(db, error)
         raise
     return db
 

@@ -33,7 +33,7 @@ DELIVERED_MEANS = "the search index on this machine has it, written to disk"
 
 REBUILD_BATCH = 500  # parcels in one visit
 DAMAGE = (*file.DAMAGE, file.Damaged)
-FAULTS = (apsw.Error, OSError, file.NotOurs, file.Damaged)
+FAULTS = (apsw.Error, OSError, file.NotOurs, file.Damaged, file.Full)
 UNWRITTEN = (apsw.BusyError, apsw.FullError, apsw.ReadOnlyError)  # a COMMIT that fails so has changed nothing
 T = TypeVar("T")
 
@@ -127,7 +127,7 @@ class LocalProvider:
             return await self._setup.tasks.in_thread(work)
         except FAULTS as error:
             self._is_damaged |= isinstance(error, file.DAMAGE)
-            raise ProviderFailed(f"the local index cannot be written ({error})") from error
+            raise ProviderFailed(f"the local index cannot be written ({file.why(error)})") from error
 
     # --- in a thread: writing ------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class LocalProvider:
         except CommitFailed as error:
             return [Uncertain(f"the local index could not be committed ({error})")] * len(parcels)
         except FAULTS as error:  # what landed before a failed scrub is known by its id when it comes again
-            return [Unreachable(f"the local index cannot be written ({error})")] * len(parcels)
+            return [Unreachable(f"the local index cannot be written ({file.why(error)})")] * len(parcels)
         return outcomes
 
     def _write(self, work: Callable[[apsw.Connection], T]) -> T:
@@ -153,15 +153,19 @@ class LocalProvider:
             result = work(db)
         except BaseException as error:
             self._is_damaged |= isinstance(error, DAMAGE)
+            full = file.out_of_space(error, db)
             self._drop_writer()
+            if full is not None:
+                raise full from error
             raise
         try:
             db.execute("commit")
         except apsw.Error as error:
+            why = file.why(error, db)
             self._drop_writer()
             if isinstance(error, UNWRITTEN):
                 raise
-            raise CommitFailed(str(error)) from error
+            raise CommitFailed(why) from error
         return result
 
     def _open_writer(self) -> apsw.Connection:
@@ -221,7 +225,9 @@ class LocalProvider:
                     found = Asking(db, query, self._setup.clock.now()).best(self._setup.name, limit)
         except (*FAULTS, UnicodeEncodeError) as error:
             self._is_damaged |= isinstance(error, DAMAGE)
-            raise ProviderFailed(f"the local index cannot be read ({error})", provider=self._setup.name) from error
+            raise ProviderFailed(
+                f"the local index cannot be read ({file.why(error)})", provider=self._setup.name
+            ) from error
         return found
 
     def _open_reader(self) -> apsw.Connection | None:
@@ -235,7 +241,7 @@ class LocalProvider:
         try:
             self._open_for_writing()
         except FAULTS as error:
-            return f"the local index cannot be opened ({error})"
+            return f"the local index cannot be opened ({file.why(error)})"
         return None
 
     def _open_for_writing(self) -> None:

@@ -11,6 +11,7 @@ A crash is a `BaseException` raised by the probe: it passes through, leaving the
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import apsw
@@ -53,7 +54,7 @@ def run_batch(db: apsw.Connection, calls: Sequence[Call], clock: Clock, probe: P
     try:
         db.execute("begin immediate")
     except apsw.Error as error:
-        return _all_failed(calls, translate, error)
+        return _all_failed(calls, partial(translate, db=db), error)
     try:
         outcomes = _run_all(db, calls, clock, probe)
     except BatchFailed as failed:
@@ -106,7 +107,7 @@ def run_read(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None 
     except apsw.ReadOnlyError as error:
         return Outcome(error=translate(ValueError(f"a read tried to write ({error})"), call.verb))
     except Exception as error:  # noqa: BLE001 - a bug in a script fails that call, never the reader
-        return Outcome(error=translate(error, call.verb))
+        return Outcome(error=translate(error, call.verb, db))
 
 
 def drive(cursor: apsw.Cursor, call: Call, clock: Clock, probe: Probe | None) -> Any:  # noqa: ANN401
@@ -170,17 +171,17 @@ def _undone(db: apsw.Connection, calls: Sequence[Call], cause: apsw.Error) -> li
     try:
         roll_back(db)
     except apsw.Error as error:  # a transaction that cannot be left is as bad as a failed commit
-        return _all_failed(calls, broken_by, error)
-    return _all_failed(calls, translate, cause)
+        return _all_failed(calls, partial(broken_by, db=db), error)
+    return _all_failed(calls, partial(translate, db=db), cause)
 
 
 def _commit_failed(db: apsw.Connection, calls: Sequence[Call], cause: apsw.Error) -> list[Outcome]:
     try:
         roll_back(db)
     except apsw.Error as error:
-        return _all_failed(calls, broken_by, error)
+        return _all_failed(calls, partial(broken_by, db=db), error)
     meaning = translate if isinstance(cause, apsw.FullError) else broken_by
-    return _all_failed(calls, meaning, cause)
+    return _all_failed(calls, partial(meaning, db=db), cause)
 
 
 def roll_back(db: apsw.Connection) -> None:

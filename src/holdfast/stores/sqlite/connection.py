@@ -43,7 +43,7 @@ def open_connection(
     `readonly` refuses writes and never makes a file. `synchronous` may be weakened only where a power
     loss is not part of the model (the simulator). `exclusive` keeps the log's index in memory, for a
     `vfs` without shared memory. Raises `EngineUnsafe`, `StorePathInvalid`, `StoreReadOnly`,
-    `StoreCorrupt` or `StoreUnavailable`; the file is then as it was.
+    `StoreFull`, `StoreCorrupt` or `StoreUnavailable`; the file is then as it was.
     """
     refuse_unsafe_engine(apsw.sqlite_lib_version())
     db = connect(str(path), vfs) if vfs else _connect_to_file(Path(path), readonly=readonly)
@@ -52,8 +52,9 @@ def open_connection(
         if readonly:
             db.execute("pragma query_only=on")
     except apsw.Error as error:
+        meant = translate(error, f"opening {path}", db)
         close_untouched(db)
-        raise translate(error, f"opening {path}") from error
+        raise meant from error
     except HoldfastError:
         close_untouched(db)
         raise

@@ -77,7 +77,7 @@ class InlineDatabase:
         try:
             return scrub(self._db)
         except apsw.Error as error:
-            raise translate(error, "scrub") from error
+            raise translate(error, "scrub", self._db) from error
 
     def wal_bytes(self) -> int:
         return self._anchor.wal_bytes()
@@ -104,7 +104,7 @@ class InlineDatabase:
         try:
             self._db.wal_checkpoint(mode=mode)
         except apsw.Error as error:
-            raise translate(error, "checkpoint") from error
+            raise translate(error, "checkpoint", self._db) from error
 
     def _submit(self, queue: list[Pending], verb: str, script: Callable[[], Script[Any]]) -> asyncio.Future[Any]:
         if self._closed:

@@ -42,8 +42,9 @@ def _closed_on_error(db: apsw.Connection, path: Path | str) -> Iterator[None]:
     try:
         yield
     except apsw.Error as error:
+        meant = translate(error, f"opening {path}", db)
         close_untouched(db)
-        raise translate(error, f"opening {path}") from error
+        raise meant from error
     except BaseException:
         close_untouched(db)
         raise

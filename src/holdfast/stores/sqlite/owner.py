@@ -9,7 +9,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from holdfast.core.errors import StoreOwned, StoreReadOnly
+from holdfast.core.disk_space import unwritable
+from holdfast.core.errors import StoreOwned
 
 LOCK_NAME = "holdfast.lock"
 PID_NAME = "holdfast.pid"
@@ -27,7 +28,10 @@ class OwnerLock:
         )
 
     def acquire(self) -> None:
-        """Take the lock, hardly waiting; raises `StoreOwned` while another process holds it."""
+        """Take the lock, hardly waiting. Raises `StoreOwned` while another process holds it.
+
+        Raises `StoreFull` or `StoreReadOnly` when the folder cannot be written.
+        """
         try:
             self._lock.acquire(timeout=GLANCE_S, poll_interval=GLANCE_S / 10)
             self._pid.write_text(f"{os.getpid()}\n", encoding="ascii")
@@ -35,7 +39,7 @@ class OwnerLock:
             raise StoreOwned(f"{self._data} is in use by {self._holder()}", path=str(self._data)) from error
         except OSError as error:
             self._lock.release()
-            raise StoreReadOnly(f"{self._data} cannot be locked ({error})", path=str(self._data)) from error
+            raise unwritable(f"{self._data} cannot be locked", error, path=str(self._data)) from error
 
     def release(self) -> None:
         """Give the lock back; harmless when it is not held."""

@@ -3,9 +3,11 @@
 import os
 from pathlib import Path
 
+from holdfast.core.disk_space import is_out_of_space, unwritable
 from holdfast.core.errors import StorePathInvalid, StoreReadOnly
 
 MOUNTS = Path("/proc/mounts")  # Linux only; elsewhere the check passes
+PROBE_BYTES = 64 * 1024  # the index of an empty log has 32 KiB
 NETWORK_TYPES = frozenset(
     {"afs", "beegfs", "ceph", "cifs", "coda", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs"}
     | {f"fuse.{name}" for name in ("ceph", "glusterfs", "rclone", "s3fs", "sshfs")}
@@ -42,7 +44,23 @@ def create_private(path: Path) -> None:
     except FileExistsError:
         return  # it may be live: opening it here would drop the locks of this process
     except OSError as error:
-        raise StoreReadOnly(f"{path} cannot be made: {error.strerror}", path=str(path)) from error
+        raise unwritable(f"{path} cannot be made", error, path=str(path)) from error
+
+
+def has_space(folder: Path) -> bool:
+    """Whether a log and its index, both new, would fit. The file that shows it is removed at once."""
+    probe = folder / f".space-{os.getpid()}"
+    try:
+        handle = os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except OSError as error:
+        return not is_out_of_space(error)
+    try:
+        return os.write(handle, bytes(PROBE_BYTES)) == PROBE_BYTES
+    except OSError as error:
+        return not is_out_of_space(error)
+    finally:
+        os.close(handle)
+        probe.unlink(missing_ok=True)
 
 
 def file_system(folder: Path, mounts: Path = MOUNTS) -> str | None:

@@ -41,7 +41,7 @@ def rewrite_log(path: Path | str, vfs: str | None = None) -> None:
     except apsw.BusyError:
         return
     except apsw.Error as error:
-        raise translate(error, f"opening {path}") from error
+        raise translate(error, f"opening {path}", db) from error
     finally:
         close_untouched(db)
 

@@ -160,7 +160,7 @@ class WriterDesk(Desk):
         except StoreUnavailable as error:
             return Outcome(error=error)
         except apsw.Error as error:
-            return Outcome(error=translate(error, "scrub"))
+            return Outcome(error=translate(error, "scrub", self._db))
 
     def rest(self) -> None:
         self._checkpointer.stand_back()
