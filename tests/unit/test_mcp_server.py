@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import anyio
+import pytest
+
 from holdfast.core.ids import AgentName
 from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.ports.tool import ToolOutcome
@@ -21,6 +24,7 @@ class Line:
         self.ended = ended
         self._tools = tools
         self._leaves = leaves
+        self.raises: Exception | None = None  # what a call meets
 
     async def __aenter__(self) -> "Line":
         return self
@@ -33,6 +37,8 @@ class Line:
         return [(tool, tool, SCHEMA) for tool in self._tools]
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> ToolOutcome:
+        if self.raises is not None:
+            raise self.raises
         return ToolOutcome(f"{tool} {arguments}")
 
 
@@ -81,6 +87,22 @@ async def test_a_library_that_cancels_its_own_work_does_not_end_the_reconnecting
     board.lines[0].ended()
     await up(one)
     assert (await one.call("add", {})).ok
+    await one.close()
+
+
+@pytest.mark.parametrize(
+    "error", [BrokenPipeError(), ValueError("no JSON"), anyio.ClosedResourceError(), KeyError("id"), TimeoutError()]
+)
+async def test_whatever_the_library_raises_during_a_call_is_an_unknown_outcome_and_a_lost_connection(error):
+    board = Switchboard("add")
+    one = served("t", board)
+    one.start()
+    await up(one)
+    board.lines[0].raises = error
+    lost = await one.call("add", {})
+    assert lost == ToolOutcome(f"t gave no usable answer ({type(error).__name__}).", unknown=True)
+    assert (await one.call("add", {})).ok, "the next call finds a new connection"
+    assert (len(board.lines), one.standing.restarts) == (2, 1)
     await one.close()
 
 

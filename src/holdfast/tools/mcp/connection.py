@@ -169,9 +169,6 @@ class Connection:
             if unsent:
                 return ToolOutcome(f"{server} could not be reached ({unsent[0]}); nothing was run.", ok=False)
             return ToolOutcome(f"{server} was lost during the call ({error.message}).", unknown=True)
-        except (httpx2.HTTPError, OSError, ValueError) as error:  # a broken pipe, an answer that is no answer
-            self._ended()
-            return ToolOutcome(f"{server} gave no usable answer ({type(error).__name__}).", unknown=True)
         finally:
             _unsent.reset(noting)
         return ToolOutcome(_text(result), ok=not result.is_error)

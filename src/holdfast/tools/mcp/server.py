@@ -209,7 +209,14 @@ class McpServer:
             return ToolOutcome(
                 f"The tool server {self.standing.outage} did not take the call; nothing was run.", ok=False
             )
-        outcome = await link.call(tool, arguments)
+        life = self._life
+        try:
+            outcome = await link.call(tool, arguments)
+        except Exception as error:  # noqa: BLE001 - a foreign library: the call may have left before it raised
+            self._lose(life)
+            outcome = ToolOutcome(
+                f"{self.settings.server} gave no usable answer ({type(error).__name__}).", unknown=True
+            )
         if outcome.unknown:
             log.warning("mcp.skipped", agent=self._agent, server=self.settings.server, why="a call was cut off")
         else:
