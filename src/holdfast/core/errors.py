@@ -8,6 +8,8 @@ errors is made from this module.
 from enum import Enum
 from typing import ClassVar
 
+from holdfast.core.vendor_error import VendorError
+
 
 class Remedy(Enum):
     RETRY = "retry"  # the same call may succeed later
@@ -107,6 +109,18 @@ class ModelFailed(HoldfastError):
         """How long the vendor asks to be left alone; 0 where it said nothing."""
         wait_ms = self.context.get("retry_after_ms")
         return wait_ms if isinstance(wait_ms, int) else 0
+
+    @property
+    def vendor(self) -> VendorError:
+        """What the vendor answered, as far as it answered."""
+        found = self.context.get("vendor")
+        return found if isinstance(found, VendorError) else VendorError()
+
+    @property
+    def reason(self) -> str:
+        """For the operator, in the store. What the sender is told is `str(error)`, which holds no vendor's word."""
+        detail = self.vendor.sentence
+        return f"{self} ({detail})" if detail else str(self)
 
 
 class ChannelFailed(HoldfastError):

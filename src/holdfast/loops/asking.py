@@ -70,7 +70,12 @@ class Asker:
                 return await hear(model, request, policy.model_wait_ms, heard, restarted)
             except ModelFailed as error:
                 log.error(
-                    "model.failed", failure=error.__cause__, task=request.task.value, attempt=attempt, why=str(error)
+                    "model.failed",
+                    failure=error.__cause__,
+                    task=request.task.value,
+                    attempt=attempt,
+                    why=str(error),
+                    **error.vendor.fields,
                 )
                 if attempt == policy.model_attempts_max:
                     raise

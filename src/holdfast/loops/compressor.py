@@ -306,8 +306,8 @@ class Compressor(Loop):
         try:
             text = await self._summarise(agent, context, cut, focus)
         except ModelFailed as error:
-            log.error("model.failed", failure=error.__cause__, task="summary", why=str(error))
-            return Compressed("failed", reason=str(error))
+            log.error("model.failed", failure=error.__cause__, task="summary", why=str(error), **error.vendor.fields)
+            return Compressed("failed", reason=error.reason)
         fault = fault_of(text, agent.policy.thresholds)
         if fault:
             return Compressed("failed", reason=fault)

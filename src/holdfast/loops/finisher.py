@@ -172,7 +172,8 @@ class Finisher(Loop):
             FinishStep.APPLIED: self._close,
         }
         if held.attempts > self._policy.attempts_max and held.step is not FinishStep.APPLIED:
-            return await self._put_off(held, held.reason or "the process died at every attempt")
+            died = "the process died at every attempt"
+            return await self._put_off(held, held.reason or died, logged="no attempt is left")
         return await handlers[held.step](held)
 
     async def _ask(self, held: Finalisation) -> Finalisation:
@@ -183,8 +184,9 @@ class Finisher(Loop):
         try:
             answer = await hear(agent.summariser, request, agent.policy.thresholds.summariser_wait_ms)
         except ModelFailed as error:
-            log.error("model.failed", failure=error.__cause__, task=request.task.value, why=str(error))
-            return await self._put_off(held, str(error))
+            task, why = request.task.value, str(error)
+            log.error("model.failed", failure=error.__cause__, task=task, why=why, **error.vendor.fields)
+            return await self._put_off(held, error.reason, logged=why)
         checked = parse_answer(answer.text)
         if isinstance(checked, Unusable):
             log.error("model.failed", task=request.task.value, why=checked.why)
@@ -229,11 +231,14 @@ class Finisher(Loop):
     async def _close(self, held: Finalisation) -> Finalisation:
         return await self._store.record_finalisation(held, FinishEvent.CLOSED)
 
-    async def _put_off(self, held: Finalisation, why: str) -> Finalisation:
+    async def _put_off(self, held: Finalisation, why: str, *, logged: str = "") -> Finalisation:
+        """`logged` stands in the log in place of a reason that holds a vendor's words."""
         event = put_off(held, self._policy)
         wait_ms = self._policy.retry.delay_ms(held.attempts, self._entropy.fraction())
         after = await self._store.record_finalisation(held, event, reason=why, retry_in_ms=wait_ms)
-        log.warning("finish.postponed", step=after.step.value, attempt=held.attempts, why=why, retry_in_ms=wait_ms)
+        log.warning(
+            "finish.postponed", step=after.step.value, attempt=held.attempts, why=logged or why, retry_in_ms=wait_ms
+        )
         return after
 
     def _tell(self, held: Finalisation) -> None:

@@ -185,7 +185,7 @@ class TurnRunner:
         try:
             answer = await self._steps.raced(run, self._ask(run, request))
         except ModelFailed as error:
-            await self._fail(run, f"{error}.")
+            await self._fail(run, f"{error}.", f"{error.reason}.")
             return True
         if isinstance(answer, Interruption):
             await self._interrupt(run, answer)
@@ -266,10 +266,11 @@ class TurnRunner:
 
     # --- ending
 
-    async def _fail(self, run: Run, reason: str) -> None:
-        reason = storable(reason)
-        entries = await self._closing_entries(run, f"[This turn failed: {reason}]")
-        await self._commit(run, TurnEvent.FAILED, entries, say.failed_text(reason), reason=reason)
+    async def _fail(self, run: Run, said: str, reason: str = "") -> None:
+        """`said` is for the sender and the journal; `reason`, where it says more, for the operator."""
+        said = storable(said)
+        entries = await self._closing_entries(run, f"[This turn failed: {said}]")
+        await self._commit(run, TurnEvent.FAILED, entries, say.failed_text(said), reason=storable(reason or said))
 
     async def _interrupt(self, run: Run, why: Interruption) -> None:
         entries = await self._closing_entries(run, f"[This turn was interrupted: {why.value}.]")

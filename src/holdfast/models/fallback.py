@@ -42,7 +42,8 @@ class Fallback(Connected):
                 if not error.context.get("elsewhere", True):
                     raise
                 if model is not self._models[-1]:
-                    log.warning("model.failed", task=request.task.value, model=model.name, why=str(error))
+                    task, why = request.task.value, str(error)
+                    log.warning("model.failed", task=task, model=model.name, why=why, **error.vendor.fields)
             else:
                 return
         raise _together(failures)

@@ -1,16 +1,19 @@
 """What pydantic-ai and the vendors' libraries raise, as `ModelFailed`: a sentence that the sender may see.
 
 Rule 1: no key, no address, no prompt and no body of an answer is in a sentence. Vendors echo all of them in their
-        errors, so the original is not chained either: it would be written to the log.
+        errors, so the original is not chained either: it would be written to the log. The status, the request id and
+        an extract without any of them are in `ModelFailed.vendor`, for the operator.
 Rule 2: `final` says that asking the same model again cannot help; `elsewhere` that another model might.
 """
 
 import asyncio
+from collections.abc import Mapping
 
 import httpx2
 from pydantic_ai import exceptions as vendor
 
 from holdfast.core.errors import ModelFailed
+from holdfast.core.vendor_error import VendorError, vendor_error
 
 RETRY_AFTER_MS_MAX = 24 * 60 * 60 * 1000
 # What an adapter lets through: pydantic-ai's own, the transport's, and what libraries raise over an answer that is no
@@ -30,8 +33,30 @@ def late(name: str, wait_s: float, *, began: bool) -> ModelFailed:
     return failed(f"the model {name} {what} {wait_s:g} s")
 
 
-def translated(name: str, error: Exception) -> ModelFailed:
-    """The failure, told by what kind of failure it is. The order is that of the library's classes: special first."""
+def translated(name: str, error: Exception, *, sent: str = "") -> ModelFailed:
+    """The failure, with what the vendor answered. `sent` is the text of the request, which is not to be repeated."""
+    failure = _by_kind(name, error)
+    failure.context["vendor"] = _answered(error, sent)
+    return failure
+
+
+def _answered(error: BaseException, sent: str) -> VendorError:
+    """What the vendor's answer says. The library hands some of it on, and leaves the rest on the cause."""
+    chain = [one for one in (error, error.__cause__, error.__context__) if one is not None]
+    statuses = (getattr(one, "status_code", None) for one in chain)
+    holders = (*chain, *(getattr(one, "response", None) for one in chain))
+    headers = (getattr(one, "headers", None) for one in holders)
+    bodies = (getattr(one, "body", None) for one in chain)
+    return vendor_error(
+        next((one for one in statuses if isinstance(one, int)), 0),
+        next((one for one in headers if isinstance(one, Mapping)), None),
+        next((one for one in bodies if one), None),
+        sent=sent,
+    )
+
+
+def _by_kind(name: str, error: Exception) -> ModelFailed:
+    """Told by what kind of failure it is. The order is that of the library's classes: special first."""
     for kind, what, final in _KINDS:
         if isinstance(error, kind):
             return failed(f"the model {name} {what}", final=final, retry_after_ms=_retry_after_ms(error))

@@ -97,7 +97,7 @@ class Speaker:
             stream = await self._begin(stack, request)
             events, wait_s, began = aiter(stream), self._settings.first_token_wait_s, False
             try:
-                while (event := await self._next(events, wait_s, began=began)) is not None:
+                while (event := await self._next(events, wait_s, request, began=began)) is not None:
                     wait_s, began = PAUSE_WAIT_S, True
                     text = text_of(event)
                     if text:
@@ -125,10 +125,10 @@ class Speaker:
         except TimeoutError:
             raise late(self._settings.name, wait_s, began=False) from None
         except FOREIGN as error:
-            raise translated(self._settings.name, error) from None
+            raise translated(self._settings.name, error, sent=_sent(request)) from None
 
     async def _next(
-        self, events: AsyncIterator[ModelResponseStreamEvent], wait_s: float, *, began: bool
+        self, events: AsyncIterator[ModelResponseStreamEvent], wait_s: float, request: ModelRequest, *, began: bool
     ) -> ModelResponseStreamEvent | None:
         try:
             async with asyncio.timeout(wait_s):
@@ -136,7 +136,7 @@ class Speaker:
         except TimeoutError:
             raise late(self._settings.name, wait_s, began=began) from None
         except FOREIGN as error:
-            raise translated(self._settings.name, error) from None
+            raise translated(self._settings.name, error, sent=_sent(request)) from None
 
     def _vendor_settings(self) -> VendorSettings:
         given: dict[str, object] = {"max_retries": 0, "cache": True}
@@ -211,6 +211,12 @@ def _call_of(part: ToolCallPart) -> ToolCall:
     if not is_object:
         raise failed("the model called a tool with arguments that are no JSON object")
     return ToolCall(id=part.tool_call_id, name=part.tool_name, arguments=arguments)
+
+
+def _sent(request: ModelRequest) -> str:
+    """Everything in a request that a vendor could repeat."""
+    calls = (call.arguments for message in request.messages for call in message.calls)
+    return "\n".join((*(message.content for message in request.messages), *calls))
 
 
 def _words_of(response: ModelResponse) -> str:

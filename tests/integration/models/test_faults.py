@@ -71,6 +71,45 @@ async def test_a_status_becomes_a_sentence_and_says_whether_trying_again_helps(k
     assert error.is_final is is_final
 
 
+BYRON = "My cat is called Byron."
+QUOTES = {
+    "quoted": {"error": {"type": "invalid_request_error", "message": f"bad input: '{BYRON}' at messages.0"}},
+    "bare": {"error": {"code": "bad_request", "message": f"cannot take {BYRON} for key {KEY}"}},
+    "input": {"detail": [{"type": "string_too_long", "loc": ["body", "text"], "msg": "x", "input": "called Byron"}]},
+    "echo": {"request": {"messages": [BYRON]}, "message": "no"},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "header"), [("openai", "x_request_id"), ("anthropic", "request_id"), ("ollama", "x_request_id")]
+)
+@pytest.mark.parametrize("code", [400, 401, 404, 413, 422, 429, 500, 503, 529])
+async def test_the_operator_is_told_status_request_id_and_what_the_vendor_said(kind, header, code):
+    body = {"error": {"type": "some_error", "message": f"{CANARY} {KEY}"}}
+    error = await failure(status(code, body, **{header: "req_42"}), kind=kind)
+    assert error.vendor.fields == {"status": code, "request_id": "req_42", "vendor_error": "some_error"}
+    assert error.vendor.extract == f"{CANARY} [hidden]"
+    assert error.reason == f"{error} (status {code}; request id req_42; some_error; it said: {CANARY} [hidden])"
+
+
+@pytest.mark.parametrize("body", QUOTES.values(), ids=QUOTES)
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+async def test_what_was_sent_is_not_repeated_whatever_the_vendor_quotes(kind, body):
+    asked = request(said("system", "Be brief."), said("user", BYRON))
+    error = await failure(status(422, body, x_request_id="req_42"), kind=kind, asked=asked)
+    assert error.vendor.status == 422
+    for word in ("Byron", "cat", KEY):
+        assert word not in error.reason
+        assert word not in str(error.vendor.fields)
+
+
+async def test_an_error_inside_a_stream_is_told_too():
+    told = [*claude("a")[:4], event(OVERLOADED, "error")]
+    error = await failure(streams(told), kind="anthropic")
+    assert error.vendor.code == "overloaded_error"
+    assert CANARY in error.vendor.extract
+
+
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 async def test_a_redirect_is_refused_and_nobody_else_is_told_the_key(kind):
     async with FakeVendor([status(200)]) as other:

@@ -11,10 +11,11 @@ from holdfast.core.ids import AgentName
 from holdfast.core.inbound import MessageState
 from holdfast.core.journal import AssistantSaid
 from holdfast.core.policy import DAY_MS, AgentPolicy, RetryPolicy, TurnPolicy
+from holdfast.log import JsonLines
 from holdfast.testing import ManualClock
 from tests.integration.fakes import Process, kinds, settled, soon, the_session
 from tests.integration.models.asking import ENVIRONMENT
-from tests.integration.models.vendor import FakeVendor, chat, chat_calls, claude, hangs, status, streams
+from tests.integration.models.vendor import CANARY, KEY, FakeVendor, chat, chat_calls, claude, hangs, status, streams
 
 QUICK = TurnPolicy(retry=RetryPolicy(delay_ms_base=1))
 PRICES = {"input_usd_per_million": 100_000.0, "output_usd_per_million": 0.0}  # 12 tokens in: $1.20
@@ -163,3 +164,22 @@ async def compressed(runtime, session):
         if found.outcome is not None:
             return found
         await runtime.store.prove_write()
+
+
+async def test_a_failed_turn_tells_the_sender_a_sentence_and_the_operator_what_the_vendor_answered(tmp_path, caplog):
+    body = {"error": {"type": "quota_error", "message": f"{CANARY} of My cat is called Byron. {KEY}"}}
+    async with FakeVendor([status(402, body, x_request_id="req_42")]) as vendor:
+        settings = {"name": "openai:gpt-5.2", "base_url": f"{vendor.url}/v1"}
+        who = make_agents(policy=AgentPolicy(model=settings, memory={}, turn=QUICK))
+        async with await Process.start(tmp_path, who) as runtime:
+            (trace,) = await settled(runtime, await runtime.send("c", "My cat is called Byron."))
+    assert trace.reply is not None
+    assert CANARY not in trace.reply.text
+    assert "req_42" not in trace.reply.text
+    assert trace.reason is not None
+    assert trace.reason.endswith(f"(status 402; request id req_42; quota_error; it said: {CANARY} of […]. [hidden]).")
+    lines = "".join(JsonLines().format(record) for record in caplog.records)
+    (line,) = [record.fields for record in caplog.records if record.getMessage() == "model.failed"]
+    assert (line["status"], line["request_id"], line["vendor_error"]) == (402, "req_42", "quota_error")
+    for word in (CANARY, KEY, "Byron"):
+        assert word not in lines
