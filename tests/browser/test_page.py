@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.policy import AgentPolicy, ApprovalPolicy
 from tests.browser.chromium import browser
+from tests.integration.fakes import ScriptedModel, calls, says
 from tests.live import GatedModel, serve
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
@@ -62,6 +64,55 @@ async def test_a_link_with_a_code_is_all_it_takes_and_the_conversation_outlives_
         async with serve(tmp_path / "data", port=port):
             await page.until(has("Noted: My fox is called Max."))
             assert await page.run(count("My fox is called Max.")) == 2  # said once, answered once
+        assert [one for one in page.complaints if "ERR_CONNECTION_REFUSED" not in one] == []
+
+
+SHOWN = """[...document.querySelectorAll("#log li")].map((one) => one.firstChild.textContent.split("\\n")[0])"""
+GUARDED = AgentPolicy(approval=ApprovalPolicy(tools=frozenset({"memory"})), memory={})
+
+
+async def test_an_approval_moves_nothing_and_a_reload_shows_all_of_it_in_the_same_order(tmp_path):
+    wish = calls('memory {"action": "read"}')
+    model = ScriptedModel(says("hello to you"), wish, says("here it is"), wish, says("then without"))
+    async with browser(tmp_path / "profile") as page:
+        async with serve(tmp_path / "data", model=model, listed={"main": GUARDED}) as live:
+            await page.resize(900, 1000)
+            await page.open(f"{live.url}/#code={live.app.logins.new_code()}")
+            await page.until('document.getElementById("status").textContent === "Connected"')
+            await say(page, "hello")
+            await page.until(has("hello to you"))
+            await say(page, "/status")
+            await page.until(has("✓ command"))
+            await say(page, "what do you know?")
+            await page.until('document.querySelectorAll("li.asked button").length === 2')
+            before = await page.run(SHOWN)
+            await shot(page, "approval-asked")
+            await page.reload()
+            await page.until('document.querySelectorAll("li.asked button").length === 2')
+            assert await page.run(SHOWN) == before
+            await page.run('document.querySelector("li.asked button").click()')
+            await page.until(has("here it is"))
+            await page.until('document.querySelectorAll("li.asked").length === 0')
+            await page.until(has("Approved: memory"))
+            after = await page.run(SHOWN)
+            assert after[: len(before)] == before
+            assert [one.split(" ")[0] for one in after[len(before) :]] == ["/approve", "Approved:", "here"]
+            await say(page, "and now?")
+            await page.until('document.querySelectorAll("li.asked button").length === 2')
+            last = await page.run(SHOWN)
+            assert last[: len(after)] == after
+            await shot(page, "approval-moved-nothing")
+            await page.reload()
+            await page.until('document.querySelectorAll("li.asked button").length === 2')
+            assert await page.run(SHOWN) == last
+            await shot(page, "after-reload")
+            await page.run('document.querySelectorAll("li.asked button")[1].click()')
+            await page.until(has("then without"))
+            await say(page, "/new")
+            await page.until(has("New session"))
+            await page.reload()
+            await page.until(has("New session"))
+            assert (await page.run(SHOWN))[: len(last)] == last
         assert [one for one in page.complaints if "ERR_CONNECTION_REFUSED" not in one] == []
 
 

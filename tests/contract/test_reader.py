@@ -141,3 +141,23 @@ async def test_a_context_kept_in_memory_is_the_context_that_is_stored(driver):
 async def test_a_proving_write_returns_the_stores_time(driver):
     driver.clock.advance(5)
     assert await driver.store.prove_write() == driver.clock.now()
+
+
+async def test_a_conversation_is_told_in_the_order_it_happened_and_in_pages(driver):
+    said, claim = [], None
+    for n, text in enumerate(("one", "two", "/status", "three")):
+        driver.clock.advance(1)
+        said.append(await driver.say(text, event=f"e{n}"))
+        if not text.startswith("/"):
+            claim = claim or await driver.claim()
+            driver.clock.advance(1)
+            await driver.answer(claim, await driver.open(claim), f"re {text}")
+    lines = await driver.store.conversation(address_of("home"), before=10**9, limit=10)
+    assert [line.text for line in lines][:4] == ["one", "re one", "two", "re two"]
+    assert [line.event_id for line in lines if line.principal] == ["e0", "e1", "e2", "e3"]
+    assert [line.message for line in lines if line.text in ("two", "re two")] == [said[1]] * 2
+    newest = await driver.store.conversation(address_of("home"), before=10**9, limit=1)
+    assert [line.text for line in newest] == ["three", "re three"]
+    older = await driver.store.conversation(address_of("home"), before=newest[0].seq, limit=2)
+    assert [line.text for line in older if line.principal] == ["two", "/status"]
+    assert await driver.store.conversation(address_of("nowhere"), before=10**9, limit=10) == []

@@ -1,7 +1,7 @@
 """Questions about what happened. Readers never wait for the writer and hold no snapshot for long (D28)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from holdfast.core.access_token import AccessToken
@@ -44,6 +44,27 @@ class ReplyView:
     reason: str | None = None
     possible_duplicate: bool = False  # the platform may show some piece of it twice
     draft: str | None = None  # what became of the draft that was shown before it (`DraftFate`)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatLine:
+    """Something that was said in a chat, by a sender or by the agent."""
+
+    id: str  # of the message or the reply
+    message: MessageId  # the message, or the one that is replied to
+    event_id: str  # the sender's own id; empty on a reply
+    principal: Principal | None  # who said it; None on a reply
+    text: str
+    state: str
+    session: SessionId | None
+    turn: int | None
+    at: Instant
+    seq: int  # position of the message in its mailbox; a page before this one ends there
+    approval: ApprovalId | None = None  # a question that waits for a human
+    undone: bool = False
+
+    def undo(self) -> "ChatLine":
+        return replace(self, undone=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +166,10 @@ class Reader(ReplyReader, AccessReader, Protocol):
         ...
 
     async def mailbox(self, address: str) -> MailboxView | None: ...
+
+    async def conversation(self, address: str, *, before: int, limit: int) -> Sequence[ChatLine]:
+        """What was said in an HTTP chat, oldest first: the newest messages before a position, with their replies."""
+        ...
 
     async def session(self, session: SessionId) -> Session:
         """Raises `SessionNotFound`."""

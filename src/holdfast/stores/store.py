@@ -26,12 +26,13 @@ from holdfast.core.ids import (
     TokenId,
 )
 from holdfast.core.inbound import AcceptOutcome, Arrival, Limits
+from holdfast.core.key import parse
 from holdfast.core.lane import LaneClaim, LaneKey, Settlement
 from holdfast.core.mailbox import Claim, Mail
 from holdfast.core.memory import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo
 from holdfast.core.session import CommandDone, CommandRun, Session
 from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, TurnRecord
-from holdfast.ports.reader import DeliveryView, EnclosureView, EntryView, Gauges, MailboxView, MessageTrace
+from holdfast.ports.reader import ChatLine, DeliveryView, EnclosureView, EntryView, Gauges, MailboxView, MessageTrace
 from holdfast.ports.store import Busy, Committed, Reaped
 from holdfast.stores.access_verbs import AccessVerbs
 from holdfast.stores.database import Database
@@ -45,6 +46,7 @@ from holdfast.stores.verbs import (
     backfill,
     commands,
     contexts,
+    conversation,
     cursors,
     forget,
     gauges,
@@ -334,6 +336,12 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, SpendVerbs):
 
     async def mailbox(self, address: str) -> MailboxView | None:
         return await self._db.read("mailbox", lambda: questions.mailbox(address))
+
+    async def conversation(self, address: str, *, before: int, limit: int) -> Sequence[ChatLine]:
+        at = parse(address)  # over HTTP the account is the agent and the conversation the chat (D38)
+        return await self._db.read(
+            "conversation", lambda: conversation.conversation(address, at.agent, at.chat, before, limit)
+        )
 
     async def session(self, session: SessionId) -> Session:
         return await self._db.read("session", lambda: questions.session(session))

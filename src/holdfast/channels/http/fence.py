@@ -31,7 +31,7 @@ from holdfast.core.session import Session
 from holdfast.core.spend import SpendTotal
 from holdfast.ports.access import AccessDesk
 from holdfast.ports.notifier import Feed
-from holdfast.ports.reader import DeliveryView, EnclosureView, EntryView, MailboxView, MessageTrace, Reader
+from holdfast.ports.reader import ChatLine, DeliveryView, EnclosureView, EntryView, MailboxView, MessageTrace, Reader
 from holdfast.ports.service import Delta, Health, Prompt, Service
 from holdfast.ports.standing import ServerStanding, Standing
 
@@ -55,6 +55,10 @@ class FencedReader:
     async def mailbox(self, address: str) -> MailboxView | None:
         check_agent(self._token, parse(address).agent)
         return await self._inner.mailbox(address)
+
+    async def conversation(self, address: str, *, before: int, limit: int) -> Sequence[ChatLine]:
+        check_agent(self._token, parse(address).agent)
+        return await self._inner.conversation(address, before=before, limit=limit)
 
     async def kin(self, principal: Principal) -> Sequence[Principal]:
         """For judging who may speak for whom, not for showing: links are of no agent."""

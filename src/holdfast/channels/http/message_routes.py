@@ -5,16 +5,28 @@ from collections.abc import AsyncGenerator
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.channels.http.endpoint import EVENTS, Endpoint, Settings, answer, caller_of
+from holdfast.channels.http.endpoint import EVENTS, Endpoint, Param, Settings, answer, caller_of
 from holdfast.channels.http.frames import follow_message
 from holdfast.channels.http.hops import origin_of
 from holdfast.channels.http.request import Query, decode, read_body
 from holdfast.channels.http.stream import EventStream, event, events_of
 from holdfast.core.access_token import Scope
+from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import MessageId
 from holdfast.core.inbound import Accepted, Origin
-from holdfast.core.key import check_part
+from holdfast.core.key import Address, agent_name, check_part
 from holdfast.ports import surface
+from holdfast.ports.conversation_surface import Conversation, conversation_view
+
+LINES_DEFAULT, LINES_MAX = 100, 500
+BEFORE_ALL = 2**62
+NUMBER = {"type": "integer", "minimum": 0, "maximum": 10**15 - 1}
+CONVERSATION_QUERY: dict[str, str | Param] = {
+    "agent": "whose chat; the default agent's unless said",
+    "chat": "the chat, as messages name it",
+    "before": Param("`before` of the page that came after", NUMBER),
+    "limit": Param(f"how many messages; {LINES_DEFAULT} unless said, at most {LINES_MAX}", NUMBER),
+}
 
 
 async def post_message(request: Request, settings: Settings) -> Response:
@@ -71,6 +83,18 @@ async def stream_message(request: Request, settings: Settings) -> Response:
     return EventStream(events_of(follow_message(settings.service, message, feed)), settings.tasks)
 
 
+async def get_conversation(request: Request, settings: Settings) -> Response:
+    query = Query(request, CONVERSATION_QUERY)
+    agent = agent_name(query.text("agent") or settings.service.default_agent)
+    chat, limit = query.text("chat"), query.number("limit", LINES_DEFAULT, most=LINES_MAX)
+    if chat is None:
+        raise InvalidInput("say which chat, with `chat`")
+    address = Address(agent=agent, channel="http", type="dm", chat=chat)
+    before = query.number("before", 0) or BEFORE_ALL
+    found = await settings.service.reader.conversation(str(address), before=before, limit=limit)
+    return answer(conversation_view(found, limit))
+
+
 def _message(request: Request) -> MessageId:
     return MessageId(check_part("message", request.path_params["message"]))
 
@@ -87,6 +111,16 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         answers={202: surface.AcceptedMessage, 200: surface.DuplicateMessage},
         also=EVENTS,
         errors=(400, 404, 408, 409, 413, 429, 503),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/conversation",
+        handler=get_conversation,
+        scope=Scope.READ,
+        summary="A chat as the people in it saw it: messages, commands, questions and replies, in order",
+        query=CONVERSATION_QUERY,
+        answers={200: Conversation},
+        errors=(400, 404),
     ),
     Endpoint(
         method="GET",
