@@ -80,7 +80,8 @@ async def test_pages_go_back_to_the_beginning_and_miss_nothing(tmp_path):
     async with serve(tmp_path / "data", model=ScriptedModel(otherwise=says("yes"))) as live:
         for n in range(5):
             await soon(live.runtime.ask("browser", f"{n}"))
-        seen, before = [], 0
+        seen: list[str] = []
+        before = 0
         for wanted in (["3", "4"], ["1", "2"], ["0"]):
             page = await lines(live, limit=2, **({"before": before} if before else {}))
             assert [one["text"] for one in page["lines"] if one["sender"]] == wanted
