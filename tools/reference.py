@@ -169,7 +169,7 @@ PROVIDER_SETTINGS = {
     "runtime_peer_prefix": "with `compat`: put before people's ids",
     "compat": "names exactly as Hermes builds them, so that a history is kept",
     "limit": "of what one question may bring back",
-    "per_user": "what is known about a person is kept apart, in `users/PERSON/USER.md`",
+    "per_user": "whether each person's and each chat's notes have files too, in `users/PERSON/` and `chats/CHAT/`",
     "memory_chars": "how much MEMORY.md may hold",
     "user_chars": "how much USER.md may hold",
 }

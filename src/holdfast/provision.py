@@ -78,11 +78,16 @@ def with_memory(agents: Agents, providers: Providers, keeper: Keeper) -> Agents:
         files = providers.of(name).get(ProviderName("files"))
         notes = agent.policy.notes
         if files is not None and isinstance(files.provider, FilesProvider):
-            notes = NotesPolicy(capacity=files.provider.capacity, per_user=files.provider.per_user)
+            notes = NotesPolicy(capacity=files.provider.capacity)
         box = ToolBox()
         if MEMORY in wanted_tools(agent.policy, name):
             box.add(
-                make_memory_tool(keeper.apply, keeper.memory, capacity=notes.capacity, per_user=notes.per_user),
+                make_memory_tool(
+                    keeper.apply,
+                    keeper.shown,
+                    capacity=notes.capacity,
+                    private_in_groups=agent.policy.recall.private_in_groups,
+                ),
                 idempotent=True,
             )
         deliveries = agent.policy.deliveries or providers.policies(name)

@@ -20,20 +20,21 @@ from holdfast.core.forget import ForgetRequest, Forgetting
 from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, SessionId, make_id
 from holdfast.core.ids import Provider as ProviderName
 from holdfast.core.inbound import BY_HUMAN, UNFINISHED, AcceptOutcome, Origin, accepted_message
-from holdfast.core.key import Address, agent_name, check_part
+from holdfast.core.key import Address, agent_name, check_part, sender_of_chat
 from holdfast.core.lane import LaneKey
 from holdfast.core.memory import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo
 from holdfast.core.naming import NamingInputs
-from holdfast.core.recall import Found, RecallKey, RecallQuery, choose, is_group
+from holdfast.core.recall import Found, RecallKey, RecallQuery, choose
 from holdfast.core.session import Session
 from holdfast.core.turn import Recorded, TurnRecord
+from holdfast.core.visibility import is_group
 from holdfast.loops.access_desk import Desk
 from holdfast.loops.agents import Agents
 from holdfast.loops.approval_desk import ApprovalDesk
 from holdfast.loops.compressor import Compressor
 from holdfast.loops.finish_desk import FinishDesk
 from holdfast.loops.gateway import Gateway, Received
-from holdfast.loops.keeper import Briefing, Keeper
+from holdfast.loops.keeper import Briefing, Keeper, audience_of
 from holdfast.loops.member import Member
 from holdfast.loops.providers import Providers
 from holdfast.loops.recaller import Recaller
@@ -160,7 +161,7 @@ class Runtime:
         text: str,
         *,
         agent: str | None = None,
-        sender: str = "user",
+        sender: str | None = None,
         id: str | None = None,
         channel: str = "http",
         message: MessageId | None = None,
@@ -171,14 +172,17 @@ class Runtime:
         """Make one message durable; the outcome as a value. `message` is an id made before, to be listened to.
 
         `directory` is where it was written. What is `trusted` is not counted by the rate limit of its chat.
+
+        Without a `sender` the chat stands for one: two chats are two people unless somebody says otherwise.
         """
         address = Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat)
         event_id = id if id is not None else self._new_id("ext")
         human, hop = origin.human, origin.hop
+        who = sender if sender is not None else sender_of_chat(chat)
         received = Received(
             address=address,
             event_id=event_id,
-            sender=sender,
+            sender=who,
             text=text,
             human=human,
             hop=hop,
@@ -193,7 +197,7 @@ class Runtime:
         text: str,
         *,
         agent: str | None = None,
-        sender: str = "user",
+        sender: str | None = None,
         id: str | None = None,
         directory: Path | str | None = None,
         trusted: bool = True,
@@ -213,7 +217,7 @@ class Runtime:
         text: str,
         *,
         agent: str | None = None,
-        sender: str = "user",
+        sender: str | None = None,
         id: str | None = None,
         directory: Path | str | None = None,
         trusted: bool = True,
@@ -249,7 +253,7 @@ class Runtime:
         text: str,
         *,
         agent: str | None = None,
-        sender: str = "user",
+        sender: str | None = None,
         id: str | None = None,
         directory: Path | str | None = None,
         trusted: bool = True,
@@ -343,14 +347,8 @@ class Runtime:
         context = await self.reader.context(session)
         policy = self._agents.policy(context.agent)
         found = await self.reader.session(session)
-        instructions = await self._briefing.instructions(
-            policy.instructions,
-            policy.notes,
-            agent=found.agent,
-            session=session,
-            summaries=context.summaries,
-            who=found.principal,
-        )
+        audience = audience_of(policy, context, found.principal, context.address)
+        instructions = await self._briefing.instructions(policy.instructions, policy.notes, context, audience)
         settled = replace(context, entries=context.committed, open_turn=None)
         return Prompt(
             messages=render(settled, instructions, named=is_group(context.address)),
@@ -366,21 +364,25 @@ class Runtime:
         *,
         agent: str | None = None,
         chat: str = "",
-        sender: str = "user",
+        sender: str | None = None,
         channel: str = "http",
         directory: Path | str | None = None,
     ) -> Found:
-        """What the agent's memory has on a question, as it would be asked in the chat by the sender."""
+        """What the agent's memory has on a question, as it would be asked in the chat by the sender.
+
+        Without a sender the chat stands for one; without either only what everybody may see is found.
+        """
+        who = Principal(sender if sender is not None else sender_of_chat(chat))
         name = self._whom(agent)
         policy = self._agents.policy(name).recall
         address = str(Address(agent=name, channel=channel, type=CHAT_TYPE, chat=chat)) if chat else ""
         where = locate(directory)
         query = RecallQuery(
-            key=RecallKey(session=SessionId(""), epoch=0, head_seq=0, principal=Principal(sender)),
+            key=RecallKey(session=SessionId(""), epoch=0, head_seq=0, principal=who),
             naming=NamingInputs(
                 agent=name,
                 session=SessionId(""),
-                principal=Principal(sender),
+                principal=who,
                 address=address,
                 directory=where.directory,
                 repo=where.repo,
@@ -450,6 +452,15 @@ class Runtime:
         """Change the agent's memory as a whole or not at all; the change is mirrored to its providers."""
         self._agents.get(batch.agent)
         return await self._keeper.apply(batch)
+
+    async def move_memory(self, batch: MemoryBatch, to: str) -> MemoryOutcome:
+        """Give the note that the batch's one change names to another scope; an empty one shares it with everybody."""
+        self._agents.get(batch.agent)
+        return await self._keeper.move(batch, to)
+
+    async def memory_subjects(self, agent: str | None = None, *, after: str | None = None) -> Sequence[str]:
+        """The scopes in which an agent keeps notes, a page at a time; the shared ones are ''."""
+        return await self.reader.memory_subjects(self.named(agent), after=after)
 
     async def undo_memory(self, undo: MemoryUndo) -> MemoryOutcome:
         """Reverse one operation, once."""

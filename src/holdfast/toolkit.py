@@ -13,7 +13,8 @@ from holdfast.core.ids import AgentName
 from holdfast.core.journal import Recalled
 from holdfast.core.naming import NamingInputs
 from holdfast.core.policy import AgentPolicy
-from holdfast.core.recall import RecallKey, RecallPolicy, RecallQuery, is_group
+from holdfast.core.recall import RecallKey, RecallPolicy, RecallQuery
+from holdfast.core.visibility import is_group
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.joined_tools import JoinedTools
 from holdfast.loops.providers import Providers

@@ -75,7 +75,7 @@ async def note(driver, text, *, target=Target.USER, origin=None, **change):
     verb = change.pop("verb", MemoryVerb.ADD)
     batch = MemoryBatch(
         agent=FERN,
-        subject="",
+        subject="ada",
         origin=origin or driver.id("op"),
         changes=(Change(verb=verb, target=target, text=text, **change),),
     )
@@ -83,7 +83,7 @@ async def note(driver, text, *, target=Target.USER, origin=None, **change):
     return outcome.seqs[0]
 
 
-async def notes_of(driver, subject=""):
+async def notes_of(driver, subject="ada"):
     return [entry.text for entry in (await driver.store.memory(FERN, subject)).entries]
 
 
@@ -206,7 +206,7 @@ async def test_applying_and_closing_again_change_nothing(driver):
     assert await apply(driver, asked) == applied
     closed = await driver.store.record_finalisation(applied, FinishEvent.CLOSED)
     assert await driver.store.record_finalisation(applied, FinishEvent.CLOSED) == closed
-    assert await driver.rows(WRITTEN) == [("memory:fern:", 1, held_origin(session), "add")]
+    assert await driver.rows(WRITTEN) == [("memory:fern:ada", 1, held_origin(session), "add")]
     assert await states(driver, session) == (SessionState.CLOSED, 1)
 
 
@@ -637,10 +637,10 @@ async def test_an_answer_of_which_nothing_fits_writes_nothing(driver):
     assert await driver.rows("select 1 from memory_batch") == []
 
 
-async def test_what_is_known_about_a_person_is_kept_apart_where_that_is_wanted(driver):
+async def test_both_targets_belong_to_whom_it_was_extracted_from(driver):
     work = {"verb": "add", "target": "memory", "text": "The build takes an hour."}
-    await applied(driver, work, ADD, notes=Notes(per_user=True))
-    assert (await notes_of(driver), await notes_of(driver, "ada")) == ([work["text"]], [ADD["text"]])
+    await applied(driver, work, ADD)
+    assert (await notes_of(driver, ""), await notes_of(driver, "ada")) == ([], [work["text"], ADD["text"]])
 
 
 # --- at the same time ------------------------------------------------------------------------------

@@ -1,11 +1,15 @@
 """`holdfast memory`: what holds, every change, and the way back, for people and for programs."""
 
+import asyncio
 import json
 
 import pytest
 from typer.testing import CliRunner
 
+import holdfast
 from holdfast.cli.memory import memory
+from holdfast.core.ids import AgentName, Principal
+from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
 
 
 @pytest.fixture
@@ -55,6 +59,40 @@ def test_people_and_the_agent_are_kept_apart(run):
     run("add", "likes tea", "--about", "ada")
     assert run("show") == "No notes yet.\n"
     assert "likes tea" in run("show", "--about", "ada")
+
+
+def test_an_operator_sees_whose_notes_there_are_and_moves_one(run):
+    run("add", "likes tea", "--about", "ada")
+    run("add", "likes rum", "--about", "ada")
+    assert as_json(run("subjects", "--json")) == {"subjects": [{"about": "ada", "notes": 2}]}
+    run("move", "tea", "--about", "ada")
+    run("move", 2, "--about", "ada", "--to", "bob")
+    assert as_json(run("subjects", "--json"))["subjects"] == [
+        {"about": "", "notes": 1},
+        {"about": "ada", "notes": 0},
+        {"about": "bob", "notes": 1},
+    ]
+    assert "(everybody)" in run("subjects")
+    assert [(one["text"], one["shown_to"]) for one in as_json(run("show", "--json"))["entries"]] == [("likes tea", "")]
+    assert "likes rum" in run("show", "--about", "bob")
+    run("move", "nowhere", exit_code=1)
+
+
+def test_a_note_of_an_earlier_release_is_marked_and_shared_by_moving_it(run, tmp_path):
+    async def note():
+        async with holdfast.open(tmp_path / "data") as runtime:
+            change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text="has a cat")
+            batch = MemoryBatch(
+                agent=AgentName("main"), subject="", origin="o", changes=(change,), principal=Principal("ada")
+            )
+            await runtime.apply_memory(batch)
+
+    asyncio.run(note())
+    assert "only for ada)" in run("show")
+    assert [one["shown_to"] for one in as_json(run("show", "--json"))["entries"]] == ["ada"]
+    run("move", "cat")
+    assert [(one["text"], one["shown_to"]) for one in as_json(run("show", "--json"))["entries"]] == [("has a cat", "")]
+    assert "only for" not in run("show")
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ class Life:
         return list(reversed(await self.store.finalisations(session=session)))
 
     async def notes(self) -> list[str]:
-        return [entry.text for entry in (await self.store.memory(FERN)).entries]
+        return [entry.text for entry in (await self.store.memory(FERN, "ada")).entries]
 
     async def close(self) -> None:
         await self.database.close()
@@ -161,7 +161,7 @@ async def test_a_restart_during_an_expiry_flush_makes_no_second_model_call_and_n
     assert (len(model.asked), await third.notes()) == (1, [CAT])
     (end,) = await third.ends(session)
     assert (end.outcome, end.cause, (await third.store.session(session)).state) == ("done", "idle", SessionState.CLOSED)
-    assert len(await third.store.memory_history(FERN)) == 1
+    assert len(await third.store.memory_history(FERN, "ada")) == 1
 
 
 async def test_wherever_the_process_dies_the_answer_is_asked_for_once_and_written_once(lives, tmp_path, clock):
@@ -191,7 +191,7 @@ async def test_wherever_the_process_dies_the_answer_is_asked_for_once_and_writte
         await second.work()
         (end,) = await second.ends(session)
         assert (end.outcome, await second.notes()) == ("done", [CAT]), last
-        assert len(await second.store.memory_history(FERN)) == 1, last
+        assert len(await second.store.memory_history(FERN, "ada")) == 1, last
         assert (await second.store.session(session)).state is SessionState.CLOSED, last
         if stored:
             assert len(model.asked) == asked, f"asked again after the answer was stored: {last}"
@@ -301,7 +301,7 @@ async def test_extraction_is_a_temporary_run_that_knows_how_full_memory_is(lives
     policy = AgentPolicy(expiry=IDLE, notes=NotesPolicy(capacity=Capacity(memory_chars=100)))
     life = await lives(model, policy)
     full = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text="x" * 95)
-    await life.store.apply_memory(MemoryBatch(agent=FERN, subject="", origin="o", changes=(full,)))
+    await life.store.apply_memory(MemoryBatch(agent=FERN, subject="ada", origin="o", changes=(full,)))
     await life.driver.chat("my cat is called Byron")
     sessions = await life.driver.rows("select id from session")
     idle(clock)
@@ -430,7 +430,7 @@ async def test_a_finisher_that_slept_through_its_lease_writes_nothing(lives, clo
     gate.open()
     await soon(sleeping)
     assert await second.notes() == [CAT]
-    assert len(await second.store.memory_history(FERN)) == 1
+    assert len(await second.store.memory_history(FERN, "ada")) == 1
 
 
 async def test_two_processes_share_the_work_and_never_do_it_twice(lives, clock):

@@ -170,7 +170,7 @@ async def test_memory_is_asked_over_http(tmp_path):
     async with serve(tmp_path) as live:
         await live.talk("My cat is called Byron.", chat="a")
         await settled(live.runtime, "delivered")
-        found = (await live.get("/v1/recall", q="what is the cat called?", chat="b")).json()
+        found = (await live.get("/v1/recall", q="what is the cat called?", chat="b", sender="user")).json()
         assert found["memories"][0]["text"] == "My cat is called Byron."
         assert found["skipped"] == []
         stranger = (await live.get("/v1/recall", q="what is the cat called?", chat="b", sender="eve")).json()
@@ -204,7 +204,7 @@ async def test_what_was_recalled_is_never_delivered(tmp_path):
         await runtime.ask("home", "/new")
         await runtime.ask("home", "What is my cat called?")
         await settled(runtime, "delivered")
-        found = await runtime.recall("recalled memory data instructions")
+        found = await runtime.recall("recalled memory data instructions", chat="home")
         assert not any("recalled-memory" in one.text for one in found.memories)
 
 
@@ -212,13 +212,15 @@ async def test_an_agents_notes_are_kept_shown_and_written_to_its_file(tmp_path):
     async with holdfast.open(tmp_path) as runtime:
         answer = await runtime.ask("home", 'use memory {"action": "add", "content": "Deploys happen on Fridays."}')
         assert "added" in answer
-        assert [one.text for one in (await runtime.memory()).entries] == ["Deploys happen on Fridays."]
+        assert [one.text for one in (await runtime.memory(subject="home")).entries] == ["Deploys happen on Fridays."]
         await settled(runtime, "delivered")
         await runtime.ask("home", "/new")
         await runtime.ask("home", "hello")
         session = (await runtime.sessions())[0].id
         assert "Deploys happen on Fridays." in (await runtime.prompt(session)).messages[0].content
-    assert (tmp_path / "agents" / "main" / "MEMORY.md").read_text() == "Deploys happen on Fridays.\n"
+    files = tmp_path / "agents" / "main"
+    assert (files / "users" / "home" / "MEMORY.md").read_text() == "Deploys happen on Fridays.\n"
+    assert not (files / "MEMORY.md").exists(), "what one person's conversation made is not shared"
 
 
 async def test_settings_that_cannot_be_right_are_refused_when_it_is_opened(tmp_path):
@@ -270,14 +272,20 @@ async def test_an_index_that_was_lost_is_noticed_and_filled_again_from_the_journ
     (tmp_path / "agents" / "main" / "local" / "recall.db").unlink()
     async with holdfast.open(tmp_path) as runtime:
         feed = runtime.events()
-        while not (await runtime.recall("what is the cat called?")).memories:
+        while not (await runtime.recall("what is the cat called?", chat="home")).memories:
             event = await feed.next_within(10_000)
             assert event is not None, "nobody noticed"
         feed.close()
-        assert (await runtime.recall("what is the cat called?")).memories[0].text == "My cat is called Byron."
-        assert not any("Ada" in one.text for one in (await runtime.recall("what is the dog called?")).memories)
+        assert (await runtime.recall("what is the cat called?", chat="home")).memories[
+            0
+        ].text == "My cat is called Byron."
+        assert not any(
+            "Ada" in one.text for one in (await runtime.recall("what is the dog called?", chat="home")).memories
+        )
         assert await runtime.rebuild() >= 2, "and an operator may have it done at any time"
-        assert (await runtime.recall("what is the cat called?")).memories[0].text == "My cat is called Byron."
+        assert (await runtime.recall("what is the cat called?", chat="home")).memories[
+            0
+        ].text == "My cat is called Byron."
 
 
 async def test_memory_files_are_brought_to_a_provider_once(tmp_path):
@@ -286,7 +294,9 @@ async def test_memory_files_are_brought_to_a_provider_once(tmp_path):
         async with holdfast.open(tmp_path, policy=AgentPolicy(memory=settings)) as runtime:
             await runtime.ask("home", 'use memory {"action": "add", "content": "Deploys happen on Fridays."}')
             await settled(runtime, "delivered")
-            first, again = await runtime.migrate_memory(), await runtime.migrate_memory()
+            nothing = await runtime.migrate_memory()
+            first, again = await runtime.migrate_memory(subject="home"), await runtime.migrate_memory(subject="home")
+        assert nothing["honcho"]["MEMORY.md"] == Delivered("nothing to keep")
         assert first["honcho"]["MEMORY.md"] == Delivered("1 messages")
         assert first["honcho"]["SOUL.md"] == Delivered("nothing to keep")
         assert again["honcho"]["MEMORY.md"] == Delivered("migrated before")
@@ -321,7 +331,7 @@ async def test_memory_is_asked_on_the_command_line(tmp_path):
     async with holdfast.open(tmp_path) as runtime:
         await runtime.ask("home", "My cat is called Byron.")
         await settled(runtime, "delivered")
-    done = await run("recall", "what is the cat called?", "--data", tmp_path, "--json")
+    done = await run("recall", "what is the cat called?", "--chat", "home", "--data", tmp_path, "--json")
     assert json.loads(done.stdout)["memories"][0]["text"] == "My cat is called Byron."
-    assert "Byron" in (await run("recall", "the cat", "--data", tmp_path)).stdout
+    assert "Byron" in (await run("recall", "the cat", "--chat", "home", "--data", tmp_path)).stdout
     assert (await run("recall", "cat", "--data", tmp_path, "--agent", "no such!")).exit_code == 1

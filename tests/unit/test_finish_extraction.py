@@ -12,7 +12,6 @@ from holdfast.core.extraction import (
     ANSWER_CHARS_MAX,
     CHANGES_MAX,
     Excerpt,
-    Notes,
     Proposal,
     Proposals,
     Unusable,
@@ -20,7 +19,7 @@ from holdfast.core.extraction import (
     parse_answer,
 )
 from holdfast.core.extraction_rules import Bounds, Judged, judge
-from holdfast.core.ids import AgentName, Instant, Principal
+from holdfast.core.ids import AgentName, Instant
 from holdfast.core.journal import AnyBody, AssistantSaid, Entry, Observed, Recalled, ToolReturned, Undone, UserSaid
 from holdfast.core.memory import DELIMITER, Applied, Capacity, Memory, MemoryBatch, MemoryEntry, MemoryVerb, Target
 from holdfast.core.memory_rules import MemoryPlan, plan_batch
@@ -129,11 +128,6 @@ def test_nothing_said_or_everything_taken_back_is_empty():
     assert Excerpt(
         entries=(Entry(seq=1, turn=0, body=Observed(text="x", principal="b"), tokens=1, at=SAID_AT),)
     ).is_empty
-
-
-def test_whose_notes_they_are():
-    assert Notes().subjects(Principal("ada")) == {"": (Target.MEMORY, Target.USER)}
-    assert Notes(per_user=True).subjects(Principal("ada")) == {"": (Target.MEMORY,), "ada": (Target.USER,)}
 
 
 # --- the answer ------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from holdfast.core.memory import (
     NotApplied,
     Target,
     stream_of,
-    subject_of,
 )
 from holdfast.core.memory_rules import CHANGES_MAX, MemoryPlan, PlannedOperation, plan_batch, undo_batch
 
@@ -305,8 +304,14 @@ def test_no_two_memories_share_a_stream(one, other):
     assert (stream_of(*one) == stream_of(*other)) == (one == other)
 
 
-def test_a_persons_notes_are_kept_apart_only_where_that_is_configured():
-    ada = Principal("ada")
-    assert subject_of(Target.USER, ada, per_user=True) == "ada"
-    assert subject_of(Target.MEMORY, ada, per_user=True) == ""
-    assert subject_of(Target.USER, ada, per_user=False) == ""
+def test_the_operator_widens_a_note_that_an_earlier_release_kept_for_one_person():
+    """Adding the same text says that all may see it; an equal note of the operator's own is found and left alone."""
+    held = holding("has a cat")
+    narrow = replace(held, entries=tuple(replace(e, by="model", principal=Principal("ada")) for e in held.entries))
+    wish = MemoryBatch(agent=held.agent, subject="", origin="o", changes=(add("has a cat"),), by="user")
+    plan = plan_batch(narrow, wish)
+    assert isinstance(plan, MemoryPlan)
+    assert [(op.verb, op.text, op.kills) for op in plan.operations] == [(MemoryVerb.REPLACE, "has a cat", 1)]
+    again = plan_batch(held, wish)
+    assert isinstance(again, MemoryPlan)
+    assert again.operations == ()

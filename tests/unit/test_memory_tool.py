@@ -1,17 +1,24 @@
 """The promise: the memory tool does what a call says once, tells what it did, and helps when it cannot."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from holdfast.core.ids import AgentName, Principal, SessionId
-from holdfast.core.memory import Applied, Capacity, Memory, NotApplied
+from holdfast.core.ids import AgentName, Instant, Principal, SessionId
+from holdfast.core.memory import Applied, Capacity, Memory, MemoryEntry, NotApplied, Target
 from holdfast.core.memory_rules import plan_batch
+from holdfast.core.visibility import shown_notes
 from holdfast.loops.toolbox import ToolBox
 from holdfast.memory.tool import make_memory_tool, origin_of
 from holdfast.ports.tool import ToolContext
 
 FERN = AgentName("fern")
+GROUP = "agent:fern:telegram:group:g"
+
+
+def texts(answer):
+    return [entry["text"] for entry in answer["entries"]]
 
 
 class Book:
@@ -20,9 +27,14 @@ class Book:
     def __init__(self):
         self.memories = {}
         self.applied = {}
+        self.kin = {}
 
     async def read(self, agent, subject):
         return self.memories.get((agent, subject), Memory(agent=agent, subject=subject))
+
+    async def look(self, audience):
+        audience = replace(audience, kin=tuple(self.kin.get(audience.principal, ())))
+        return shown_notes(audience, [await self.read(audience.agent, scope) for scope in audience.scopes])
 
     async def apply(self, batch):
         self.last = batch
@@ -49,13 +61,18 @@ def call(book):
 
 def caller(book, **options):
     box = ToolBox()
-    box.add(make_memory_tool(book.apply, book.read, **options), idempotent=True)
+    box.add(make_memory_tool(book.apply, book.look, **options), idempotent=True)
     assert box.is_idempotent("memory")
     made = iter(range(100))
 
-    async def ask(arguments, *, who="ada", call=None):
+    async def ask(arguments, *, who="ada", call=None, address=""):
         context = ToolContext(
-            agent=FERN, session=SessionId("s"), turn=1, principal=Principal(who), call=call or f"c{next(made)}"
+            agent=FERN,
+            session=SessionId("s"),
+            turn=1,
+            principal=Principal(who),
+            call=call or f"c{next(made)}",
+            address=address,
         )
         outcome = await box.call("memory", json.dumps(arguments), context)
         assert outcome.ok, outcome.text
@@ -117,14 +134,54 @@ async def test_a_blocked_text_is_refused_with_a_reason_that_does_not_repeat_it(c
     assert "\U000e0041" not in json.dumps(refused, ensure_ascii=False)
 
 
-async def test_people_are_kept_apart_where_that_is_configured(book):
-    call = caller(book, per_user=True)
-    await call({"action": "add", "target": "user", "content": "is Ada"}, who="ada")
-    await call({"action": "add", "target": "user", "content": "is Bob"}, who="bob")
-    await call({"action": "add", "content": "ours"}, who="bob")
-    shown = await call({"target": "user"}, who="ada")
-    assert [entry["text"] for entry in shown["entries"]] == ["is Ada"]
-    assert set(book.memories) == {(FERN, "ada"), (FERN, "bob"), (FERN, "")}
+def shared(book, *texts):
+    """What the operator noted."""
+    entries = tuple(
+        MemoryEntry(seq=n, target=Target.MEMORY, text=text, at=Instant(n), by="user", place=n)
+        for n, text in enumerate(texts, 1)
+    )
+    book.memories[FERN, ""] = Memory(agent=FERN, subject="", entries=entries, head=len(entries))
+
+
+async def test_people_and_groups_are_kept_apart_in_both_targets(call, book):
+    for target in ("user", "memory"):
+        await call({"action": "add", "target": target, "content": "is Ada"}, who="ada")
+        await call({"action": "add", "target": target, "content": "is Bob"}, who="bob")
+        await call({"action": "add", "target": target, "content": "is ours"}, who="bob", address=GROUP)
+        assert texts(await call({"target": target}, who="ada")) == ["is Ada"]
+        assert texts(await call({"target": target}, who="ada", address=GROUP)) == ["is ours"]
+    assert set(book.memories) == {(FERN, "ada"), (FERN, "bob"), (FERN, f"chat:{GROUP}")}
+
+
+async def test_two_people_note_the_same_and_one_of_them_takes_it_back(call):
+    for who in ("ada", "bob"):
+        await call({"action": "add", "content": "likes tea"}, who=who)
+    assert (await call({"action": "remove", "old_text": "tea"}, who="ada"))["ok"]
+    assert texts(await call({}, who="ada")) == []
+    assert texts(await call({}, who="bob")) == ["likes tea"]
+
+
+async def test_a_shared_note_is_read_and_never_changed_from_a_conversation(call, book):
+    shared(book, "tea at five")
+    assert (await call({}))["entries"] == [{"read_only": True, "text": "tea at five"}]
+    for action in ("replace", "remove"):
+        refused = await call({"action": action, "old_text": "tea", "content": "my own secret"})
+        assert refused["code"] == "no_match"
+        assert refused["error"].startswith("that entry is read-only here: the operator shares it")
+    assert [entry.text for entry in book.memories[FERN, ""].entries] == ["tea at five"]
+
+
+async def test_a_linked_account_removes_and_replaces_what_the_other_noted(call, book):
+    book.kin = {"phone": ["ada"], "ada": ["phone"]}
+    await call({"action": "add", "content": "has a cat"}, who="ada")
+    await call({"action": "add", "content": "has a dog"}, who="ada")
+    assert texts(await call({}, who="phone")) == ["has a cat", "has a dog"]
+    assert (await call({"action": "replace", "old_text": "cat", "content": "has a fox"}, who="phone"))["ok"]
+    assert (await call({"action": "remove", "old_text": "dog"}, who="phone"))["changed"] == ["removed"]
+    # The words of one account are never written under the other: unlinked, they part again.
+    book.kin = {}
+    assert texts(await call({}, who="ada")) == []
+    assert texts(await call({}, who="phone")) == ["has a fox"]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +190,7 @@ async def test_people_are_kept_apart_where_that_is_configured(book):
 )
 async def test_arguments_that_cannot_be_right_are_explained_to_the_model(book, arguments):
     box = ToolBox()
-    box.add(make_memory_tool(book.apply, book.read))
+    box.add(make_memory_tool(book.apply, book.look))
     context = ToolContext(agent=FERN, session=SessionId("s"), turn=1, principal=Principal("ada"), call="c")
     outcome = await box.call("memory", json.dumps(arguments), context)
     assert not outcome.ok
@@ -142,7 +199,7 @@ async def test_arguments_that_cannot_be_right_are_explained_to_the_model(book, a
 
 def test_the_schema_tells_a_model_what_it_may_say(book):
     box = ToolBox()
-    box.add(make_memory_tool(book.apply, book.read))
+    box.add(make_memory_tool(book.apply, book.look))
     (spec,) = box.specs(FERN)
     assert spec.name == "memory"
     assert "made together or not at all" in spec.description

@@ -10,8 +10,8 @@ from holdfast.core.recall import (
     Recollection,
     choose,
     frame,
-    is_group,
 )
+from holdfast.core.visibility import is_group
 
 POLICY = RecallPolicy()
 KEY = RecallKey(session=SessionId("s"), epoch=1, head_seq=4, principal=Principal("ada"))

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from holdfast.runtime import Runtime
 
 LIMIT = 200
-About = Annotated[str, typer.Option("--about", help="Whom the notes are about.", show_default="the agent's own")]
+About = Annotated[
+    str, typer.Option("--about", help="Whose notes: a person, or a chat as `subjects` names it.", show_default="shared")
+]
 Where = Annotated[TargetName, typer.Option("--target", help="Which of the two files.")]
 Entry = Annotated[str, typer.Argument(metavar="ENTRY", help="A part that only this entry has, or its number.")]
 Text = Annotated[str, typer.Argument(metavar="TEXT", help="The note.")]
@@ -115,6 +117,60 @@ def remove(
       holdfast memory remove "Tea, not coffee."
     """
     _change("remove", target, (agent, about), (config, data), entry=entry, as_json=as_json)
+
+
+@memory.command()
+def move(
+    entry: Entry,
+    *,
+    to: Annotated[str, typer.Option("--to", help="Whose it shall be.", show_default="everybody's")] = "",
+    target: Where = "memory",
+    agent: AgentName = None,
+    about: About = "",
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Give a note to somebody else, or share it with everybody.
+
+    A note that the model made belongs to the person or the chat it was made in. Only an operator shares it.
+
+    \b
+    Examples:
+      holdfast memory move "Deploys happen on Fridays." --about ada
+      holdfast memory move 4 --target user --about ada --to bob
+    """
+    _change("move", target, (agent, about), (config, data), entry=entry, to=to, as_json=as_json)
+
+
+@memory.command()
+def subjects(agent: AgentName = None, config: Config = None, data: Data = None, as_json: Json = False) -> None:
+    """Show whose notes an agent keeps: those shared with everybody, people's, chats'.
+
+    \b
+    Examples:
+      holdfast memory subjects
+      holdfast memory subjects --json
+    """
+
+    async def work(runtime: "Runtime") -> int:
+        from holdfast.cli.memory_views import print_subjects, subjects_view
+        from holdfast.cli.output import print_json
+        from holdfast.cli.running import OK
+        from holdfast.core.key import agent_name
+
+        name = agent_name(agent or runtime.default_agent)
+        found: list[str] = []
+        while page := await runtime.memory_subjects(name, after=found[-1] if found else None):
+            found += page
+        memories = [await runtime.memory(name, subject) for subject in found]
+        if as_json:
+            print_json(subjects_view(memories))
+        else:
+            print_subjects(memories)
+        return OK
+
+    _run(work, config, data, as_json=as_json)
 
 
 @memory.command()
@@ -267,6 +323,7 @@ def _change(
     *,
     entry: str = "",
     text: str = "",
+    to: str = "",
     as_json: bool,
 ) -> NoReturn:
     agent, about = whose
@@ -277,11 +334,14 @@ def _change(
         from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
 
         number = int(entry) if entry.isascii() and entry.isdigit() and len(entry) < 10 else None
-        change = Change(verb=MemoryVerb(verb), target=Target(target), text=text, old=entry, version=number)
+        made = MemoryVerb.REMOVE if verb == "move" else MemoryVerb(verb)
+        change = Change(verb=made, target=Target(target), text=text, old=entry, version=number)
         origin = make_id("cli", runtime.clock.now(), runtime.entropy.bits(80))
         batch = MemoryBatch(
             agent=agent_name(agent or runtime.default_agent), subject=about, origin=origin, changes=(change,), by="user"
         )
+        if verb == "move":
+            return _told(await runtime.move_memory(batch, to), as_json=as_json)
         return _told(await runtime.apply_memory(batch), as_json=as_json)
 
     _run(work, *files, as_json=as_json, make=verb == "add")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.cli.output import print_heading, print_table, visible, when
 from holdfast.core.memory import Applied, Memory, MemoryEntry, MemoryOperation, MemoryOutcome, NotApplied, Target
+from holdfast.core.visibility import holder_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +28,29 @@ def memory_view(memory: Memory) -> dict[str, object]:
         "agent": memory.agent,
         "about": memory.subject,
         "head": memory.head,
-        "entries": [_entry_view(entry) for entry in memory.entries],
+        "entries": [_entry_view(memory, entry) for entry in memory.entries],
         "used": {target.value: memory.used_chars(target) for target in Target},
     }
 
 
-def _entry_view(entry: MemoryEntry) -> dict[str, object]:
+def _entry_view(memory: Memory, entry: MemoryEntry) -> dict[str, object]:
     return {
         "version": entry.seq,
         "target": entry.target.value,
         "text": entry.text,
         "by": entry.by,
+        "shown_to": holder_of(memory.subject, entry.by, entry.principal),
         "origin": entry.origin,
         "at": entry.at,
     }
+
+
+def subjects_view(memories: Sequence[Memory]) -> dict[str, object]:
+    return {"subjects": [{"about": one.subject, "notes": len(one.entries)} for one in memories]}
+
+
+def print_subjects(memories: Sequence[Memory]) -> None:
+    print_table(("about", "notes"), [(one.subject or "(everybody)", len(one.entries)) for one in memories])
 
 
 def history_view(operations: Sequence[MemoryOperation]) -> dict[str, object]:
@@ -70,7 +80,9 @@ def print_memory(memory: Memory) -> None:
             print_heading(f"{target.value}, {memory.used_chars(target)} characters")
         for entry in entries:
             shown = visible(entry.text).replace("\n", "\n" + " " * 8)
-            print(f"{entry.seq:>6}  {shown}  ({entry.by}, {when(entry.at)})")
+            holder = holder_of(memory.subject, entry.by, entry.principal)
+            only = f", only for {visible(holder)}" if holder != memory.subject else ""
+            print(f"{entry.seq:>6}  {shown}  ({entry.by}, {when(entry.at)}{only})")
 
 
 def print_history(operations: Sequence[MemoryOperation]) -> None:

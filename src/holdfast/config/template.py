@@ -53,6 +53,7 @@ instructions = "You are helpful and brief."
 #messages_per_minute = 600
 #attachments_bytes = 1073741824
 
+# What is noted or said in private is that person's and is not shown in groups, unless private_in_groups says so.
 #[agents.main.recall]
 #enabled = true
 #budget_ms = 1500

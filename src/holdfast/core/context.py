@@ -57,6 +57,7 @@ class Context:
     token_ratio: float
     open_turn: int | None
     address: str = ""  # where it is held; empty when nowhere
+    withdrawals: int = 0  # how often notes were forgotten or accounts linked and parted; grows, and says no more
 
     @property
     def covers_through(self) -> int:

@@ -149,8 +149,20 @@ class MemoryNote:
     op: str  # add, replace, remove
     text: str  # what holds now; empty for remove
     old_text: str = ""  # what held before, for replace and remove
-    subject: str = ""
+    subject: str = ""  # under which it is kept
+    holder: str | None = None  # whom it belongs to, where that is not its subject (visibility.py)
+    old_holder: str | None = None  # the same of what held before
     at: Instant = Instant(0)
+
+    @property
+    def scope(self) -> str:
+        """Where it may be shown."""
+        return self.subject if self.holder is None else self.holder
+
+    @property
+    def old_scope(self) -> str:
+        """Where that may be shown which it replaces or removes."""
+        return self.subject if self.old_holder is None else self.old_holder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +174,8 @@ class Erasure:
     principal: Principal | None = None
     places: tuple[str, ...] = ()  # every place that the provider was sent anything of it
     deliveries: tuple[DeliveryId, ...] = ()  # every unit it was sent of it
+    scopes: tuple[str, ...] = ()  # of the notes among them: a note there that is none of `holds` is to go
+    holds: tuple[MemoryNote, ...] = ()  # every note that still holds in these scopes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,9 +20,9 @@ import msgspec
 
 from holdfast.core.context import ModelMessage
 from holdfast.core.delivery import DeliveryPolicy
-from holdfast.core.ids import Instant, Principal
+from holdfast.core.ids import Instant
 from holdfast.core.journal import AssistantSaid, Entry, Observed, UserSaid, effective, is_storable
-from holdfast.core.memory import Capacity, Memory, MemoryEntry, Target, subject_of
+from holdfast.core.memory import Capacity, Memory, MemoryEntry, Target
 
 CONSOLIDATE_ABOVE = 0.9
 ROOM_AFTER = 0.8  # what consolidation is asked to leave at most
@@ -34,19 +34,10 @@ NOTES_MARK, TALK_MARK, CONSOLIDATE_MARK = "Notes:", "Conversation:", "CONSOLIDAT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
-    """Whose memory an extraction writes, how large that may get, and whom its operations are mirrored to."""
+    """How large a memory that an extraction writes may get, and whom its operations are mirrored to."""
 
-    per_user: bool = False  # what is known about a person is kept apart per person
     capacity: Capacity = field(default_factory=Capacity)
     policies: tuple[DeliveryPolicy, ...] = ()
-
-    def subjects(self, principal: Principal) -> dict[str, tuple[Target, ...]]:
-        """The targets of each subject, in the order in which their streams are locked."""
-        owned: dict[str, tuple[Target, ...]] = {}
-        for target in Target:
-            subject = subject_of(target, principal, per_user=self.per_user)
-            owned[subject] = (*owned.get(subject, ()), target)
-        return dict(sorted(owned.items()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +45,7 @@ class Excerpt:
     """The newest entries of a frozen range, oldest first, and how many earlier ones were not read."""
 
     entries: tuple[Entry, ...]
+    scope: str = ""  # whom the notes belong to that are made of it (visibility.py)
     earlier: int = 0
     token_ratio: float = 1.0
 

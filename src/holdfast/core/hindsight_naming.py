@@ -8,8 +8,8 @@ Rule 1: two different sets of values never make equal banks. A character outside
         no such writing can keep two values apart, a hash of the values follows behind `~~`.
 Rule 2: a bank has at most 192 bytes, the server's limit. A longer name is cut and gets its hash behind `~~`.
         Escaping never writes `~~`, so a name with a hash is never equal to one without.
-Rule 3: a place is `<bank>/<session>`, or `<bank>/memory` for the agent's notes. A bank has no `/`, so the bank is
-        read back from the place, whatever the present template is.
+Rule 3: a place is `<bank>/<session>`, or `<bank>/memory` and the scope for the agent's notes. A bank has no `/`, so
+        the bank is read back from the place, whatever the present template is.
 """
 
 import hashlib
@@ -23,6 +23,7 @@ from urllib.parse import unquote
 from holdfast.core.errors import ConfigInvalid
 from holdfast.core.ids import AgentName
 from holdfast.core.naming import NamingInputs
+from holdfast.core.visibility import person_of
 
 BANK_BYTES_MAX = 192
 PLACEHOLDERS = ("agent", "profile", "platform", "user", "session", "chat")
@@ -75,8 +76,10 @@ class BankTemplate:
         return f"{self.bank(inputs)}/{inputs.session}"
 
     def memory_place(self, agent: AgentName, subject: str) -> str:
-        """The bank of the template in which only the agent, and the subject as the user, are known."""
-        return f"{self._bank({'agent': agent, 'profile': agent, 'user': subject})}/{MEMORY}"
+        """The bank of the template in which only the agent, and the person as the user, are known; a lane for each
+        scope, so that one slow write holds back no other person's notes."""
+        bank = self._bank({"agent": agent, "profile": agent, "user": person_of(subject) or subject})
+        return f"{bank}/{MEMORY}/{escaped(subject)}" if subject else f"{bank}/{MEMORY}"
 
     def bank(self, inputs: NamingInputs) -> str:
         platform, chat = _channel_and_chat(inputs.address)

@@ -20,6 +20,7 @@ from holdfast.core.errors import InvalidAddress
 from holdfast.core.ids import AgentName, Principal
 from holdfast.core.key import Address, parse
 from holdfast.core.naming import NamingInputs
+from holdfast.core.visibility import person_of
 
 ID = re.compile(r"[a-zA-Z0-9_-]{1,512}\Z")  # what Honcho takes for a workspace, session or peer
 NAME_CHARS_MAX = 100
@@ -79,6 +80,15 @@ class HonchoNames:
         if self.compat:
             return _fitted(dict(self.peers).get(agent) or _hermes_agent(agent))
         return self._name("agent", agent)
+
+    def scope_peer(self, agent: AgentName, scope: str) -> str:
+        """Whom the notes of a scope are about: a person, or a peer that nobody ever speaks as."""
+        person = person_of(scope)
+        if person is not None:
+            return self.person_peer(agent, person)
+        if self.compat:
+            return _fitted(f"{self.agent_peer(agent)}-shared{'-' if scope else ''}{escaped(scope)}")
+        return self._name("scope", agent, scope) if scope else self._name("shared", agent)
 
     def notes_peer(self, agent: AgentName) -> str:
         """Whom the agent's own notes are about. Nobody ever speaks as it, so Honcho derives nothing about it."""

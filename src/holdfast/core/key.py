@@ -8,6 +8,7 @@ There is one spelling per address: `parse` refuses every other one, and `parse(s
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from urllib.parse import quote, unquote
 
 from holdfast.core.errors import InvalidAddress, InvalidName
@@ -88,6 +89,17 @@ def check_part(what: str, text: str) -> str:
     if _UNPRINTABLE.search(text):
         raise InvalidName(f"the {what} {text[:80]!r} has a control character or a lone surrogate", what=what)
     return text
+
+
+def sender_of_chat(chat: str) -> str:
+    """Who speaks in a chat where no sender is named: a person of its own for each chat.
+
+    A `:` is escaped, so that no chat is named like an account of a platform (`telegram:42`).
+    """
+    name = chat.replace("%", "%25").replace(":", "%3A")
+    if len(name) <= PART_CHARS_MAX:
+        return name
+    return f"{name[: PART_CHARS_MAX // 2]}%{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def _escape(part: str) -> str:

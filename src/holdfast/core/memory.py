@@ -13,6 +13,7 @@ from urllib.parse import quote
 from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.ids import AgentName, Instant, Principal
 
+MEMORY = "memory:"  # how a stream of notes begins
 DELIMITER = "\n§\n"  # between entries of a file, as Hermes writes them
 
 
@@ -43,7 +44,6 @@ class NotesPolicy:
     """How an agent keeps notes."""
 
     capacity: Capacity = field(default_factory=Capacity)
-    per_user: bool = False  # what is known about a person is kept apart per person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +56,13 @@ class MemoryEntry:
     at: Instant
     origin: str = ""
     by: str = ""
+    principal: Principal = Principal("")  # who spoke when it was written
     place: int = 0  # where it stands in the order: the operation that first added it, whatever replaced it since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """All notes about one subject (empty for the agent itself), in their order."""
+    """All notes of one subject, which is their scope (visibility.py; empty for shared ones), in their order."""
 
     agent: AgentName
     subject: str
@@ -153,9 +154,4 @@ class MemoryUndo:
 
 def stream_of(agent: AgentName, subject: str) -> str:
     """The stream of an agent's memory about a subject; no two of them spell the same name."""
-    return f"memory:{quote(agent, safe='')}:{quote(subject, safe='')}"
-
-
-def subject_of(target: Target, principal: Principal, *, per_user: bool) -> str:
-    """Whose notes they are: what is known about a person is kept apart per person where that is configured."""
-    return principal if per_user and target is Target.USER else ""
+    return f"{MEMORY}{quote(agent, safe='')}:{quote(subject, safe='')}"

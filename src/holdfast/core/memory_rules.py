@@ -25,6 +25,7 @@ from holdfast.core.memory import (
     Target,
 )
 from holdfast.core.memory_safety import reason_to_block
+from holdfast.core.visibility import SHARED, holder_of
 
 CHANGES_MAX = 1_000
 Gone: TypeAlias = Collection[tuple[Target, str]]
@@ -97,6 +98,8 @@ def _decide(memory: Memory, batch: MemoryBatch, change: Change, position: int, g
     )
     if change.verb is MemoryVerb.ADD:
         is_back = batch.add_only and (change.target, text) in gone
+        if twin is not None and _widens(memory, batch, twin):
+            return replace(made, verb=MemoryVerb.REPLACE, old_text=text, place=twin.place, kills=twin.seq)
         return None if twin is not None or is_back else made
     old = _named(memory, change)
     if twin is not None and twin.seq == old.seq:
@@ -108,6 +111,12 @@ def _decide(memory: Memory, batch: MemoryBatch, change: Change, position: int, g
     )
 
 
+def _widens(memory: Memory, batch: MemoryBatch, twin: MemoryEntry) -> bool:
+    """Whether the operator shares a text that an earlier release kept among the shared notes for one person."""
+    held = holder_of(memory.subject, twin.by, twin.principal)
+    return held != SHARED and holder_of(batch.subject, batch.by, batch.principal) == SHARED
+
+
 def _checked(text: str) -> str:
     kept = normal(text)
     if not kept:
@@ -116,6 +125,14 @@ def _checked(text: str) -> str:
     if reason is not None:
         raise _Miss("blocked", reason)
     return kept
+
+
+def entry_named(memory: Memory, change: Change) -> MemoryEntry | NotApplied:
+    """The entry that a change names."""
+    try:
+        return _named(memory, change)
+    except _Miss as miss:
+        return NotApplied(miss.code, miss.reason, memory)
 
 
 def _named(memory: Memory, change: Change) -> MemoryEntry:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from holdfast.core.ids import AgentName, Instant, Principal, Provider, SessionId
 from holdfast.core.journal import indented
 from holdfast.core.naming import NamingInputs
+from holdfast.core.visibility import Audience
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,19 @@ class RecallQuery:
     def agent(self) -> AgentName:
         return self.naming.agent
 
+    @property
+    def audience(self) -> Audience:
+        """Who is shown what is found."""
+        return Audience(
+            agent=self.agent,
+            principal=self.key.principal,
+            address=self.naming.address,
+            session=self.key.session,
+            is_group=self.group,
+            kin=self.kin,
+            private_in_groups=self.private_in_groups,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recollection:
@@ -57,6 +71,7 @@ class Recollection:
     speaker: str = ""
     at: Instant | None = None
     ref: str = ""  # the provider's own id of it
+    scope: str | None = None  # of a note, or of what a provider concluded: whose it is (visibility.py)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,9 +166,3 @@ def _item(memory: Recollection, date: str, policy: RecallPolicy) -> str:
         text = text[: policy.item_chars_max - 1] + "…"
     text = indented(text)
     return f"- [{'; '.join(part for part in where if part)}] {text}"
-
-
-def is_group(address: str) -> bool:
-    """Whether several people read what is said at an address."""
-    parts = address.split(":")
-    return len(parts) > 3 and parts[3] not in {"dm", "chat"}

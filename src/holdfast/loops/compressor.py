@@ -27,7 +27,7 @@ from holdfast.core.compress import (
 from holdfast.core.context import Context, summary_request
 from holdfast.core.errors import HoldfastError, ModelFailed, SessionNotFound, StoreUnavailable, SummaryStale
 from holdfast.core.ids import AgentName, NodeId, OperationId, SessionId, make_id
-from holdfast.core.recall import is_group
+from holdfast.core.visibility import is_group
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.asking import hear
 from holdfast.loops.loop import Loop

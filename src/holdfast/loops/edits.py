@@ -1,6 +1,9 @@
 """The reader of edits: people write into the memory files with an editor, and what they write becomes memory."""
 
+from collections.abc import Sequence
+
 from holdfast import log
+from holdfast.core.ids import AgentName
 from holdfast.loops.loop import Loop
 from holdfast.loops.providers import Providers
 from holdfast.ports.entropy import Entropy
@@ -23,10 +26,16 @@ class EditReader(Loop):
             notice = getattr(self._providers.get(key), "notice_edits", None)
             if notice is None:
                 continue
-            subjects = await self._reader.memory_subjects(key.agent)
-            for noticed in await notice(key.agent, subjects):
+            for noticed in await notice(key.agent, await self._subjects(key.agent)):
                 log.info("memory.edited", agent=key.agent, file=noticed.file, fault=noticed.fault)
         return False
+
+    async def _subjects(self, agent: AgentName) -> Sequence[str]:
+        """All of them, page by page."""
+        found: list[str] = []
+        while page := await self._reader.memory_subjects(agent, after=found[-1] if found else None):
+            found += page
+        return found
 
     async def rest(self) -> None:
         await self._tasks.sleep(LOOK_EVERY_MS)

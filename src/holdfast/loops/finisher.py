@@ -18,7 +18,6 @@ from holdfast.core.extraction import Notes, Unusable, extraction_request, parse_
 from holdfast.core.extraction_rules import ExtractionResult, decode_result
 from holdfast.core.finish import Ending, Finalisation, FinishEvent, FinishPolicy, FinishStep, put_off
 from holdfast.core.ids import AgentName, Instant, make_id
-from holdfast.core.memory import Memory, MemoryEntry
 from holdfast.core.policy import ExpiryPolicy
 from holdfast.core.session import Purpose
 from holdfast.loops.agents import Agents
@@ -202,23 +201,15 @@ class Finisher(Loop):
         excerpt = await self._store.read_excerpt(held)
         if excerpt.is_empty:
             return None
-        notes = self._notes(held.agent)
-        memory = await self._memory(held, notes)
+        capacity = self._notes(held.agent).capacity
+        memory = await self._reader.memory(held.agent, excerpt.scope)
         window = self._agents.policy(held.agent).thresholds.context_tokens
-        messages = extraction_request(memory, notes.capacity, excerpt, said_at=held.said_at, context_tokens=window)
+        messages = extraction_request(memory, capacity, excerpt, said_at=held.said_at, context_tokens=window)
         return ModelRequest(task=Task.EXTRACT, messages=messages)
-
-    async def _memory(self, held: Finalisation, notes: Notes) -> Memory:
-        """The notes of every target, wherever they are kept."""
-        entries: list[MemoryEntry] = []
-        for subject, targets in notes.subjects(held.principal).items():
-            memory = await self._reader.memory(held.agent, subject)
-            entries += [entry for target in targets for entry in memory.of(target)]
-        return Memory(agent=held.agent, subject="", entries=tuple(entries))
 
     def _notes(self, agent: AgentName) -> Notes:
         policy = self._agents.policy(agent)
-        return Notes(per_user=policy.notes.per_user, capacity=policy.notes.capacity, policies=policy.deliveries)
+        return Notes(capacity=policy.notes.capacity, policies=policy.deliveries)
 
     async def _apply(self, held: Finalisation) -> Finalisation:
         answer = parse_answer(held.answer.decode())

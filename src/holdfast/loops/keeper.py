@@ -8,20 +8,26 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from holdfast import log
+from holdfast.core.context import Context
 from holdfast.core.delivery import Outcome
 from holdfast.core.errors import ProviderFailed
-from holdfast.core.ids import AgentName, Principal, SessionId
+from holdfast.core.ids import AgentName, Principal
 from holdfast.core.memory import (
     DELIMITER,
+    Change,
     Memory,
     MemoryBatch,
     MemoryOutcome,
     MemoryUndo,
+    MemoryVerb,
+    NotApplied,
     NotesPolicy,
     Target,
-    subject_of,
 )
 from holdfast.core.memory_prompt import memory_block
+from holdfast.core.memory_rules import entry_named
+from holdfast.core.policy import AgentPolicy
+from holdfast.core.visibility import Audience, ShownNotes, holder_of, is_group
 from holdfast.loops.providers import Providers
 from holdfast.ports.reader import Reader
 from holdfast.ports.store import Store
@@ -45,6 +51,10 @@ class Keeper:
     async def memory(self, agent: AgentName, subject: str) -> Memory:
         return await self._reader.memory(agent, subject)
 
+    async def shown(self, audience: Audience) -> ShownNotes:
+        """The notes that an audience may be shown, those of linked accounts included."""
+        return await self._reader.notes_shown(audience)
+
     async def apply(self, batch: MemoryBatch) -> MemoryOutcome:
         outcome = await self._store.apply_memory(replace(batch, policies=self._providers.policies(batch.agent)))
         self.changed()
@@ -54,6 +64,23 @@ class Keeper:
         outcome = await self._store.undo_memory(replace(undo, policies=self._providers.policies(undo.agent)))
         self.changed()
         return outcome
+
+    async def move(self, batch: MemoryBatch, to: str) -> MemoryOutcome:
+        """Give the entry that the batch's one change names to another scope.
+
+        The new note first, then the removal. An origin counts in its own scope, so a repeat does what is missing.
+        """
+        (named,) = batch.changes
+        entry = entry_named(await self.memory(batch.agent, batch.subject), named)
+        if isinstance(entry, NotApplied):
+            return entry
+        added = Change(verb=MemoryVerb.ADD, target=named.target, text=entry.text)
+        outcome = await self.apply(replace(batch, subject=to, changes=(added,)))
+        if isinstance(outcome, NotApplied) or to == batch.subject:
+            return outcome
+        gone = Change(verb=MemoryVerb.REMOVE, target=named.target, version=entry.seq)
+        removed = await self.apply(replace(batch, changes=(gone,)))
+        return removed if isinstance(removed, NotApplied) else outcome
 
     async def soul(self, agent: AgentName) -> str | None:
         """What people wrote into SOUL.md, where the agent has files; a file that cannot be read is not shown."""
@@ -70,7 +97,9 @@ class Keeper:
 
     async def migrate(self, agent: AgentName, subject: str) -> dict[str, dict[str, Outcome]]:
         """Bring the notes as they are to providers that can take files over, each at most once (R19)."""
-        memory = await self.memory(agent, subject)
+        kept = await self.memory(agent, subject)
+        own = tuple(one for one in kept.entries if holder_of(subject, one.by, one.principal) == subject)
+        memory = replace(kept, entries=own)
         files = {
             "MEMORY.md": DELIMITER.join(entry.text for entry in memory.of(Target.MEMORY)),
             "USER.md": DELIMITER.join(entry.text for entry in memory.of(Target.USER)),
@@ -85,24 +114,23 @@ class Keeper:
 
 
 class Briefing:
-    """What stands before a conversation: the operator's instructions and the agent's notes.
+    """What stands before a conversation: the operator's instructions and the notes that its audience may be shown.
 
     The notes are those of the time when a session began or was last compressed, so that the prefix of its contexts
-    stays the same bytes in between. They are held in RAM: after a restart they are read anew.
+    stays the same bytes in between. They are held in RAM under the number of withdrawals that the store counts: what
+    was forgotten, and what an unlinked account noted, is in no later context of any process.
     """
 
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
-        self._kept: OrderedDict[tuple[SessionId, int, Principal], str] = OrderedDict()
+        self._kept: OrderedDict[tuple[Audience, int, int], str] = OrderedDict()
         self._clearings = 0
 
-    async def instructions(
-        self, text: str, notes: NotesPolicy, *, agent: AgentName, session: SessionId, summaries: int, who: Principal
-    ) -> str:
-        key = (session, summaries, who if notes.per_user else Principal(""))
+    async def instructions(self, text: str, notes: NotesPolicy, context: Context, audience: Audience) -> str:
+        key = (audience, context.summaries, context.withdrawals)
         while key not in self._kept:  # again only when something was forgotten while it was read
             clearings = self._clearings
-            block = await self._block(notes, agent, who)
+            block = await self._block(notes, audience)
             if clearings == self._clearings:
                 self._kept[key] = block
         self._kept.move_to_end(key)
@@ -111,12 +139,22 @@ class Briefing:
         return "\n\n".join(part for part in (text, self._kept[key]) if part)
 
     def clear(self) -> None:
-        """Something was forgotten: every session is briefed anew."""
+        """Something was forgotten: no copy of it stays in RAM."""
         self._clearings += 1
         self._kept.clear()
 
-    async def _block(self, notes: NotesPolicy, agent: AgentName, who: Principal) -> str:
-        subjects = {target: subject_of(target, who, per_user=notes.per_user) for target in Target}
-        memories = {subject: await self._keeper.memory(agent, subject) for subject in set(subjects.values())}
-        shown = {target: memories[subject] for target, subject in subjects.items()}
-        return memory_block(shown, notes.capacity, soul=await self._keeper.soul(agent))
+    async def _block(self, notes: NotesPolicy, audience: Audience) -> str:
+        shown = await self._keeper.shown(audience)
+        return memory_block(shown, notes.capacity, soul=await self._keeper.soul(audience.agent))
+
+
+def audience_of(policy: AgentPolicy, context: Context, principal: Principal, address: str) -> Audience:
+    """Who reads the contexts of a session: its speaker, at its address."""
+    return Audience(
+        agent=context.agent,
+        principal=principal,
+        address=address,
+        session=context.session,
+        is_group=is_group(address),
+        private_in_groups=policy.recall.private_in_groups,
+    )

@@ -21,8 +21,9 @@ from holdfast.core.journal import Entry, Recalled, UserSaid, storable
 from holdfast.core.lane import LaneKey
 from holdfast.core.mailbox import Claim
 from holdfast.core.naming import NamingInputs
-from holdfast.core.recall import Found, RecallKey, RecallPolicy, RecallQuery, Recollection, choose, frame, is_group
+from holdfast.core.recall import Found, RecallKey, RecallPolicy, RecallQuery, Recollection, choose, frame
 from holdfast.core.turn import Turn
+from holdfast.core.visibility import is_group
 from holdfast.loops.providers import Providers
 from holdfast.loops.recall_breaker import RecallBreaker
 from holdfast.ports.provider import Provider
@@ -145,7 +146,7 @@ class Recaller:
             async with asyncio.timeout(PREFETCH_WAIT_MS / 1000):
                 widened = await self._widened(query)
                 asked.kin, is_asked = widened.kin, True
-                asked.answers[name] = await _recall(name, provider, widened)
+                asked.answers[name] = _allowed(widened, await _recall(name, provider, widened))
             self._breaker.answered(key)
         except TimeoutError:
             asked.failures[name] = f"{name} did not answer"
@@ -178,6 +179,12 @@ async def _recall(name: ProviderName, provider: Provider, query: RecallQuery) ->
         found = await provider.recall(query)
         seen.note(holdfast_recall_memories=len(found))
     return found
+
+
+def _allowed(query: RecallQuery, found: Sequence[Recollection]) -> Sequence[Recollection]:
+    """Without what belongs to somebody else, whatever the provider let through."""
+    audience = query.audience
+    return [one for one in found if one.scope is None or audience.may_see(one.scope)]
 
 
 def _found(key: RecallKey, asked: _Asked, ahead: _Asked | None, policy: RecallPolicy) -> Found:

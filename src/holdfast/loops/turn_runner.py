@@ -23,7 +23,6 @@ from holdfast.core.journal import (
 )
 from holdfast.core.mailbox import Claim, plain_run
 from holdfast.core.policy import Arrivals
-from holdfast.core.recall import is_group
 from holdfast.core.turn import (
     Phase,
     Reply,
@@ -35,11 +34,12 @@ from holdfast.core.turn import (
     close_call,
     open_calls,
 )
+from holdfast.core.visibility import is_group
 from holdfast.loops.acting import Actor, Hint, no_hint
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.asking import Asker, Patience
 from holdfast.loops.compressor import Compressor
-from holdfast.loops.keeper import Briefing
+from holdfast.loops.keeper import Briefing, audience_of
 from holdfast.loops.recaller import Recaller, query_of, shown_of
 from holdfast.loops.room import RoomMaker
 from holdfast.loops.run import Run, Steps
@@ -150,14 +150,8 @@ class TurnRunner:
         """The instructions, and at their end the tool servers that are down: only the operator's names and ours."""
         policy, tools = run.agent.policy, run.agent.tools
         outages = tools.outages() if isinstance(tools, Unreliable) else ()
-        text = await self._briefing.instructions(
-            policy.instructions,
-            policy.notes,
-            agent=run.claim.agent,
-            session=run.turn.session,
-            summaries=context.summaries,
-            who=run.turn.principal,
-        )
+        audience = audience_of(policy, context, run.turn.principal, run.claim.address)
+        text = await self._briefing.instructions(policy.instructions, policy.notes, context, audience)
         return "\n\n".join(part for part in (text, outage_text(outages)) if part)
 
     # --- thinking

@@ -68,10 +68,19 @@ class Projection:
         self._settled: dict[Path, tuple[Signature | None, Signature | None]] = {}
         self._emptied: dict[Path, Signature] = {}
 
-    async def is_settled(self, path: Path) -> bool:
-        """Whether nothing happened to the file since it was brought up to date here; two cheap looks."""
+    async def unsettled(self, paths: Sequence[Path]) -> list[Path]:
+        """The files to which something may have happened since they were brought up to date here; cheap looks only.
+
+        Looked at together: there may be files of thousands of people. One that cannot be looked at counts as changed.
+        """
+        return await self._tasks.in_thread(lambda: [path for path in paths if not self._is_settled(path)])
+
+    def _is_settled(self, path: Path) -> bool:
         known = self._settled.get(path)
-        return known is not None and known == await self._tasks.in_thread(lambda: self._looks(path))
+        try:
+            return known is not None and known == self._looks(path)
+        except FileFault:
+            return False
 
     async def bring_up_to_date(self, path: Path, subject: str, target: Target) -> bool:
         """Absorb edits, then write what holds; whether any edit was absorbed. Raises `FileFault`."""

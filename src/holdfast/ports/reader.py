@@ -29,6 +29,7 @@ from holdfast.core.lane import LaneKey
 from holdfast.core.memory import Memory, MemoryOperation
 from holdfast.core.session import Session
 from holdfast.core.spend import SpendTotal
+from holdfast.core.visibility import Audience, ShownNotes
 from holdfast.ports.access_store import AccessReader
 from holdfast.ports.reply_store import ReplyReader
 
@@ -205,6 +206,10 @@ class Reader(ReplyReader, AccessReader, Protocol):
         """The notes that hold now; an empty memory for a subject nobody has noted anything about."""
         ...
 
+    async def notes_shown(self, audience: Audience) -> ShownNotes:
+        """The notes that an audience may be shown; the linked accounts of its principal are looked up."""
+        ...
+
     async def memory_history(
         self, agent: AgentName, subject: str = "", *, after: int = 0, limit: int = 200
     ) -> Sequence[MemoryOperation]:
@@ -212,7 +217,7 @@ class Reader(ReplyReader, AccessReader, Protocol):
         ...
 
     async def memory_subjects(self, agent: AgentName, *, after: str | None = None, limit: int = 1_000) -> Sequence[str]:
-        """Whom the agent keeps notes about; '' is the agent itself."""
+        """The scopes in which the agent keeps notes; '' are the shared ones."""
         ...
 
     async def deliveries(

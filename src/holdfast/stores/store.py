@@ -32,6 +32,7 @@ from holdfast.core.mailbox import Claim, Mail
 from holdfast.core.memory import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo
 from holdfast.core.session import CommandDone, CommandRun, Session
 from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, TurnRecord
+from holdfast.core.visibility import Audience, ShownNotes
 from holdfast.ports.reader import ChatLine, DeliveryView, EnclosureView, EntryView, Gauges, MailboxView, MessageTrace
 from holdfast.ports.store import Busy, Committed, Reaped
 from holdfast.stores.access_verbs import AccessVerbs
@@ -260,6 +261,9 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, SpendVerbs):
 
     async def memory(self, agent: AgentName, subject: str = "") -> Memory:
         return await self._db.read("memory", lambda: memory.read_memory(agent, subject))
+
+    async def notes_shown(self, audience: Audience) -> ShownNotes:
+        return await self._db.read("notes_shown", lambda: memory.notes_shown(audience))
 
     async def memory_history(
         self, agent: AgentName, subject: str = "", *, after: int = 0, limit: int = 200

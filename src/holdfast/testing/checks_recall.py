@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.core.journal import Recalled
-from holdfast.core.recall import is_group
+from holdfast.core.visibility import is_group
 from holdfast.ports.model import Task
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.rows import Row, body_of

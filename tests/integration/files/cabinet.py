@@ -34,7 +34,7 @@ class Keeper:
 
 class Cabinet:
     def __init__(
-        self, folder: Path, keeper: Keeper, *, per_user: bool = False, chars: int = 2_200, agent: AgentName = FERN
+        self, folder: Path, keeper: Keeper, *, per_user: bool = True, chars: int = 2_200, agent: AgentName = FERN
     ) -> None:
         self.folder = folder / "files"
         self.keeper = keeper

@@ -1,6 +1,7 @@
 """The promise: the files show what memory holds, whole or not at all, and what people write into them is kept."""
 
 import stat
+from dataclasses import replace
 
 import pytest
 
@@ -115,11 +116,24 @@ async def test_people_are_kept_apart_where_that_is_configured(tmp_path, keeper):
     assert await cabinet.entries(Target.USER, "Ada") == ["likes beer"]
 
 
-async def test_without_that_a_persons_notes_never_reach_the_shared_file(cabinet):
+async def test_without_that_a_persons_notes_are_in_no_file(tmp_path, keeper):
+    cabinet = Cabinet(tmp_path, keeper, per_user=False)
     await cabinet.apply(add("likes tea", Target.USER), subject="ada")
     assert isinstance(await cabinet.deliver(1, target="user", subject="ada"), Delivered)
     assert await cabinet.notice("ada") == ()
-    assert not (cabinet.folder / "USER.md").exists()
+    assert not list(cabinet.folder.rglob("*.md"))
+
+
+async def test_a_chat_and_a_person_of_one_name_have_folders_of_their_own(cabinet):
+    for subject in ("club", "chat:club", "person:chat:club", "session:club"):
+        await cabinet.apply(add(f"of {subject}"), subject=subject)
+        assert isinstance(await cabinet.deliver(1, subject=subject), Delivered)
+    found = {path.relative_to(cabinet.folder).as_posix(): path.read_text() for path in cabinet.folder.rglob("*.md")}
+    assert found == {
+        "users/club/MEMORY.md": "of club\n",
+        "chats/club/MEMORY.md": "of chat:club\n",
+        f"users/{folder_name('person:chat:club')}/MEMORY.md": "of person:chat:club\n",
+    }
 
 
 @pytest.mark.parametrize(
@@ -336,6 +350,31 @@ async def test_erasing_a_person_leaves_none_of_the_words_in_the_folder(tmp_path,
     assert cabinet.text() == "other\n"
     assert await cabinet.notice("ada") == ()
     assert await cabinet.provider.deliver([erasure(None)]) == [Delivered("no file holds anything of a session")]
+
+
+async def test_erasing_a_person_takes_the_copies_of_refused_edits_along(tmp_path, keeper):
+    """A refused edit is copied beside its file; that copy may hold the words, in their folder and in the others'."""
+    cabinet = Cabinet(tmp_path, keeper)
+    club = "chat:agent:fern:telegram:group:club"
+    folders = {
+        subject: cabinet.folder / kind for subject, kind in (("ada", "users/ada"), ("bob", "users/bob"), ("", "."))
+    }
+    folders[club] = cabinet.folder / "chats" / folder_name(club.removeprefix("chat:"))
+    for subject, folder in folders.items():
+        await cabinet.apply(add("kept", Target.USER), subject=subject)
+        await cabinet.deliver(1, target="user", subject=subject)
+        cabinet.edit("secret of ada \u200b\n", folder / "USER.md")
+        assert [one.fault is None for one in await cabinet.notice(subject)] == [False]
+        assert (folder / "USER.md.edited.1").exists()
+        cabinet.edit("kept\n", folder / "USER.md")
+        await cabinet.notice(subject)
+    wish = erasure("ada")
+    wish = replace(wish, erasure=replace(wish.erasure, scopes=("ada", club)))
+    assert await cabinet.provider.deliver([wish]) == [Delivered("erased")]
+    left = {path.relative_to(cabinet.folder).as_posix() for path in cabinet.folder.rglob("*.edited.*")}
+    assert left == {"users/bob/USER.md.edited.1"}, "another person's folder is left alone"
+    assert not (folders["ada"] / "USER.md").exists()
+    assert (folders[club] / "USER.md").read_text() == "kept\n"
 
 
 async def test_soul_is_read_and_never_written(cabinet):

@@ -12,7 +12,7 @@ from holdfast.core.delivery import Delivered, Landing, Refused, Uncertain, Unrea
 from holdfast.core.ids import DeliveryId
 from holdfast.providers.hindsight.document import turns_document
 from tests.integration.hindsight.fake import FakeHindsight, Fault
-from tests.integration.hindsight.parcels import erase, inputs, note, provider, retain, retract
+from tests.integration.hindsight.parcels import erase, inputs, note, provider, question, retain, retract
 
 SUBMIT = "POST /v1/default/banks/main/memories"
 
@@ -326,6 +326,24 @@ async def test_an_erased_person_is_found_by_tags_even_where_no_delivery_is_named
         await delivered(hindsight, retain("bob's", id="d_2", naming=inputs("bob", "s_2")))
         await delivered(hindsight, erase(person="ada"))
         assert ["bob's" in text for text in fake.texts()] == [True]
+
+
+async def test_an_erased_note_is_found_by_what_still_holds_in_its_scope():
+    """A note's id is made of its words, and when it is erased the journal has them no more."""
+    club = "chat:agent:main:telegram:group:club"
+    async with FakeHindsight() as fake, provider(fake.url) as hindsight:
+        kept = note("add", "meets on Fridays", id="d_2", subject=club)
+        await delivered(hindsight, note("add", "ada is shy", id="d_1", subject=club), kept)
+        await delivered(hindsight, note("add", "ada is shy", id="d_3", subject="bob"), note("add", "be kind", id="d_4"))
+        wish = erase("d_1", person="ada")
+        assert wish.erasure is not None
+        assert kept.note is not None
+        wish = replace(wish, erasure=replace(wish.erasure, scopes=(club,), holds=(kept.note,)))
+        assert await hindsight.landed(wish) is Landing.ABSENT
+        await delivered(hindsight, wish)
+        assert await hindsight.landed(wish) is Landing.LANDED
+        assert sorted(fake.texts()) == ["ada is shy", "be kind", "meets on Fridays"]
+        assert {memory.text for memory in await hindsight.recall(question("shy", "bob"))} == {"ada is shy", "be kind"}
 
 
 async def test_a_server_that_ignores_the_filter_loses_nobody_elses_documents():

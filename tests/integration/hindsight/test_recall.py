@@ -64,6 +64,15 @@ async def test_a_note_about_one_person_is_theirs_and_one_about_nobody_is_everyon
         assert [memory.text for memory in await hindsight.recall(question("shy", "bob"))] == ["work hard"]
 
 
+async def test_a_note_of_an_earlier_release_whose_owner_is_unknown_is_never_recalled():
+    async with FakeHindsight() as fake, provider(fake.url) as hindsight:
+        await hindsight.deliver([note("add", "ada is shy", id="d_1")])
+        (document,) = fake.bank("main").documents.values()
+        document["tags"] = ["agent:main", "memory:memory", "scope:shared:main"]
+        for who in ("ada", "bob"):
+            assert await hindsight.recall(question("shy", who)) == ()
+
+
 async def test_a_recollection_says_where_it_is_from():
     async with FakeHindsight() as fake, provider(fake.url) as hindsight:
         await hindsight.deliver([retain("my cat is Byron", first=5)])
@@ -82,5 +91,6 @@ async def test_a_bank_that_is_not_there_yet_and_a_question_without_words_find_no
 async def test_reflecting_keeps_the_same_boundaries():
     async with FakeHindsight() as fake, provider(fake.url) as hindsight:
         assert await hindsight.reflect(question("cat?", group=True)) == (
-            "reflected within ['scope:group:main:agent~3Amain~3Atelegram~3Agroup~3Aclub', 'scope:shared:main']"
+            "reflected within ['scope:group:main:agent~3Amain~3Atelegram~3Agroup~3Aclub', 'scope:note:main:',"
+            " 'scope:note:main:chat~3Aagent~3Amain~3Atelegram~3Agroup~3Aclub', 'scope:note:main:session~3As_q']"
         )

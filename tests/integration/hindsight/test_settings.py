@@ -49,7 +49,7 @@ def test_an_address_where_no_memory_service_is_is_refused(url):
 def test_the_settings_become_the_schedule():
     made = make_hindsight(setup(URL, every_turns=4, max_wait_s=60))
     assert (made.every_turns, made.max_wait_ms) == (4, 60_000)
-    assert made.provider.capabilities.renderer == "hindsight/1"
+    assert made.provider.capabilities.renderer == "hindsight/2"
 
 
 def test_the_package_does_not_load_the_vendors_library():

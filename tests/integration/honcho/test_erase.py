@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from holdfast.core.delivery import Delivered, Landing, Refused, Unreachable
 from tests.integration.honcho.kit import chat, erasure, naming, note, one, parcel, provider_on
 
@@ -65,6 +67,26 @@ async def test_a_person_is_erased_with_what_was_concluded_about_them(server, pro
     assert not any("ada" in row["observed_id"] or "ada" in row["observer_id"] for row in server.conclusions())
     assert "likes rum" in [row["content"] for row in server.conclusions()]
     assert server.workspaces["holdfast"].cards["user-main-ada"] == []
+
+
+@pytest.mark.parametrize("scope", ["chat:agent:main:telegram:group:club", ""])
+async def test_what_an_erased_person_noted_for_others_goes_and_the_rest_stays(server, provider, scope):
+    """A conclusion is known by its words only, and when it is erased the journal has them no more."""
+    kept = note(provider, 2, "meets on Fridays", subject=scope)
+    for given in (
+        note(provider, 1, "ada likes tea", subject=scope),
+        kept,
+        note(provider, 3, "ada likes tea", subject="bob"),
+    ):
+        await one(provider, given)
+    wish = erasure(provider, provider.names.memory_place("main", scope), principal="ada")
+    wish = replace(wish, erasure=replace(wish.erasure, scopes=(scope,), holds=(kept.note,)))
+    assert await provider.landed(wish) is Landing.ABSENT
+    assert isinstance(await one(provider, wish), Delivered)
+    assert await provider.landed(wish) is Landing.LANDED
+    left = sorted((row["observed_id"], row["content"]) for row in server.conclusions())
+    peer = provider.names.scope_peer("main", scope)
+    assert left == sorted([(peer, "meets on Fridays"), ("user-main-bob", "ada likes tea")])
 
 
 async def test_a_person_in_a_group_cannot_be_taken_out_of_it(server, provider):

@@ -27,8 +27,10 @@ async def test_a_note_becomes_a_conclusion_of_the_agent_about_the_person(server,
 @pytest.mark.parametrize(
     ("target", "subject", "pair"),
     [
-        ("memory", "", ("agent-main", "notes-main")),
-        ("user", "", ("agent-main", "owner-main")),
+        ("memory", "", ("shared-main", "notes-main")),
+        ("user", "", ("agent-main", "shared-main")),
+        ("memory", "chat:agent:main:x", ("scope-main-chat_3aagent_3amain_3ax", "notes-main")),
+        ("user", "chat:agent:main:x", ("agent-main", "scope-main-chat_3aagent_3amain_3ax")),
         ("user", "bob", ("agent-main", "user-main-bob")),
         ("memory", "bob", ("user-main-bob", "notes-main")),
     ],

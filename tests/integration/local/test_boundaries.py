@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.ids import Principal, SessionId
+from holdfast.core.delivery import Delivered, Erasure, Op, Refused
+from holdfast.core.ids import DeliveryId, Principal, SessionId
 from holdfast.core.naming import NamingInputs
 from holdfast.core.recall import RecallKey, RecallQuery
+from holdfast.core.visibility import chat_scope
 from holdfast.testing.provider_guest import ADA, BEN, BENS, GROUP, HOME, Guest, Place
 from tests.integration.local.world import open_local
 
@@ -130,6 +132,40 @@ async def test_a_note_about_a_person_is_like_their_private_words(tmp_path):
         found = await guest.provider.recall(query(place, "who likes what", **more))
         assert {memory.text.split()[-1] for memory in found} == expected
     await guest.provider.close()
+
+
+async def test_a_person_is_erased_from_a_large_index_to_the_last_copy(tmp_path):
+    """Thousands of lines of others around them, notes under three scopes, and one of them twice in the same place."""
+    guest = Guest(open_local(tmp_path))
+    crowd = [
+        guest.said(f"line {n} about marzipan and quince", place=guest.at(f"ses_{n % 40}", BEN, BENS), turn=n)
+        for n in range(3_000)
+    ]
+    club = chat_scope(guest.at("any", BEN, CLUB).inputs.address)
+    kept = [_noted(guest, "xylophone lessons", scope) for scope in ("ben", club)]
+    hers = [_noted(guest, "xylophone lessons", scope) for scope in ("ada", club, "ada")]
+    said = [guest.said(f"my xylophone number {n}", place=guest.at(f"hers_{n}"), turn=1) for n in range(500)]
+    for start in range(0, len(crowd), 500):
+        await guest.provider.deliver(crowd[start : start + 500])
+    await guest.provider.deliver([*said, *kept, *hers])
+    erasure = Erasure(agent=guest.agent, principal=ADA, deliveries=(hers[1].id,), scopes=("ada", club))
+    wish = replace(crowd[0], id=DeliveryId("erasure"), op=Op.ERASE, turns=(), erasure=erasure)
+    assert await guest.provider.deliver([wish]) == [Delivered("erasure")]
+    for place, more, times in (
+        (Place(session="q", principal=ADA, chat=HOME), {}, 0),
+        (Place(session="q", principal=BEN, chat=BENS), {}, 1),
+        (Place(session="q", principal=BEN, chat=CLUB), {"group": True}, 1),
+    ):
+        found = await guest.provider.recall(query(place, "xylophone lessons", **more))
+        assert sum("xylophone" in one.text for one in found) == times, place
+    again = await guest.provider.deliver([hers[0], hers[1], said[7]])
+    assert [type(one) for one in again] == [Refused] * 3, "a late copy is not kept again"
+    await guest.provider.close()
+
+
+def _noted(guest, text, scope):
+    made = guest.noted("add", text)
+    return replace(made, place=f"memory:{scope}", note=replace(made.note, subject=scope))
 
 
 async def test_a_recollection_says_where_it_is_from(guest):

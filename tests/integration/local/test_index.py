@@ -214,6 +214,25 @@ async def test_an_index_of_the_first_release_is_brought_up_to_date_by_whoever_op
     db.close()
 
 
+async def test_notes_of_an_earlier_release_are_filled_in_again_with_whom_they_belong_to(guest, folder):
+    """That release kept every note of the model as one for all; the journal knows whose each is."""
+    noted = guest.noted("add", "ada likes marzipan")
+    await guest.keep(guest.said("my cat is called quince"), noted)
+    await guest.provider.close()
+    db = apsw.Connection(str(folder / NAME))
+    db.execute("pragma user_version = 2")
+    db.close()
+    later = await again(folder)
+    assert await later.recall("who likes marzipan?") == []
+    assert await later.recall("quince") != []
+    assert await later.provider.healthy() is None
+    assert later.provider.needs_rebuild
+    assert noted.note is not None
+    await later.provider.rebuild(stream([replace(noted, note=replace(noted.note, holder="ben"))]))
+    assert await later.recall("who likes marzipan?") == []
+    await later.provider.close()
+
+
 async def test_an_upgrade_that_is_broken_off_leaves_the_old_index(guest, folder, monkeypatch):
     await guest.keep(guest.said("marzipan"))
     await guest.provider.close()

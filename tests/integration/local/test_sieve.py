@@ -13,7 +13,8 @@ from holdfast.core.delivery import Line, MemoryNote, Op, Parcel, SaidTurn
 from holdfast.core.ids import AgentName, DeliveryId, Instant, Principal, SessionId
 from holdfast.core.ids import Provider as ProviderName
 from holdfast.core.naming import NamingInputs
-from holdfast.core.recall import RecallKey, RecallQuery, is_group
+from holdfast.core.recall import RecallKey, RecallQuery
+from holdfast.core.visibility import is_group
 from holdfast.providers.local import recalling, scopes
 from holdfast.providers.local.recalling import Asking
 from holdfast.testing.provider_guest import START, Guest, Place

@@ -41,12 +41,16 @@ async def test_every_turn_and_every_note_reaches_all_of_them_once(tmp_path, serv
         assert {one.provider for one in found} == {"local", "files", "hindsight", "honcho"}
         assert {one.state for one in found} == {"delivered"}
         assert all(one.receipt for one in found)
-        recalled = await runtime.recall("what is the cat called?")
+        recalled = await runtime.recall("what is the cat called?", chat="home")
     assert any("Byron" in one.text for one in recalled.memories)
     for word in ("Byron", "I like tea", "My dog is called Ada"):
         assert any(word in text for text in hindsight.texts()), word
         assert any(word in row["content"] for row in honcho.messages()), word
-    assert (tmp_path / "agents" / "main" / "MEMORY.md").read_text().startswith("Deploys happen on Fridays.")
+    assert (
+        (tmp_path / "agents" / "main" / "users" / "home" / "MEMORY.md")
+        .read_text()
+        .startswith("Deploys happen on Fridays.")
+    )
     assert any("Deploys happen on Fridays." in row["content"] for row in honcho.conclusions())
     units = [one for one in found if one.provider == "hindsight" and one.op == "retain"]
     assert sorted((one.from_turn, one.through_turn) for one in units) == [(1, 1), (1, 2), (3, 3)]

@@ -35,7 +35,7 @@ def test_a_provider_that_is_down_keeps_it_pending_until_it_is_back(world):
         await tell(runtime)
         await world.pass_time(5)
         service.away = "connection refused"
-        asked = await runtime.forget(person="user", agent="main")
+        asked = await runtime.forget(person="c", agent="main")
         await world.pass_time(LONG_S)
         waiting = await runtime.forget_status(asked.id)
         by_provider = {part.provider: part for part in waiting.parts}
@@ -57,7 +57,7 @@ def test_a_provider_that_is_down_keeps_it_pending_until_it_is_back(world):
     assert all(part.receipt for part in done.parts)
     for each in (service, other):
         told = [(parcel.op, parcel.principal) for parcel in each.kept]
-        assert told == [(Op.RETAIN, "user"), (Op.RETAIN, "bob"), (Op.ERASE, "user")]
+        assert told == [(Op.RETAIN, "c"), (Op.RETAIN, "bob"), (Op.ERASE, "c")]
         erasure = each.kept[-1].erasure
         assert erasure is not None
         assert erasure.deliveries == (each.kept[0].id,)
@@ -71,7 +71,7 @@ def test_the_next_process_goes_on_where_one_died(world):
         runtime = await world.open(shelf=shelf(service))
         await tell(runtime)
         await world.pass_time(5)
-        return await runtime.forget(person="user")
+        return await runtime.forget(person="c")
 
     async def second(id):
         runtime = await world.open(shelf=shelf(service))
@@ -101,7 +101,7 @@ def test_death_between_any_two_steps_costs_nothing(world, after):
         await tell(runtime)
         await world.pass_time(5)
         service.away = "" if after == "settle" else "not yet"
-        asked = await runtime.store.forget(ForgetRequest(id=ForgetId("forget_1"), person=Principal("user")))
+        asked = await runtime.store.forget(ForgetRequest(id=ForgetId("forget_1"), person=Principal("c")))
         if after != "forget":
             await runtime.store.scrub_forgotten()
         if after == "settle":
@@ -131,7 +131,7 @@ def test_a_provider_that_cannot_erase_keeps_it_open_and_says_what_to_do(world):
         runtime = await world.open(shelf=shelf(service, erases=False))
         await tell(runtime)
         await world.pass_time(5)
-        asked = await runtime.forget(person="user")
+        asked = await runtime.forget(person="c")
         await world.pass_time(LONG_S)
         found = await runtime.forget_status(asked.id)
         (parked,) = await runtime.deliveries(state="parked")
@@ -157,7 +157,7 @@ def test_what_recall_brought_back_meanwhile_is_swept(world):
         await tell(runtime)
         await world.pass_time(5)
         service.away = "not yet"
-        asked = await runtime.forget(person="user")
+        asked = await runtime.forget(person="c")
         service.away = ""
         await runtime.ask("c", "and now?", sender="bob")
         kept = world.rows("select count(*) from entry where kind = 'recall' and length(body) > 0")
@@ -177,12 +177,12 @@ def test_notes_go_from_what_running_sessions_are_told(world):
         runtime = await world.open()
         change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=f"the cat is {CANARY}")
         batch = MemoryBatch(
-            agent=AgentName("main"), subject="", origin="o1", changes=(change,), principal=Principal("user")
+            agent=AgentName("main"), subject="bob", origin="o1", changes=(change,), principal=Principal("c")
         )
         await runtime.apply_memory(batch)
         await runtime.ask("c", "hello", sender="bob")
         before = len(world.model.requests)
-        await runtime.forget(person="user")
+        await runtime.forget(person="c")
         await runtime.ask("c", "hello again", sender="bob")
         await runtime.close()
         return before

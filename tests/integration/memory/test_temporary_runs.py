@@ -153,7 +153,7 @@ def test_an_extraction_tells_the_providers_what_it_keeps_and_nothing_of_itself(w
     session = world.run(scenario())
     assert [request.task for request in world.model.asked].count(Task.EXTRACT) == 1
     assert (service.words(), service.notes) == (["I have a cat"], ["Ada has a cat"])
-    assert {stream for _, stream in world.cursors()} == {session, "memory:main:"}
+    assert {stream for _, stream in world.cursors()} == {session, "memory:main:c"}
 
 
 async def test_temporary_runs_leave_no_empty_session_at_honcho(server, tmp_path):

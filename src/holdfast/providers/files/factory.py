@@ -14,7 +14,7 @@ Chars = Annotated[int, Meta(ge=100, le=100_000)]
 
 
 class FilesSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    per_user: bool = False  # what is known about a person is kept apart, in users/<person>/USER.md
+    per_user: bool = True  # files of each person's and each chat's notes, in users/ and chats/
     memory_chars: Chars = Capacity().memory_chars
     user_chars: Chars = Capacity().user_chars
 

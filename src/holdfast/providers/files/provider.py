@@ -17,13 +17,14 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from holdfast.core.delivery import Delivered, Landing, Op, Outcome, Parcel, Refused, Unreachable
+from holdfast.core.delivery import Delivered, Erasure, Landing, Op, Outcome, Parcel, Refused, Unreachable
 from holdfast.core.disk_space import why_unusable
 from holdfast.core.errors import ProviderFailed
 from holdfast.core.ids import AgentName
 from holdfast.core.memory import Capacity, Target
 from holdfast.core.memory_text import FILE_NAMES
 from holdfast.core.recall import RecallQuery, Recollection
+from holdfast.core.visibility import CHAT, SESSION, SHARED, person_scope
 from holdfast.memory.disk import Disk, FileFault
 from holdfast.memory.projection import Projection
 from holdfast.memory.state import load_state
@@ -66,7 +67,7 @@ class FilesProvider:
         *,
         agent: AgentName,
         capacity: Capacity | None = None,
-        per_user: bool = False,
+        per_user: bool = True,
         disk: Disk | None = None,
     ) -> None:
         self.agent = agent
@@ -109,7 +110,7 @@ class FilesProvider:
     async def _carry(self, parcel: Parcel) -> Outcome:
         try:
             if parcel.op is Op.ERASE and parcel.erasure is not None:
-                return await self._erase(parcel.erasure.principal)
+                return await self._erase(parcel.erasure)
             if parcel.op is not Op.REMEMBER or parcel.note is None:
                 return Refused("the memory files take operations on memory only")
             return await self._show(parcel.note.subject, Target(parcel.note.target))
@@ -119,24 +120,26 @@ class FilesProvider:
     async def _show(self, subject: str, target: Target) -> Outcome:
         path = self._path(subject, target)
         if path is None:
-            return Delivered("kept in memory; no file, because per_user is off")
+            return Delivered("kept in memory; no file of it is wanted")
         async with self._alone():
             await self._attached().bring_up_to_date(path, subject, target)
         return Delivered(self._disk.name(path))
 
-    async def _erase(self, principal: str | None) -> Outcome:
-        """A person's own folder goes; shared files are written again from what memory still holds."""
-        if principal is None:
+    async def _erase(self, erasure: Erasure) -> Outcome:
+        """A person's own folder goes; files of others are written again from what memory still holds."""
+        if erasure.principal is None:
             return Delivered("no file holds anything of a session")
+        own = person_scope(erasure.principal)
         projection = self._attached()
         async with self._alone():
-            for target in Target:
-                shared = self._disk.root / FILE_NAMES[target]
-                await projection.bring_up_to_date(shared, "", target)
-                await self._tasks.in_thread(partial(projection.forget, shared, whole=False))
-                own = self._path(principal, target)
-                if own is not None:
-                    await self._tasks.in_thread(partial(projection.forget, own, whole=True))
+            for subject in sorted({SHARED, own, *erasure.scopes}):
+                for target in Target:
+                    path = self._path(subject, target)
+                    if path is None:
+                        continue
+                    if subject != own:
+                        await projection.bring_up_to_date(path, subject, target)
+                    await self._tasks.in_thread(partial(projection.forget, path, whole=subject == own))
         return Delivered("erased")
 
     async def landed(self, parcel: Parcel) -> Landing:
@@ -183,20 +186,22 @@ class FilesProvider:
     async def notice_edits(self, agent: AgentName, subjects: Collection[str]) -> tuple[Noticed, ...]:
         """Keep hand edits as operations. One entry per file that was edited or cannot be used; cheap when idle."""
         del agent  # one provider per agent
-        found: list[Noticed] = []
-        for subject in dict.fromkeys(["", *subjects]):
-            for target in Target:
-                path = self._path(subject, target)
-                noticed = await self._notice(path, subject, target) if path is not None else None
-                if noticed is not None:
-                    found.append(noticed)
-        return tuple(found)
+        files = {
+            path: (subject, target)
+            for subject in dict.fromkeys([SHARED, *subjects])
+            for target in Target
+            if (path := self._path(subject, target)) is not None
+        }
+        try:
+            changed = await self._attached().unsettled(list(files))
+        except FileFault as fault:
+            return (Noticed("", fault.reason),)
+        found = [await self._notice(path, *files[path]) for path in changed]
+        return tuple(noticed for noticed in found if noticed is not None)
 
     async def _notice(self, path: Path, subject: str, target: Target) -> Noticed | None:
         projection = self._attached()
         try:
-            if await projection.is_settled(path):
-                return None
             async with self._alone():
                 absorbed = await projection.bring_up_to_date(path, subject, target)
         except FileFault as fault:
@@ -217,9 +222,13 @@ class FilesProvider:
     # --- inside
 
     def _path(self, subject: str, target: Target) -> Path | None:
-        if not subject:
+        if subject == SHARED:
             return self._disk.root / FILE_NAMES[target]
-        return self._disk.root / "users" / folder_name(subject) / FILE_NAMES[target] if self.per_user else None
+        if not self.per_user or subject.startswith(SESSION):
+            return None
+        is_chat = subject.startswith(CHAT)
+        folder = self._disk.root / ("chats" if is_chat else "users") / folder_name(subject.removeprefix(CHAT))
+        return folder / FILE_NAMES[target]
 
     def _attached(self) -> Projection:
         if self._projection is None:
@@ -252,7 +261,7 @@ class FilesProvider:
 
 
 def folder_name(subject: str) -> str:
-    """A folder for a person: no two share one, on any file system, and none leads anywhere else."""
+    """A folder for a person or a chat: no two share one, on any file system, and none leads anywhere else."""
     if _PLAIN.match(subject) and not _RESERVED.match(subject):
         return subject
     readable = re.sub(r"[^a-z0-9]+", "-", subject.casefold())[:40].strip("-")

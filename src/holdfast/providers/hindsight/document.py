@@ -18,10 +18,11 @@ from datetime import UTC, datetime
 from holdfast.core.delivery import Line, MemoryNote, Parcel, SaidTurn
 from holdfast.core.hindsight_naming import bank_of, escaped, fitted
 from holdfast.core.ids import AgentName, DeliveryId, Instant, Principal, SessionId
+from holdfast.core.memory import Target
 from holdfast.core.naming import NamingInputs
-from holdfast.core.recall import is_group
+from holdfast.core.visibility import SHARED, is_group, person_of
 
-RENDERER = "hindsight/1"
+RENDERER = "hindsight/2"
 CONTENT_BYTES_MAX = 4_000_000
 MODE = "replace"
 _NAME_BYTES_MAX = 160
@@ -70,10 +71,10 @@ def turns_document(parcel: Parcel, unit: DeliveryId) -> Document:
 
 def note_document(parcel: Parcel, note: MemoryNote) -> Document:
     agent = parcel.naming.agent
-    metadata = {"agent": agent, "delivery": parcel.id, "target": note.target, "subject": note.subject, "seq": note.seq}
+    metadata = {"agent": agent, "delivery": parcel.id, "target": note.target, "subject": note.scope, "seq": note.seq}
     return Document(
         bank=bank_of(parcel.place),
-        id=note_id(agent, note.subject, note.target, note.text),
+        id=note_id(agent, note.scope, note.target, note.text),
         content=visible(note.text),
         tags=_note_tags(agent, note),
         metadata=tuple((name, visible(str(value))) for name, value in metadata.items()),
@@ -111,9 +112,18 @@ def private_scope(agent: AgentName, principal: Principal | str) -> str:
     return tag("scope:private", agent, principal)
 
 
-def shared_scope(agent: AgentName) -> str:
-    """What the agent noted about nobody in particular."""
-    return tag("scope:shared", agent)
+def note_scope(agent: AgentName, scope: str) -> str:
+    """A note of one scope of core/visibility.py."""
+    return tag("scope:note", agent, scope)
+
+
+def note_tags(agent: AgentName, scope: str) -> list[tuple[str, ...]]:
+    """The sets of tags by which the notes of a scope are found. The later ones are those of renderer 1: it kept no
+    owner of shared notes, so these are found to be erased and never recalled."""
+    if scope == SHARED:
+        return [(note_scope(agent, scope),), (tag("scope:shared", agent),)]
+    old = [(private_scope(agent, scope), tag("memory", target.value)) for target in Target]
+    return [(note_scope(agent, scope),), *old]
 
 
 def group_scope(agent: AgentName, address: str) -> str:
@@ -137,10 +147,9 @@ def _turn_tags(naming: NamingInputs) -> tuple[str, ...]:
 
 
 def _note_tags(agent: AgentName, note: MemoryNote) -> tuple[str, ...]:
-    tags = (tag("agent", agent), tag("memory", note.target))
-    if not note.subject:
-        return (*tags, shared_scope(agent))
-    return (*tags, tag("user", note.subject), private_scope(agent, note.subject))
+    tags = (tag("agent", agent), tag("memory", note.target), note_scope(agent, note.scope))
+    person = person_of(note.scope)
+    return tags if person is None else (*tags, tag("user", person))
 
 
 def _turn_metadata(parcel: Parcel, unit: DeliveryId) -> tuple[tuple[str, str], ...]:

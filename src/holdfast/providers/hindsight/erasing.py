@@ -9,7 +9,7 @@ by default) and names of entities, which its own maintenance removes later.
 
 from holdfast.core.delivery import Delivered, Erasure, Landing, Outcome, Unreachable
 from holdfast.core.hindsight_naming import bank_of
-from holdfast.providers.hindsight.document import person_tags, session_tags, unit_id
+from holdfast.providers.hindsight.document import note_id, note_tags, person_tags, session_tags, unit_id
 from holdfast.providers.hindsight.server import UNFINISHED, Server
 from holdfast.providers.hindsight.writing import Writer
 
@@ -36,12 +36,28 @@ class Eraser:
     async def has_landed(self, erasure: Erasure) -> Landing:
         """Raises `Faulted`."""
         for bank in _banks(erasure):
-            if await self._listed(bank, erasure) or not await self._writer.are_gone(bank, _sent(erasure)):
+            found = await self._listed(bank, erasure) or await self._notes(bank, erasure)
+            if found or not await self._writer.are_gone(bank, _sent(erasure)):
                 return Landing.ABSENT
         return Landing.LANDED
 
     async def _documents(self, bank: str, erasure: Erasure) -> list[str]:
-        return sorted({*await self._listed(bank, erasure), *_sent(erasure)})
+        notes = await self._notes(bank, erasure)
+        return sorted({*await self._listed(bank, erasure), *notes, *_sent(erasure)})
+
+    async def _notes(self, bank: str, erasure: Erasure) -> set[str]:
+        """Notes of the scopes that hold no more. A note's id is made of its words, which are gone from the journal: so
+        it is not looked for, but found among the others."""
+        found: set[str] = set()
+        for scope in erasure.scopes:
+            for tags in note_tags(erasure.agent, scope):
+                found.update(await self._server.tagged(bank, tags))
+        held = {
+            note_id(erasure.agent, subject, note.target, note.text)
+            for note in erasure.holds
+            for subject in (note.scope, note.subject)
+        }
+        return found - held
 
     async def _listed(self, bank: str, erasure: Erasure) -> set[str]:
         """What tags find, where no delivery is named. Where some are, they are all of it: an erasure that is carried

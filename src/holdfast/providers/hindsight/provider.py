@@ -138,7 +138,7 @@ class HindsightProvider:
             outcome = await self._writer.write(note_document(parcel, note))
         if not isinstance(outcome, Delivered) or not _replaces(note):
             return outcome
-        removed = await self._writer.remove(bank_of(parcel.place), [_old(parcel, note)])
+        removed = await self._writer.remove(bank_of(parcel.place), _olds(parcel, note))
         return outcome if note.text and isinstance(removed, Delivered) else removed
 
     async def _note_landed(self, parcel: Parcel, note: MemoryNote) -> Landing:
@@ -146,16 +146,20 @@ class HindsightProvider:
             landing = await self._writer.has_landed(note_document(parcel, note))
             if landing is not Landing.LANDED or not _replaces(note):
                 return landing
-        return await self._gone(bank_of(parcel.place), _old(parcel, note))
+        return await self._gone(bank_of(parcel.place), *_olds(parcel, note))
 
-    async def _gone(self, bank: str, document: str) -> Landing:
+    async def _gone(self, bank: str, *documents: str) -> Landing:
         """Deleting twice is deleting once, so a document that is there may be deleted again at once."""
-        return Landing.LANDED if await self._writer.are_gone(bank, [document]) else Landing.ABSENT
+        return Landing.LANDED if await self._writer.are_gone(bank, documents) else Landing.ABSENT
 
 
 def _replaces(note: MemoryNote) -> bool:
-    return bool(note.old_text) and note.old_text != note.text
+    return bool(note.old_text) and (note.old_text, note.old_scope) != (note.text, note.scope)
 
 
-def _old(parcel: Parcel, note: MemoryNote) -> str:
-    return note_id(parcel.naming.agent, note.subject, note.target, note.old_text)
+def _olds(parcel: Parcel, note: MemoryNote) -> list[str]:
+    """What a note replaces: under its scope, and as renderer 1 named it, by the subject under which it is kept."""
+    subjects = dict.fromkeys((note.old_scope, note.subject))
+    ids = [note_id(parcel.naming.agent, subject, note.target, note.old_text) for subject in subjects]
+    kept = note_id(parcel.naming.agent, note.scope, note.target, note.text) if note.text else ""
+    return [id_ for id_ in ids if id_ != kept]

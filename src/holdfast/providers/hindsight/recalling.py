@@ -14,18 +14,20 @@ from hindsight_client_api.models.recall_result import RecallResult
 from holdfast.core.ids import Instant, SessionId
 from holdfast.core.ids import Provider as ProviderName
 from holdfast.core.recall import RecallQuery, Recollection
-from holdfast.providers.hindsight.document import group_scope, private_scope, shared_scope, spoken_scope, visible
+from holdfast.providers.hindsight.document import group_scope, note_scope, private_scope, spoken_scope, visible
 
 QUERY_CHARS_MAX = 2_000  # what a question is about; embedders read no more
 
 
 def scopes_of(query: RecallQuery) -> tuple[str, ...]:
-    """In a group what was said in it, and one's private words if that is allowed; alone one's own, groups' included."""
+    """In a group what was said in it, and one's private words if that is allowed; alone one's own, groups' included.
+    Notes of every scope that the audience may see."""
     agent = query.agent
+    notes = tuple(note_scope(agent, scope) for scope in query.audience.scopes)
     private = tuple(private_scope(agent, who) for who in query.askers)
     if not query.group:
-        return (shared_scope(agent), *private, *(spoken_scope(agent, who) for who in query.askers))
-    group = (shared_scope(agent), group_scope(agent, query.naming.address))
+        return (*notes, *private, *(spoken_scope(agent, who) for who in query.askers))
+    group = (*notes, group_scope(agent, query.naming.address))
     return (*group, *private) if query.private_in_groups else group
 
 
@@ -53,6 +55,7 @@ def _recollection(provider: ProviderName, result: RecallResult) -> Recollection:
         speaker=known.get("user", known.get("subject", "")),
         at=_instant(result.mentioned_at),
         ref=result.document_id or result.id,
+        scope=known.get("subject", "") if "target" in known else None,
     )
 
 

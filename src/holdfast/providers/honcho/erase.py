@@ -3,8 +3,8 @@
 Rule 1: Honcho deletes whole sessions only, and later: at once for writers, but its messages can be read until its
         deriver comes round. Until they cannot, erasing is under way, and not done.
 Rule 2: a Honcho session that others share is not deleted; the outcome says which, and that only people can decide.
-Rule 3: with a session go the conclusions drawn in it; with a person all that was concluded by or about them, and
-        their card.
+Rule 3: with a session go the conclusions drawn in it; with a person all that was concluded by or about them, their
+        card, and what they noted in groups.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,11 @@ from typing import TypeAlias
 
 from holdfast.core.delivery import Delivered, Erasure, Landing, Outcome, Refused, Unreachable
 from holdfast.core.honcho_naming import HonchoNames
+from holdfast.core.memory import Target
+from holdfast.core.visibility import SHARED, person_of
 from holdfast.providers.honcho.client import Calls
 from holdfast.providers.honcho.faults import CallFailed
+from holdfast.providers.honcho.remember import old_pairs, pair_of
 from holdfast.providers.honcho.words import said
 
 LOOK_AGAIN_MS = 10_000
@@ -36,6 +39,8 @@ async def erase(calls: Calls, names: HonchoNames, erasure: Erasure) -> Outcome:
         left = {place: await _erase_place(calls, place, owned) for place, owned in owners.items()}
         if erasure.principal is not None:
             await _erase_person(calls, names.person_peer(erasure.agent, erasure.principal))
+        for one in await _notes_left(calls, names, erasure):
+            await calls.delete_conclusion(one)
     except CallFailed as failure:
         return Unreachable(failure.outcome.reason)  # repeating it does no harm, so nothing about it is uncertain
     if Left.UNDER_WAY in left.values():
@@ -54,6 +59,7 @@ async def erased(calls: Calls, names: HonchoNames, erasure: Erasure) -> Landing:
         left = sum([await _mine(calls, place, owned) for place, owned in _owners(names, erasure).items()])
         if erasure.principal is not None:
             left += len(await _concluded(calls, names.person_peer(erasure.agent, erasure.principal)))
+        left += len(await _notes_left(calls, names, erasure))
     except CallFailed:
         return Landing.POSSIBLE
     return Landing.ABSENT if left else Landing.LANDED
@@ -100,3 +106,20 @@ async def _erase_person(calls: Calls, peer: str) -> None:
 async def _concluded(calls: Calls, peer: str) -> set[str]:
     about, by = await calls.conclusions(observed_id=peer), await calls.conclusions(observer_id=peer)
     return {kept.id for kept in (*about, *by)}
+
+
+async def _notes_left(calls: Calls, names: HonchoNames, erasure: Erasure) -> set[str]:
+    """Conclusions of scopes that stay, such as a group's, which hold no more. Their words are gone from the journal, so
+    they are found as what is none of the words that still hold."""
+    left: set[str] = set()
+    for scope in (one for one in erasure.scopes if person_of(one) is None):
+        pairs = {target.value: [pair_of(names, erasure.agent, scope, target.value)] for target in Target}
+        if scope == SHARED:
+            for target, pair in zip(Target, old_pairs(names, erasure.agent), strict=True):
+                pairs[target.value].append(pair)
+        for target_, asked in pairs.items():
+            held = {said(note.text).strip() for note in erasure.holds if note.target == target_}
+            for observer, observed in asked:
+                found = await calls.conclusions(observer_id=observer, observed_id=observed)
+                left |= {kept.id for kept in found if kept.text not in held}
+    return left

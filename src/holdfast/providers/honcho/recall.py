@@ -1,9 +1,11 @@
 """What Honcho remembers, within the boundaries of core/recall.py.
 
-Rule 1: in a group only what was said in that very chat. Honcho's picture of a person is drawn from all their sessions,
-        so it is not asked for there, unless the operator allows private words in groups.
-Rule 2: in private, what was said by this person to this agent, what was concluded about this person, and the agent's
-        own notes. What Honcho derived about the agent is never asked for: it may be from anybody's words.
+Rule 1: in a group only what was said in that very chat, the group's own notes and shared ones. Honcho's picture of a
+        person is drawn from all their sessions, so it is not asked for there, unless the operator allows private words
+        in groups.
+Rule 2: in private, what was said by this person to this agent, what was concluded about this person, and notes that
+        core/visibility.py allows. A conclusion has no metadata: the pair of peers that it is of says whose it is.
+        What Honcho derived about the agent is never asked for: it may be from anybody's words.
 Rule 3: each message is checked here by its metadata, whatever the server's filter let through. In compat mode the
         messages that Hermes wrote have none, and count as this chat's when its key names the session, or as this
         person's when they or the agent said them.
@@ -13,9 +15,12 @@ from collections.abc import Mapping
 
 from holdfast.core.honcho_naming import HonchoNames
 from holdfast.core.ids import Provider, SessionId
+from holdfast.core.memory import Target
 from holdfast.core.recall import RecallQuery, Recollection
+from holdfast.core.visibility import CHAT, SESSION, person_of
 from holdfast.providers.honcho.client import Calls, Kept
 from holdfast.providers.honcho.faults import CallFailed
+from holdfast.providers.honcho.remember import pair_of
 from holdfast.providers.honcho.words import QUERY_CHARS_MAX, heard, said
 
 
@@ -24,14 +29,31 @@ async def recall(calls: Calls, names: HonchoNames, provider: Provider, query: Re
     text = said(query.text)[:QUERY_CHARS_MAX].strip()
     if not text:
         return []
-    lists = [await _said(calls, names, query, text)]
-    if not query.group or query.private_in_groups:
-        agent, people = names.agent_peer(query.agent), _people(names, query)
-        about = [pair for person in people for pair in ((agent, person), (person, person))]
-        pairs = (*about, (agent, names.notes_peer(query.agent)))
-        lists += [await _concluded(calls, *pair, text, query.limit) for pair in pairs]
-    ranked = sorted((rank, order, kept) for order, found in enumerate(lists) for rank, kept in enumerate(found))
-    return [_recollection(provider, kept, rank) for rank, _, kept in ranked][: query.limit]
+    pairs = _pairs(names, query)
+    lists: list[tuple[str | None, list[Kept]]] = [(None, await _said(calls, names, query, text))]
+    for pair, scope in pairs.items():
+        lists.append((scope, await _concluded(calls, *pair, text, query.limit)))
+    ranked = [(rank, scope, kept) for scope, found in lists for rank, kept in enumerate(found)]
+    ranked.sort(key=lambda one: one[0])  # stable: of equal rank in the order of the lists
+    return [_recollection(provider, kept, rank, scope) for rank, scope, kept in ranked][: query.limit]
+
+
+def _pairs(names: HonchoNames, query: RecallQuery) -> dict[tuple[str, str], str]:
+    """The pairs of peers that are asked, each with the scope that its conclusions are of.
+
+    Each is a request of its own, so in private the notes of the chat and of the session are left to the instructions.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for scope in query.audience.scopes:
+        if scope.startswith(SESSION) or (scope.startswith(CHAT) and not query.group):
+            continue
+        pairs = [pair_of(names, query.agent, scope, target.value) for target in Target]
+        if (person := person_of(scope)) is not None:
+            peer = names.person_peer(query.agent, person)
+            pairs.append((peer, peer))
+        for pair in pairs:
+            found.setdefault(pair, scope)
+    return found
 
 
 async def _said(calls: Calls, names: HonchoNames, query: RecallQuery, text: str) -> list[Kept]:
@@ -82,7 +104,7 @@ def _has(metadata: Mapping[str, object], wanted: Mapping[str, object]) -> bool:
     return all(metadata.get(key) == value for key, value in wanted.items())
 
 
-def _recollection(provider: Provider, kept: Kept, rank: int) -> Recollection:
+def _recollection(provider: Provider, kept: Kept, rank: int, scope: str | None) -> Recollection:
     session, turn, speaker = (kept.metadata.get(key) for key in ("session", "turn", "speaker"))
     return Recollection(
         provider=provider,
@@ -93,4 +115,5 @@ def _recollection(provider: Provider, kept: Kept, rank: int) -> Recollection:
         speaker=speaker if isinstance(speaker, str) else "",
         at=kept.at,
         ref=kept.id,
+        scope=scope,
     )

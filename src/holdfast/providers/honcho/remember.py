@@ -1,7 +1,7 @@
 """Notes of the agent's memory as conclusions, with the same guarantee as turns (R20).
 
 A conclusion has neither an id of ours nor metadata, so it is known by its content between two peers: the agent, who
-concludes, and whom the note is about: a person, or the peer of the agent's own notes. A lane has one writer, so nobody
+concludes, and whom the note is about: a person, or a peer that stands for its scope. A lane has one writer, so nobody
 else changes what was listed before.
 
 Rule 1: the first attempt of an `add` sends; whatever else there is lists first, and does only what is missing.
@@ -14,7 +14,9 @@ from dataclasses import dataclass
 
 from holdfast.core.delivery import Delivered, Landing, MemoryNote, Outcome, Parcel, Refused, Uncertain, Unreachable
 from holdfast.core.honcho_naming import HonchoNames
+from holdfast.core.ids import AgentName
 from holdfast.core.memory import Target
+from holdfast.core.visibility import SHARED
 from holdfast.providers.honcho.client import Calls, Kept
 from holdfast.providers.honcho.faults import CallFailed
 from holdfast.providers.honcho.words import CONCLUSION_CHARS_MAX, said
@@ -41,17 +43,33 @@ class Wish:
         return not self.missing(held) and not self.surplus(held)
 
 
+def pair_of(names: HonchoNames, agent: AgentName, scope: str, target: str) -> tuple[str, str]:
+    """Observer and observed. Each target and scope has a pair of its own, so that equal texts in two of them stay
+    two, and so that whatever is asked of a pair is known to be of its scope."""
+    peer = names.scope_peer(agent, scope)
+    return (peer, names.notes_peer(agent)) if target == Target.MEMORY.value else (names.agent_peer(agent), peer)
+
+
+def old_pairs(names: HonchoNames, agent: AgentName) -> tuple[tuple[str, str], ...]:
+    """Where earlier releases concluded every shared note, whoever it came from. They are erased, never recalled."""
+    observer = names.agent_peer(agent)
+    return (observer, names.notes_peer(agent)), (observer, names.person_peer(agent, ""))
+
+
 def wish_of(parcel: Parcel, note: MemoryNote, names: HonchoNames) -> Wish:
-    """A pair of peers of its own for each target and subject, so that equal texts in two of them stay two."""
-    agent, person = names.agent_peer(parcel.naming.agent), names.person_peer(parcel.naming.agent, note.subject)
-    about_agent = note.target == Target.MEMORY.value
+    observer, observed = pair_of(names, parcel.naming.agent, note.scope, note.target)
     text, gone = said(note.text).strip(), said(note.old_text).strip()
-    return Wish(
-        observer=person if about_agent and note.subject else agent,
-        observed=names.notes_peer(parcel.naming.agent) if about_agent else person,
-        text=text,
-        gone=gone if gone != text else "",
-    )
+    return Wish(observer=observer, observed=observed, text=text, gone=gone if gone != text else "")
+
+
+def former_of(parcel: Parcel, note: MemoryNote, names: HonchoNames) -> list[Wish]:
+    """What shall not hold any more under another scope, or where an earlier release concluded it."""
+    agent, gone = parcel.naming.agent, said(note.old_text).strip()
+    if not gone:
+        return []
+    pairs = [pair_of(names, agent, note.old_scope, note.target)] if note.old_scope != note.scope else []
+    pairs += old_pairs(names, agent) if SHARED in (note.scope, note.old_scope) else ()
+    return [Wish(observer=observer, observed=observed, text="", gone=gone) for observer, observed in pairs]
 
 
 async def remember(calls: Calls, names: HonchoNames, parcel: Parcel) -> Outcome:
@@ -67,6 +85,10 @@ async def remember(calls: Calls, names: HonchoNames, parcel: Parcel) -> Outcome:
             await _conclude(calls, wish)
     except CallFailed as failure:
         return failure.outcome
+    for former in former_of(parcel, note, names):
+        outcome = await _tidied(calls, former)
+        if not isinstance(outcome, Delivered):
+            return outcome
     return await _tidied(calls, wish)
 
 
@@ -74,9 +96,10 @@ async def remembered(calls: Calls, names: HonchoNames, parcel: Parcel) -> Landin
     """A replacement of which only one half was done counts as absent: sending it again does the other half."""
     if parcel.note is None:
         return Landing.ABSENT
-    wish = wish_of(parcel, parcel.note, names)
+    wishes = [wish_of(parcel, parcel.note, names), *former_of(parcel, parcel.note, names)]
     try:
-        return Landing.LANDED if wish.holds(await _held(calls, wish)) else Landing.ABSENT
+        done = [wish.holds(await _held(calls, wish)) for wish in wishes]
+        return Landing.LANDED if all(done) else Landing.ABSENT
     except CallFailed:
         return Landing.POSSIBLE
 

@@ -22,7 +22,7 @@ from holdfast.providers.local.upgrade import upgrade
 
 NAME = "recall.db"
 APPLICATION_ID = 0x484F4C49  # "HOLI"
-VERSION = 2  # of the schema, of how texts are cut into stems, and of what scopes.py makes of a line
+VERSION = 3  # of the schema, of how texts are cut into stems, and of what scopes.py makes of a line
 SQLITE_SAFE_FROM = (3, 51, 3)  # earlier ones can lose a reset log
 BUSY_TIMEOUT_MS = 5_000
 CACHE_KIB = 16_384

@@ -3,7 +3,7 @@ scopes.py lead the index past nearly everything outside them, so a question's wo
 
 What may be shown: lines of the same agent that were said in the same session or chat; what the asker said in private,
 anywhere but in a group (or there too, where the operator allows it); in private also what was said in groups where the
-asker spoke. A note is for everybody when it is about nobody, else it is like the private words of whom it is about.
+asker spoke. A note is shown where core/visibility.py allows its scope.
 
 Ranking is core/ranking.py; this looks up what it asks for. Vectors, when they come, are one more `Sighting`: lines near
 the question in meaning, weighted like a term, found under the same `_VISIBLE`.
@@ -32,7 +32,8 @@ from holdfast.core.ranking import (
     spread,
     value,
 )
-from holdfast.core.recall import RecallQuery, Recollection, is_group
+from holdfast.core.recall import RecallQuery, Recollection
+from holdfast.core.visibility import is_group
 from holdfast.providers.local import scopes
 from holdfast.providers.local.file import rows
 from holdfast.providers.local.writing import decode
@@ -46,9 +47,10 @@ SCENE_LINES = 20  # a scene has about so many, for judging how rare a word is am
 _TRACE = ", ".join(f"line.{field}" for field in Trace._fields)
 _VISIBLE = """
 line.agent = :agent and (
-  (line.kind = 'note' and line.principal = '')
+  (line.kind = 'note' and line.principal in (select value from json_each(:scopes)))
   or (line.kind = 'said' and (line.session = :session or (line.address != '' and line.address = :address)))
-  or (not line.in_group and line.principal in (select value from json_each(:askers)) and :private)
+  or (line.kind = 'said' and not line.in_group and :private
+      and line.principal in (select value from json_each(:askers)))
   or (line.in_group and :alone and exists (
        select 1 from voice
        where voice.agent = :agent and voice.address = line.address
@@ -73,7 +75,7 @@ _OWN = """
 select distinct address from voice indexed by voice_by_speaker
 where agent = :agent and speaker in (select value from json_each(:askers))
 """
-_BODY = "select session, turn, speaker, at, delivery, seq, body from line where id = ?"
+_BODY = "select session, turn, speaker, at, delivery, seq, body, kind, principal from line where id = ?"
 
 
 @dataclass(frozen=True)
@@ -138,12 +140,13 @@ class Asking:
             "session": query.key.session,
             "address": query.naming.address,
             "askers": json.dumps(query.askers),
+            "scopes": json.dumps(query.audience.scopes),
             "private": not query.group or query.private_in_groups,
             "alone": not query.group,
         }
 
     def _recollection(self, name: ProviderName, worth: float, line: int) -> Recollection:
-        session, turn, speaker, at, delivery, seq, body = rows(self.db, _BODY, (line,))[0]
+        session, turn, speaker, at, delivery, seq, body, kind, principal = rows(self.db, _BODY, (line,))[0]
         return Recollection(
             provider=name,
             text=decode(body),
@@ -153,6 +156,7 @@ class Asking:
             speaker=speaker,
             at=Instant(at),
             ref=f"{delivery}/{seq}",
+            scope=principal if kind == "note" else None,
         )
 
 

@@ -9,7 +9,7 @@ create table line (
   session text not null,
   address text not null,
   in_group integer not null,
-  principal text not null,            -- whose turn it was; for a note the person it is about, or empty
+  principal text not null,            -- whose turn it was; for a note its scope
   speaker text not null,
   target text not null,               -- of a note: memory, user
   turn integer not null,

@@ -22,13 +22,12 @@ TOKEN_BYTES = 5  # as ten letters and digits, which no tokenizer takes apart
 def line_scopes(
     *, kind: str, agent: str, session: str, address: str, in_group: bool, principal: str
 ) -> tuple[str, ...]:
-    """The ways in which one line can be seen."""
+    """The ways in which one line can be seen. The `principal` of a note is its scope (core/visibility.py)."""
+    if kind == "note":
+        return (_token("note", agent, principal),)
     ways = [_token("groups", agent) if in_group else _token("private", agent, principal)]
-    if kind == "said":
-        ways.append(_token("session", agent, session))
-        ways += [_token("chat", agent, address)] if address else []
-    elif not principal:
-        ways.append(_token("notes", agent))
+    ways.append(_token("session", agent, session))
+    ways += [_token("chat", agent, address)] if address else []
     return tuple(ways)
 
 
@@ -36,7 +35,8 @@ def question_scopes(query: RecallQuery, groups: Sequence[str]) -> tuple[str, ...
     """The ways in which whoever asks can see lines. `groups` are the addresses of those that they may look into."""
     agent, is_many = query.agent, len(groups) > GROUPS_MAX
     chats = dict.fromkeys([query.naming.address, *([] if is_many else groups)])
-    ways = [_token("notes", agent), _token("session", agent, query.key.session)]
+    ways = [_token("session", agent, query.key.session)]
+    ways += [_token("note", agent, scope) for scope in query.audience.scopes]
     ways += [_token("chat", agent, address) for address in chats if address]
     ways += [_token("groups", agent)] if is_many else []
     if not query.group or query.private_in_groups:

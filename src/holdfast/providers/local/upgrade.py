@@ -22,15 +22,24 @@ insert into words (rowid, stems, scope)
 drop table words_1;
 pragma user_version = 2;
 """
+# Notes were kept without whom they belong to, which the journal knows. They go, and the index is filled anew from it.
+_TO_3 = """
+update state set value = 1 where name = 'needs_rebuild' and exists (select 1 from line where kind = 'note');
+delete from words where rowid in (select id from line where kind = 'note');
+delete from line where kind = 'note';
+pragma user_version = 3;
+"""
 
 
 def upgrade(db: apsw.Connection) -> None:
-    """From version 1 to 2; whoever comes second finds it done. Raises `apsw.Error` with nothing changed."""
+    """From version 1 or 2 to 3; a second process finds it done. Raises `apsw.Error` with nothing changed."""
     db.create_scalar_function("scopes_of", _scopes_of, 6, deterministic=True)
     db.execute("begin immediate")
     try:
         if db.pragma("user_version") == 1:
             db.execute(_TO_2)
+        if db.pragma("user_version") == 2:
+            db.execute(_TO_3)
         db.execute("commit")
     except apsw.Error:
         if db.in_transaction:

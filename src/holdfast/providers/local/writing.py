@@ -11,13 +11,14 @@ import apsw
 
 from holdfast.core.dates import tells_time
 from holdfast.core.delivery import Delivered, Erasure, Line, MemoryNote, Op, Outcome, Parcel, Refused
-from holdfast.core.recall import is_group
+from holdfast.core.visibility import is_group, person_scope
 from holdfast.core.words import stems, words
 from holdfast.providers.local.file import rows
 from holdfast.providers.local.scopes import line_scopes
 
 SCENE_GAP_MS = 6 * 3_600_000  # a silence this long ends a scene
 SCENE_LINES_MAX = 64
+_NOTE = "\n"  # before the scope in the unit of a note: a principal has no line end
 
 _INSERT = """
 insert into line (delivery, seq, kind, agent, session, address, in_group, principal, speaker, target, turn,
@@ -48,7 +49,7 @@ def refusal(parcel: Parcel) -> Refused | None:
     """Why a parcel can never be taken, found before anything is written."""
     inputs = parcel.naming
     speakers = [line.speaker for turn in parcel.turns for line in turn.lines]
-    subject = parcel.note.subject if parcel.note else ""
+    subject = parcel.note.scope if parcel.note else ""
     names = (parcel.id, inputs.agent, inputs.session, inputs.principal, inputs.address, subject, *speakers)
     if any(0xD800 <= ord(char) <= 0xDFFF for name in names if not name.isascii() for char in name):
         return Refused("a name in it has a lone surrogate, which no index can hold")
@@ -82,9 +83,9 @@ def apply(db: apsw.Connection, parcel: Parcel) -> Outcome:
 
 
 def _owner(parcel: Parcel) -> tuple[str, str, str]:
-    """Whose erasure takes it along. A note is of no session, and of the person that it is about."""
+    """Whose erasure takes it along. A note is of no session, and of its scope, which no principal is spelt like."""
     if parcel.note is not None:
-        return parcel.naming.agent, "", parcel.note.subject
+        return parcel.naming.agent, "", f"{_NOTE}{parcel.note.scope}"
     return parcel.naming.agent, parcel.session, parcel.principal
 
 
@@ -164,7 +165,7 @@ def _remember(db: apsw.Connection, parcel: Parcel, note: MemoryNote) -> None:
     """The note that holds now. One that replaces what is not here is simply kept: it holds all the same."""
     if note.op in ("replace", "remove"):
         where = "kind = 'note' and agent = ? and principal = ? and target = ? and body = ?"
-        delete_lines(db, where, (parcel.naming.agent, note.subject, note.target, encode(note.old_text)))
+        delete_lines(db, where, (parcel.naming.agent, note.old_scope, note.target, encode(note.old_text)))
     if note.op == "remove":
         return
     row: dict[str, str | int] = {
@@ -174,7 +175,7 @@ def _remember(db: apsw.Connection, parcel: Parcel, note: MemoryNote) -> None:
         "kind": "note",
         "address": "",
         "in_group": False,
-        "principal": note.subject,
+        "principal": note.scope,
         "speaker": "",
         "target": note.target,
         "turn": 0,
@@ -192,10 +193,12 @@ def erase(db: apsw.Connection, erasure: Erasure) -> None:
         delete_lines(db, "agent = ? and session = ?", (erasure.agent, erasure.session))
         _bury(db, "agent = ? and session = ?", (erasure.agent, erasure.session))
     if erasure.principal is not None:
-        whose = (erasure.agent, erasure.principal)
-        delete_lines(db, "agent = ? and principal = ?", whose)
+        whose, scope = (erasure.agent, erasure.principal), person_scope(erasure.principal)
+        delete_lines(db, "agent = ? and principal = ? and kind = 'said'", whose)
+        delete_lines(db, "agent = ? and principal = ? and kind = 'note'", (erasure.agent, scope))
         delete_lines(db, "agent = ? and speaker = ?", whose)
         _bury(db, "agent = ? and principal = ?", whose)
+        _bury(db, "agent = ? and principal = ?", (erasure.agent, f"{_NOTE}{scope}"))
     for delivery in erasure.deliveries:
         delete_lines(db, "delivery = ?", (delivery,))
         db.execute(

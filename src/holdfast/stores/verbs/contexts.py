@@ -15,7 +15,8 @@ from holdfast.stores.verbs.summaries import newest_summary
 
 SESSION = """
 select session.agent, session.last_seq, session.committed_seq, session.undo_count, session.summaries,
-       session.token_ratio, session.open_turn, session.state, mailbox.address
+       session.token_ratio, session.open_turn, session.state, mailbox.address,
+       coalesce((select sum(n) from withdrawal where withdrawal.agent in (session.agent, '')), 0)
   from session left join mailbox on mailbox.id = session.mailbox where session.id = :session"""
 
 
@@ -59,4 +60,5 @@ def _context(session: SessionId, row: Row, summary: Summary | None, tail: tuple[
         token_ratio=row[5],
         open_turn=row[6],
         address=row[8] or "",
+        withdrawals=int(row[9]),
     )

@@ -1,11 +1,14 @@
 """Extraction: reading what an ended epoch said, and writing to memory what fits of a model's answer."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from holdfast.core.extraction import Excerpt, Notes, Proposal
-from holdfast.core.extraction_rules import Bounds, ExtractionResult, Leftover, encode_result, judge
+from holdfast.core.extraction_rules import Bounds, ExtractionResult, encode_result, judge
 from holdfast.core.finish import Finalisation, FinishEvent
+from holdfast.core.ids import Principal
 from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target, stream_of
+from holdfast.core.visibility import scope_of_turns
 from holdfast.stores.script import Script, one, rows, run
 from holdfast.stores.verbs.finish import Recorded, given_back, hold_end, read_end, write_end
 from holdfast.stores.verbs.journal import chain, entry_of, undos
@@ -16,6 +19,9 @@ RANGE = """
 select seq, turn, kind, tokens, at, body from entry
  where session = :session and seq >= :from_seq and seq <= :through_seq order by seq desc limit :limit"""
 RATIO = "select token_ratio from session where id = :session"
+SPOKEN = """
+select distinct place, principal from turn
+ where session = :session and last_seq >= :from_seq and first_seq <= :through_seq"""
 NEWEST_NOTE = "select at from memory_op where stream = :stream and seq = :seq"
 GONE_SINCE = """
 select target, old_text from memory_op where stream = :stream and op <> 'add' and at > :since"""
@@ -35,7 +41,16 @@ def read_excerpt(held: Finalisation) -> Script[Excerpt]:
     later = yield from undos((yield from chain(held.session))[:1], after=held.through_seq)
     (ratio,) = (yield from one(RATIO, session=held.session)) or (1.0,)
     earlier = max(0, held.through_seq - held.from_seq + 1 - len(found))
-    return Excerpt(entries=(*entries, *later), earlier=earlier, token_ratio=ratio)
+    scope, _ = yield from _origin(held)
+    return Excerpt(entries=(*entries, *later), scope=scope, earlier=earlier, token_ratio=ratio)
+
+
+def _origin(held: Finalisation) -> Script[tuple[str, Principal]]:
+    """Whom notes of the range belong to, and who spoke in it; no principal where several did."""
+    spoken = yield from rows(SPOKEN, session=held.session, from_seq=held.from_seq, through_seq=held.through_seq)
+    turns = [(place, principal) for place, principal in spoken] or [("", str(held.principal))]
+    speakers = {principal for _, principal in turns}
+    return scope_of_turns(turns, held.session), Principal(speakers.pop() if len(speakers) == 1 else "")
 
 
 def apply_finalisation(held: Finalisation, proposals: Sequence[Proposal], notes: Notes) -> Script[Finalisation]:
@@ -45,14 +60,8 @@ def apply_finalisation(held: Finalisation, proposals: Sequence[Proposal], notes:
         return current
     if current.owner is None:
         return given_back(current, FinishEvent.APPLIED)
-    applied: list[int] = []
-    unfit: list[Leftover] = []
-    for subject, targets in notes.subjects(held.principal).items():
-        mine = [proposal for proposal in proposals if proposal.aim in targets]
-        result = yield from _apply_to(held, subject, mine, notes)
-        applied += result.applied
-        unfit += result.unfit
-    result = ExtractionResult(tuple(applied), tuple(unfit))
+    scope, speaker = yield from _origin(held)
+    result = yield from _apply_to(replace(held, principal=speaker), scope, proposals, notes)
     yield from write_end(current, Recorded(FinishEvent.APPLIED), result=encode_result(result))
     return (yield from read_end(held.session, held.epoch))
 

@@ -14,11 +14,12 @@ from holdfast.core.errors import ForgetNotFound, IdempotencyConflict, SessionNot
 from holdfast.core.forget import ErasurePart, ForgetRequest, Forgetting, Kind
 from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, Principal, Provider, SessionId
 from holdfast.core.memory import stream_of
+from holdfast.core.visibility import person_scope
 from holdfast.stores.script import Row, Script, many, one, plain, rows, run
 from holdfast.stores.verbs.delete import blank_session
 from holdfast.stores.verbs.erase import Unit, erase_units, units_of
 from holdfast.stores.verbs.halt import halt_turn, leave_mailbox
-from holdfast.stores.verbs.identity import kin
+from holdfast.stores.verbs.identity import kin, withdraw
 from holdfast.stores.verbs.parcels import ERASE_PERSON, ERASE_SESSION
 from holdfast.stores.verbs.person import Blanked, blank_person
 
@@ -73,12 +74,15 @@ def forget(request: ForgetRequest) -> Script[Forgetting]:
     if made is None:
         return (yield from _repeated(request))
     counts: Counter[str] = Counter()
+    agents = [AgentName(agent)] if agent else (yield from _agents())
     if request.session is not None:
         counts += yield from _forget_session(request.id, AgentName(agent), request.session)
     if request.person is not None:
-        for name in [AgentName(agent)] if agent else (yield from _agents()):
+        for name in agents:
             for principal in (yield from kin(request.person)):  # whoever the person is on other platforms
                 counts += yield from _forget_person(request.id, name, principal)
+    for name in sorted(agents):
+        yield from withdraw(name)
     yield from run(BLANKED, id=request.id, blanked=msgspec.json.encode(dict(counts)).decode())
     return (yield from forgetting(request.id))
 
@@ -128,7 +132,7 @@ def _forget_person(id_: ForgetId, agent: AgentName, person: Principal) -> Script
 
 def _units(agent: AgentName, person: Principal, blanked: Blanked) -> Script[list[Unit]]:
     """What was scheduled of a person: their turns, and notes by and about them."""
-    own = stream_of(agent, person)
+    own = stream_of(agent, person_scope(person))
     found: list[Unit] = []
     for session, turns in sorted(blanked.turns.items()):
         units = yield from units_of(session)

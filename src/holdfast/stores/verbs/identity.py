@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.core.errors import AddressNotFound, AddressTaken, IdentityConflict, InvalidAddress
 from holdfast.core.identity import ChatMove, Link, LinkRequest, Moved, check_move, why_not_linked
-from holdfast.core.ids import Instant, OperationId, Principal
+from holdfast.core.ids import AgentName, Instant, OperationId, Principal
 from holdfast.core.key import Address, parse
 from holdfast.stores.script import Row, Script, one, rows, run
 
@@ -54,6 +54,10 @@ update reply
        doubts = case when state = 'pending' and draft = 'standing' and attempt > 0 and doubts = 0 then 1 else doubts end
  where address = :old and state in ('pending', 'attempting')"""
 
+# Instructions that were made before are not used again, in any process.
+WITHDRAW = """
+insert into withdrawal (agent, n) values (:agent, 1) on conflict (agent) do update set n = withdrawal.n + 1"""
+
 
 # --- links -------------------------------------------------------------------------------------------
 
@@ -70,6 +74,7 @@ def link(request: LinkRequest) -> Script[Link]:
     if own[1] != request.person:
         yield from run(SET_PERSON, **ends)
         yield from record(request.operation, "link", request.by, ends)
+        yield from withdraw("")
     made = yield from one(LINKED, principal=request.principal)
     assert made is not None  # noqa: S101 - written above, or found under lock
     return Link(principal=request.principal, person=request.person, at=Instant(made[1]))
@@ -92,6 +97,7 @@ def unlink(principal: Principal, by: str, operation: OperationId) -> Script[Link
         return None
     yield from run(UNLINK, principal=principal)
     yield from record(operation, "unlink", by, {"principal": principal, "person": row[0]})
+    yield from withdraw("")
     return Link(principal=principal, person=Principal(row[0]), at=Instant(row[1]))
 
 
@@ -104,6 +110,11 @@ def kin(principal: Principal) -> Script[tuple[Principal, ...]]:
     """Everybody who is the same person, themselves included."""
     found = {row[0] for row in (yield from rows(KIN, principal=principal))} | {principal}
     return tuple(Principal(name) for name in sorted(found))
+
+
+def withdraw(agent: AgentName | str) -> Script[None]:
+    """The last lock of a transaction; an empty agent means all of them."""
+    yield from run(WITHDRAW, agent=agent)
 
 
 def record(operation: OperationId, kind: str, by: str, detail: Mapping[str, object]) -> Script[None]:

@@ -5,6 +5,7 @@ of the time before the wait.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from holdfast.core.delivery import MemoryNote
 from holdfast.core.ids import AgentName, Instant, Principal
@@ -23,8 +24,10 @@ from holdfast.core.memory import (
     stream_of,
 )
 from holdfast.core.memory_rules import Gone, MemoryPlan, PlannedOperation, plan_batch, undo_batch, undo_origin
+from holdfast.core.visibility import SHARED, Audience, ShownNotes, holder_of, shown_notes
 from holdfast.stores.script import Params, Row, Script, many, one, rows, run
 from holdfast.stores.verbs.cursors import schedule_notes
+from holdfast.stores.verbs.identity import kin
 
 NEW_STREAM = """
 insert into memory (stream, agent, subject, head) values (:stream, :agent, :subject, 0)
@@ -33,8 +36,12 @@ HOLD = "select head from memory where stream = :stream /*lock*/"
 HEAD = "select head from memory where stream = :stream"
 KNOWN = "select seqs from memory_batch where stream = :stream and origin = :origin"
 LIVE = """
-select seq, target, text, at, origin, written_by, place from memory_op
+select seq, target, text, at, origin, written_by, principal, place from memory_op
  where stream = :stream and live = 1 order by place"""
+# Who wrote what a change took away; a text that was written twice was written last by this one.
+WRITER = """
+select written_by, principal from memory_op
+ where stream = :stream and seq < :seq and target = :target and text = :text order by seq desc limit 1"""
 GONE = "select distinct target, old_text from memory_op where stream = :stream and op <> 'add'"
 KILL = "update memory_op set live = 0 where stream = :stream and seq = :seq"
 WRITE = """
@@ -48,7 +55,7 @@ FIELDS = "seq, target, op, text, old_text, place, origin, written_by, principal,
 HISTORY = f"select {FIELDS} from memory_op where stream = :stream and seq > :after order by seq limit :limit"
 OPERATION = f"select {FIELDS} from memory_op where stream = :stream and seq = :seq"
 NOTES = """
-select seq, target, op, text, old_text, subject, at from memory_op
+select seq, target, op, text, old_text, subject, at, written_by, principal from memory_op
  where stream = :stream and seq >= :first and seq <= :last order by seq"""
 SUBJECTS = """
 select subject from memory
@@ -81,7 +88,19 @@ def undo_memory(undo: MemoryUndo) -> Script[MemoryOutcome]:
     if row is None:
         memory = yield from _memory(stream, undo.agent, undo.subject, head)
         return NotApplied("no_match", f"there is no operation {undo.seq}; the newest is {head}", memory)
-    return (yield from _apply(stream, head, undo_batch(undo, operation_of(row))))
+    reverse = undo_batch(undo, operation_of(row))
+    # Words that come back are their first writer's again: an operator who undoes a removal does not share them.
+    written_by, principal = yield from _writer(stream, operation_of(row), (reverse.by, reverse.principal))
+    return (yield from _apply(stream, head, replace(reverse, by=written_by, principal=Principal(principal))))
+
+
+def _writer(stream: str, operation: MemoryOperation, otherwise: tuple[str, str]) -> Script[tuple[str, str]]:
+    """Who wrote what held before an operation."""
+    if not operation.old_text:
+        return otherwise
+    old = operation.old_text.encode()
+    row = yield from one(WRITER, stream=stream, seq=operation.seq, target=operation.target.value, text=old)
+    return otherwise if row is None else (row[0], row[1])
 
 
 def _hold(stream: str, agent: AgentName, subject: str) -> Script[int]:
@@ -168,20 +187,60 @@ def memory_history(agent: AgentName, subject: str, after: int, limit: int) -> Sc
     return [operation_of(row) for row in found]
 
 
+def notes_shown(audience: Audience) -> Script[ShownNotes]:
+    """What the audience may be shown, with the linked accounts that its principal has now."""
+    linked = yield from kin(audience.principal)
+    audience = replace(audience, kin=tuple(one for one in linked if one != audience.principal))
+    found: dict[str, Memory] = {}
+    for scope in audience.scopes:
+        found[scope] = yield from read_memory(audience.agent, scope)
+    return shown_notes(audience, found.values())
+
+
 def memory_notes(stream: str, from_seq: int, through_seq: int) -> Script[list[MemoryNote]]:
-    """The operations of a range, as providers are told of them."""
-    found = yield from rows(NOTES, stream=stream, first=from_seq, last=through_seq)
+    """The operations of a range, as providers are told of them: each with the scope that it is shown in."""
+    notes: list[MemoryNote] = []
+    for row in (yield from rows(NOTES, stream=stream, first=from_seq, last=through_seq)):
+        seq, target, op, text, old_text, subject, at, by, principal = row
+        writer = None
+        if subject == SHARED and op != MemoryVerb.ADD.value and old_text:
+            writer = yield from one(WRITER, stream=stream, seq=seq, target=target, text=old_text)
+        notes.append(
+            MemoryNote(
+                seq=seq,
+                target=target,
+                op=op,
+                text=bytes(text).decode(),
+                old_text=bytes(old_text).decode(),
+                subject=subject,
+                holder=_apart(subject, by, principal),
+                old_holder=None if writer is None else _apart(subject, *writer),
+                at=Instant(at),
+            )
+        )
+    return notes
+
+
+def _apart(subject: str, by: str, principal: str) -> str | None:
+    """Whom a note belongs to, where that is not the subject under which it is kept."""
+    holder = holder_of(subject, by, principal)
+    return None if holder == subject else holder
+
+
+def notes_held(agent: AgentName, scope: str) -> Script[list[MemoryNote]]:
+    """The notes of a scope that hold now, as providers are told of them."""
+    memory = yield from read_memory(agent, scope)
     return [
         MemoryNote(
-            seq=seq,
-            target=target,
-            op=op,
-            text=bytes(text).decode(),
-            old_text=bytes(old_text).decode(),
-            subject=subject,
-            at=Instant(at),
+            seq=entry.seq,
+            target=entry.target.value,
+            op=MemoryVerb.ADD.value,
+            text=entry.text,
+            subject=scope,
+            holder=_apart(scope, entry.by, entry.principal),
+            at=entry.at,
         )
-        for seq, target, op, text, old_text, subject, at in found
+        for entry in memory.entries
     ]
 
 
@@ -212,9 +271,10 @@ def _memory(stream: str, agent: AgentName, subject: str, head: int) -> Script[Me
             at=Instant(at),
             origin=origin,
             by=by,
+            principal=Principal(principal),
             place=place,
         )
-        for seq, target, text, at, origin, by, place in found
+        for seq, target, text, at, origin, by, principal, place in found
     )
     return Memory(agent=agent, subject=subject, entries=entries, head=head)
 

@@ -1,19 +1,22 @@
 """Parcels: a delivery's words, rendered from the journal inside the claim. Nothing is copied before that."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
 
-from holdfast.core.delivery import Erasure, Line, Op, Parcel, SaidTurn
+from holdfast.core.delivery import Erasure, Line, MemoryNote, Op, Parcel, SaidTurn
 from holdfast.core.ids import AgentName, DeliveryId, Instant, Principal, SessionId
 from holdfast.core.journal import AssistantSaid, Entry, UserSaid
 from holdfast.core.lane import LaneKey
+from holdfast.core.memory import MEMORY
 from holdfast.core.naming import NamingInputs
+from holdfast.core.visibility import holder_of
 from holdfast.stores.script import Script, one, rows
 from holdfast.stores.verbs.journal import entry_of
-from holdfast.stores.verbs.memory import memory_notes
+from holdfast.stores.verbs.memory import memory_notes, notes_held
 
 ENTRIES = """
 select seq, turn, kind, tokens, at, body from entry
@@ -25,6 +28,7 @@ select through_seq from delivery
  where stream = :stream and provider = :provider and from_seq = :from_seq and op = 'retain'"""
 PARENT = "select parent_id from session where id = :session"
 ERASED_UNITS = "select unit from erased_unit where erasure = :erasure order by unit"
+NOTE_OF_UNIT = "select subject, written_by, principal from memory_op where stream = :stream and seq = :seq"
 ERASE_SESSION, ERASE_PERSON = "erase:session:", "erase:person:"  # how the stream of an erasure begins
 
 
@@ -118,14 +122,32 @@ def _line(agent: AgentName, entry: Entry) -> Line | None:
 def _erasure(key: LaneKey, place: str, item: Item) -> Script[Erasure]:
     """The units are those that were named when it was asked for: what has been said since is spared."""
     session, principal = erased(item.stream)
-    units = yield from rows(ERASED_UNITS, erasure=item.id)
+    units = [DeliveryId(unit) for (unit,) in (yield from rows(ERASED_UNITS, erasure=item.id))]
+    scopes = yield from _scopes(key, units)
+    holds = list[MemoryNote]()
+    for scope in scopes:
+        holds += yield from notes_held(key.agent, scope)
     return Erasure(
         agent=key.agent,
         session=session,
         principal=principal,
         places=(place,),
-        deliveries=tuple(DeliveryId(unit) for (unit,) in units),
+        deliveries=tuple(units),
+        scopes=scopes,
+        holds=tuple(holds),
     )
+
+
+def _scopes(key: LaneKey, units: Sequence[DeliveryId]) -> Script[tuple[str, ...]]:
+    """The scopes of the notes among the units. Their words are gone, so a provider that knows notes by their words
+    finds them by what still holds."""
+    found: set[str] = set()
+    for unit in units:
+        stream, _, seq = unit.removeprefix(f"{key.provider}:").rpartition(":")
+        row = (yield from one(NOTE_OF_UNIT, stream=stream, seq=int(seq))) if stream.startswith(MEMORY) else None
+        if row is not None:
+            found |= {row[0], holder_of(*row)}
+    return tuple(sorted(found))
 
 
 def erased(stream: str) -> tuple[SessionId | None, Principal | None]:

@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core.forget import turns_of, words_of
 from holdfast.core.ids import AgentName, Principal, SessionId
 from holdfast.core.memory import stream_of
+from holdfast.core.visibility import person_scope
 from holdfast.stores.script import Row, Script, many, rows, run
 from holdfast.stores.verbs.delete import BRANCHES
 from holdfast.stores.verbs.finish import forget_answers
@@ -78,14 +79,18 @@ update turn set title = null, directory = null, repo = null
  where session = :session and (title is not null or directory is not null)"""
 SHOWN_NAME = "update pairing set name = '' where agent = :agent and principal = :person"
 LOCK_MEMORY = "select stream from memory where agent = :agent order by stream /*lock*/"
+# What was extracted from several speakers has no principal: whose words are in it nobody can say.
 NOTES = """
-select stream, seq, text from memory_op
- where agent = :agent and (subject = :person or principal = :person)
+select stream, seq, text, origin, subject = :scope or principal = :person from memory_op
+ where agent = :agent and (subject = :scope or principal = :person or (principal = '' and written_by = 'extraction'))
    and (length(text) > 0 or length(old_text) > 0 or live = 1)"""
 BLANK_NOTE = "update memory_op set text = :blank, old_text = :blank, live = 0 where stream = :stream and seq = :seq"
 # Somebody else may have replaced their note, or brought it back by undoing its removal: then the words are there too.
 BLANK_OLD_COPIES = "update memory_op set old_text = :blank where stream = :stream and old_text = :text"
-BLANK_COPIES = "update memory_op set text = :blank, live = 0 where stream = :stream and text = :text returning seq"
+# An equal note of another person is that person's own.
+BLANK_COPIES = """
+update memory_op set text = :blank, live = 0
+ where stream = :stream and text = :text and principal in ('', :person) returning seq"""
 
 
 @dataclass(slots=True)
@@ -96,6 +101,7 @@ class Blanked:
     turns: dict[str, frozenset[int]] = field(default_factory=dict)
     shared: dict[str, frozenset[int]] = field(default_factory=dict)  # turns of others in which they are heard
     notes: dict[str, set[int]] = field(default_factory=dict)
+    heard: set[str] = field(default_factory=set)  # sessions in which words of theirs were blanked
 
 
 def blank_person(agent: AgentName, person: Principal) -> Script[Blanked]:
@@ -149,6 +155,7 @@ def _blank_session(session: SessionId, person: Principal, done: Blanked) -> Scri
         done.counts["replies"] += len((yield from rows(REPLIES_OF_TURN, session=session, turn=turn, blank=b"")))
     if not gone:
         return
+    done.heard.add(session)
     yield from many(BLANK_ENTRY, [{"session": session, "seq": seq, "blank": b""} for seq in gone])
     first = gone[0]
     voided = yield from rows(BLANK_SUMMARIES, session=session, first=first, blank=b"")
@@ -167,13 +174,23 @@ def _blank_titles(agent: AgentName, person: Principal, done: Blanked) -> Script[
 
 def _blank_notes(agent: AgentName, person: Principal, done: Blanked) -> Script[None]:
     yield from rows(LOCK_MEMORY, agent=agent)
-    own = stream_of(agent, person)
-    found = yield from rows(NOTES, agent=agent, person=person)
+    scope = person_scope(person)
+    own = stream_of(agent, scope)
+    found = [
+        (stream, seq, text)
+        for stream, seq, text, origin, is_theirs in (yield from rows(NOTES, agent=agent, scope=scope, person=person))
+        if is_theirs or _session_of(origin) in done.heard
+    ]
     for stream, seq, _ in found:
         yield from run(BLANK_NOTE, stream=stream, seq=seq, blank=b"")
         done.notes.setdefault(stream, set()).add(seq)
     for stream, text in sorted({(stream, bytes(text)) for stream, _, text in found if text and stream != own}):
         yield from run(BLANK_OLD_COPIES, stream=stream, text=text, blank=b"")
-        for (seq,) in (yield from rows(BLANK_COPIES, stream=stream, text=text, blank=b"")):
+        for (seq,) in (yield from rows(BLANK_COPIES, stream=stream, text=text, person=person, blank=b"")):
             done.notes[stream].add(seq)
     done.counts["notes"] += sum(len(seqs) for seqs in done.notes.values())
+
+
+def _session_of(origin: str) -> str:
+    """The session of an extraction, by the origin of what it wrote (`finish:<session>:<epoch>`)."""
+    return origin.removeprefix("finish:").rpartition(":")[0]
