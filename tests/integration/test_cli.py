@@ -188,7 +188,7 @@ def test_a_conversation_can_be_read_back(talked):
     assert [(one["id"], one["turns"], one["summaries"]) for one in listed] == [(session, 3, 1)]
     entries = asked("show", session, "--data", folder)["entries"]
     assert [one["message_id"] for one in entries if one["kind"] == "user"] == ["0", "1", "2"]
-    assert {one.get("sender") for one in entries} == {"user", None}
+    assert {one.get("sender") for one in entries} == {"terminal", None}
     assert {(one["chat"], one["address"]) for one in listed} == {("terminal", "agent:main:http:dm:terminal")}
     assert asked("show", session, "--data", folder, "--after", "2", "--limit", "1")["entries"] == entries[2:3]
     context = asked("context", session, "--data", folder)
@@ -202,7 +202,7 @@ def test_the_same_is_readable_without_json(talked):
     folder, session = talked
     listed = here("sessions", "--data", folder).stdout.splitlines()
     assert (listed[0].split()[2], listed[1].split()[::2][:2]) == ("chat", [session, "terminal"])
-    assert "user: My cat is called Byron." in here("show", session, "--data", folder).stdout
+    assert "terminal: My cat is called Byron." in here("show", session, "--data", folder).stdout
     assert f"{session}.snapshot.1" in here("show", f"{session}.snapshot.1", "--data", folder).stdout
     assert "Summary of the earlier conversation" in here("context", session, "--data", folder).stdout
     assert "not ok: not_served: no process serves" in here("health", "--data", folder).stdout

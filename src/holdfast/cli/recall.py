@@ -12,8 +12,10 @@ def recall(
     text: Annotated[str, typer.Argument(help="What to look for.")],
     *,
     agent: Annotated[str | None, typer.Option("--agent", help="Whose memory.", show_default=FIRST)] = None,
-    chat: Annotated[str, typer.Option("--chat", help="As if asked in this chat.")] = "",
-    sender: Annotated[str, typer.Option("--sender", help="As if asked by this sender.")] = "user",
+    chat: Annotated[str, typer.Option("--chat", help="As if asked in this chat.")] = "terminal",
+    sender: Annotated[
+        str | None, typer.Option("--sender", help="As if asked by this sender.", show_default="the chat")
+    ] = None,
     config: Config = None,
     data: Data = None,
     as_json: Json = False,
@@ -27,17 +29,23 @@ def recall(
     """
     from holdfast.cli.running import run
 
-    run(lambda: _recall(text, agent, chat, sender, (data, config), as_json=as_json), as_json=as_json)
+    run(lambda: _recall(text, agent, (chat, sender), (data, config), as_json=as_json), as_json=as_json)
 
 
 async def _recall(
-    text: str, agent: str | None, chat: str, sender: str, where: tuple[Path | None, Path | None], *, as_json: bool
+    text: str,
+    agent: str | None,
+    asked: tuple[str, str | None],
+    where: tuple[Path | None, Path | None],
+    *,
+    as_json: bool,
 ) -> int:
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, print_table, when
     from holdfast.cli.running import OK
     from holdfast.ports.memory_surface import memories_view
 
+    chat, sender = asked
     async with visiting(*where) as runtime:
         view = memories_view(await runtime.recall(text, agent=agent, chat=chat, sender=sender))
     if as_json:

@@ -18,7 +18,7 @@ class Letter:
     text: str
     agent: str | None
     chat: str
-    sender: str
+    sender: str | None
     id: str | None
 
 
@@ -27,7 +27,7 @@ def send(
     *,
     agent: AgentName = None,
     chat: Chat = "terminal",
-    sender: Annotated[str, typer.Option("--sender", help="Who speaks.")] = "user",
+    sender: Annotated[str | None, typer.Option("--sender", help="Who speaks.", show_default="the chat")] = None,
     id: Annotated[str | None, typer.Option("--id", help="Your id of the message: repeating it is safe.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the reply and print it.")] = False,
     config: Config = None,

@@ -94,7 +94,7 @@ class Service(Protocol):
         text: str,
         *,
         agent: str | None = None,
-        sender: str = "user",
+        sender: str | None = None,
         id: str | None = None,
         channel: str = "http",
         message: MessageId | None = None,
@@ -122,7 +122,7 @@ class Service(Protocol):
         ...
 
     def stream(
-        self, chat: str, text: str, *, agent: str | None = None, sender: str = "user", id: str | None = None
+        self, chat: str, text: str, *, agent: str | None = None, sender: str | None = None, id: str | None = None
     ) -> AsyncIterator[Delta]: ...
 
     async def reply_to(self, message: MessageId) -> str: ...
@@ -150,7 +150,7 @@ class Service(Protocol):
         ...
 
     async def recall(
-        self, text: str, *, agent: str | None = None, chat: str = "", sender: str = "user", channel: str = "http"
+        self, text: str, *, agent: str | None = None, chat: str = "", sender: str | None = None, channel: str = "http"
     ) -> Found: ...
 
     async def deliveries(

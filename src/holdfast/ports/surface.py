@@ -38,7 +38,7 @@ class NewMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: Part
     text: str
     agent: Name | None = None
-    sender: Part = "user"
+    sender: Part | None = None  # the chat where nobody is named
 
 
 class AcceptedMessage(Out, frozen=True, kw_only=True):

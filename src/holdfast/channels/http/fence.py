@@ -175,7 +175,7 @@ class FencedService:
         text: str,
         *,
         agent: str | None = None,
-        sender: str = "user",
+        sender: str | None = None,
         id: str | None = None,
         channel: str = "http",
         message: MessageId | None = None,
@@ -243,7 +243,7 @@ class FencedService:
             return await self._inner.begin_compression(session)
 
     async def recall(
-        self, text: str, *, agent: str | None = None, chat: str = "", sender: str = "user", channel: str = "http"
+        self, text: str, *, agent: str | None = None, chat: str = "", sender: str | None = None, channel: str = "http"
     ) -> Found:
         whom = self._whom(agent)
         with hushed(whom):

@@ -121,7 +121,7 @@ async def get_recall(request: Request, settings: Settings) -> Response:
         text,
         agent=query.text("agent"),
         chat=query.text("chat") or "",
-        sender=query.text("sender") or "user",
+        sender=query.text("sender"),
     )
     return answer(memory_surface.memories_view(found))
 
@@ -169,7 +169,7 @@ RECALL_QUERY: dict[str, str | Param] = {
     "q": Param("what to look for", {"type": "string", "minLength": 1, "maxLength": 10_000}, required=True),
     "agent": "whose memory; `main` unless said",
     "chat": "as if asked in this chat",
-    "sender": "as if asked by this sender; `user` unless said",
+    "sender": "as if asked by this sender; the chat stands for one unless said",
 }
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(

@@ -21,7 +21,7 @@ from holdfast.core.access_token import Scope
 from holdfast.core.errors import HoldfastError, InvalidInput, StoreUnavailable
 from holdfast.core.ids import AgentName, MessageId
 from holdfast.core.inbound import UNFINISHED, Accepted, Kind, kind_of
-from holdfast.core.key import Address, check_part
+from holdfast.core.key import Address, check_part, sender_of_chat
 from holdfast.ports.notifier import Event, Feed
 from holdfast.ports.reader import MailboxView, MessageTrace
 from holdfast.ports.surface import AcceptedMessage, accepted_view, error_view
@@ -43,7 +43,7 @@ class SendMessage(In, frozen=True, kw_only=True, tag="send", forbid_unknown_fiel
     id: str
     text: str
     agent: str | None = None  # the default one
-    sender: str = "user"
+    sender: str | None = None
     hop: Hop = 0  # as the reply said that is passed on
 
 
@@ -153,7 +153,9 @@ class Talk:
 
     async def _send(self, frame: SendMessage) -> None:
         self._check_room()
-        sender = await self._caller.speak_as(frame.sender, self._service.reader)
+        sender = await self._caller.speak_as(
+            frame.sender or sender_of_chat(check_part("chat", frame.chat)), self._service.reader
+        )
         origin = origin_by(self._caller, frame.hop)
         with self._metrics.accept_seconds.time():
             outcome = await self._service.accept(

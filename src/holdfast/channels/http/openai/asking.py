@@ -26,7 +26,7 @@ from holdfast.channels.http.request import decode
 from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import AgentName, MessageId
 from holdfast.core.inbound import Kind, Origin, accepted_message, kind_of
-from holdfast.core.key import Address
+from holdfast.core.key import Address, sender_of_chat
 from holdfast.ports.notifier import Feed
 from holdfast.ports.reader import MessageTrace
 
@@ -104,8 +104,8 @@ async def take(request: Request, settings: Settings, body: bytes, question: Ques
     """Make the question durable, or find it when it is being answered already."""
     service = settings.service
     caller = caller_of(request)
-    named = request.headers.get(SENDER_HEADER) or question.user or "user"
-    sender = await caller.speak_as(named, service.reader)
+    named = request.headers.get(SENDER_HEADER) or question.user or sender_of_chat(question.chat)
+    sender = await caller.speak_as(named, service.reader) if named else ""  # then it is known with the chat
     asked = Asked(
         agent=question.agent,
         chat=question.chat,
@@ -120,7 +120,8 @@ async def take(request: Request, settings: Settings, body: bytes, question: Ques
     try:
         async with settings.turnstile.alone(repr((asked.agent, asked.chat, asked.key or asked.body_hash))):
             if not asked.chat:
-                asked = replace(asked, chat=await _own_chat(asked, caller.token.id, settings))
+                chat = await _own_chat(asked, caller.token.id, settings)
+                asked = replace(asked, chat=chat, sender=sender or sender_of_chat(chat))
             message = await _accept(asked, settings, wanted)
         if kind_of(asked.text, human=asked.origin.human) is Kind.SIGNAL:
             message = (await service.trace(message)).released or message
