@@ -67,3 +67,12 @@ def test_a_template_that_cannot_be_right_is_refused_with_what_is_wrong(template)
     if template == "{who}":
         with pytest.raises(ConfigInvalid, match=r"\{who\} is no placeholder; there are \{agent\}"):
             BankTemplate(template)
+
+
+@pytest.mark.parametrize("template", ["{agent}", "{agent}-{user}", "fixed"])
+def test_notes_of_every_scope_have_a_lane_of_their_own_and_their_bank_is_read_back(template):
+    names = BankTemplate(template)
+    scopes = ["", "ada", "bob", "a/b", "a", "chat:agent:main:telegram:group:1", "person:chat:x", "memory"]
+    places = [names.memory_place(AgentName("main"), scope) for scope in scopes]
+    assert len(set(places)) == len(scopes)
+    assert all(bank_of(place) and "/" not in bank_of(place) for place in places)

@@ -71,7 +71,7 @@ def test_what_may_not_be_shown_is_named_and_not_shown():
 
 
 def test_a_blank_soul_leaves_no_gap_before_the_notes():
-    notes = {Target.MEMORY: holding("tea")}
+    notes = of(holding("tea"))
     assert memory_block(notes, ROOM, soul=" \n") == memory_block(notes, ROOM)
 
 

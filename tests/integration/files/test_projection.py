@@ -369,6 +369,7 @@ async def test_erasing_a_person_takes_the_copies_of_refused_edits_along(tmp_path
         cabinet.edit("kept\n", folder / "USER.md")
         await cabinet.notice(subject)
     wish = erasure("ada")
+    assert wish.erasure is not None
     wish = replace(wish, erasure=replace(wish.erasure, scopes=("ada", club)))
     assert await cabinet.provider.deliver([wish]) == [Delivered("erased")]
     left = {path.relative_to(cabinet.folder).as_posix() for path in cabinet.folder.rglob("*.edited.*")}

@@ -80,6 +80,8 @@ async def test_what_an_erased_person_noted_for_others_goes_and_the_rest_stays(se
     ):
         await one(provider, given)
     wish = erasure(provider, provider.names.memory_place("main", scope), principal="ada")
+    assert wish.erasure is not None
+    assert kept.note is not None
     wish = replace(wish, erasure=replace(wish.erasure, scopes=(scope,), holds=(kept.note,)))
     assert await provider.landed(wish) is Landing.ABSENT
     assert isinstance(await one(provider, wish), Delivered)

@@ -148,7 +148,7 @@ async def test_a_person_is_erased_from_a_large_index_to_the_last_copy(tmp_path):
     for start in range(0, len(crowd), 500):
         await guest.provider.deliver(crowd[start : start + 500])
     await guest.provider.deliver([*said, *kept, *hers])
-    erasure = Erasure(agent=guest.agent, principal=ADA, deliveries=(hers[1].id,), scopes=("ada", club))
+    erasure = Erasure(agent=guest.at().inputs.agent, principal=ADA, deliveries=(hers[1].id,), scopes=("ada", club))
     wish = replace(crowd[0], id=DeliveryId("erasure"), op=Op.ERASE, turns=(), erasure=erasure)
     assert await guest.provider.deliver([wish]) == [Delivered("erasure")]
     for place, more, times in (

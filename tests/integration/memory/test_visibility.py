@@ -5,21 +5,29 @@ One runtime with all four providers, through the vendors' own clients; the pract
 
 import re
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from holdfast.app import make_agents, open_runtime
 from holdfast.core.identity import LinkRequest
 from holdfast.core.ids import AgentName, OperationId, Principal, SessionId
+from holdfast.core.ids import Provider as ProviderName
+from holdfast.core.inbound import Accepted
 from holdfast.core.key import Address
 from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
-from holdfast.core.naming import NamingInputs
+from holdfast.core.naming import NamingInputs, PerSession
 from holdfast.core.policy import AgentPolicy
-from holdfast.core.recall import RecallKey, RecallPolicy, RecallQuery
+from holdfast.core.recall import RecallKey, RecallPolicy, RecallQuery, Recollection
 from holdfast.core.visibility import is_group
 from holdfast.loops.gateway import Received
+from holdfast.loops.providers import Providers
+from holdfast.loops.recaller import Recaller
+from holdfast.machine import AsyncTasks
 from holdfast.models.practice import PracticeModel
+from holdfast.ports.provider import Capabilities, Configured, Provider
 from holdfast.providers.files.provider import folder_name
 from holdfast.runtime import Runtime
 from tests.honcho_server import HonchoServer
@@ -86,6 +94,7 @@ class World:
         event = self.runtime._new_id("event")
         received = Received(address=reader.address, event_id=event, sender=reader.who, text=text, account="bot")
         outcome = await self.runtime.gateway.accept(received)
+        assert isinstance(outcome, Accepted), outcome
         return await self.runtime.reply_to(outcome.message)
 
     async def fill(self) -> None:
@@ -152,25 +161,25 @@ async def _listed(world, reader):
     return words_in(await world.say(reader, "use memory {}") + await world.say(reader, 'use memory {"target": "user"}'))
 
 
-@pytest.mark.parametrize("name", ["local", "hindsight", "honcho"])
-async def test_no_provider_recalls_a_note_where_it_does_not_belong(world, name):
-    provider = world.runtime._providers.of(MAIN)[name].provider
-    for reader in READERS:
-        key = RecallKey(session=SessionId("q"), epoch=1, head_seq=0, principal=Principal(reader.who))
-        naming = NamingInputs(
-            agent=MAIN, session=SessionId("q"), principal=Principal(reader.who), address=str(reader.address)
-        )
-        query = RecallQuery(
-            key=key,
-            naming=naming,
-            text="the word is called",
-            group=reader.is_group,
-            kin=tuple(await world.runtime.reader.kin(Principal(reader.who))),
-            limit=50,
-        )
+def asking(reader: Reader, *kin: Principal) -> RecallQuery:
+    who, session = Principal(reader.who), SessionId("q")
+    return RecallQuery(
+        key=RecallKey(session=session, epoch=1, head_seq=0, principal=who),
+        naming=NamingInputs(agent=MAIN, session=session, principal=who, address=str(reader.address)),
+        text="the word is called",
+        group=reader.is_group,
+        kin=kin,
+        limit=50,
+    )
+
+
+async def test_no_provider_recalls_a_note_where_it_does_not_belong(world):
+    for name, reader in product(("local", "hindsight", "honcho"), READERS):
+        provider = world.runtime._providers.of(MAIN)[name].provider
+        query = asking(reader, *await world.runtime.reader.kin(Principal(reader.who)))
         found = await provider.recall(query)
         notes = {word for one in found if one.scope is not None for word in words_in(one.text)}
-        assert notes == reader.seen, reader
+        assert notes == reader.seen, (name, reader)
         if reader.who == "bob":
             assert not {word for one in found for word in words_in(one.text)} - reader.seen
         if reader.is_group:
@@ -204,3 +213,24 @@ async def test_accounts_that_are_unlinked_part_again_at_once(world):
     assert words_in(await world.say(READERS[0], "use memory {}")) | words_in(
         await world.say(READERS[0], 'use memory {"target": "user"}')
     ) == PRIVATE | {SHARED}
+
+
+class Leaky:
+    """A provider that hands out everybody's notes."""
+
+    capabilities = Capabilities(renderer="leaky/1")
+
+    async def recall(self, query):
+        scopes = ("", "ada", "bob", f"chat:{CLUB.address}", None)
+        return [Recollection(provider=ProviderName("leaky"), text=f"of {scope}", scope=scope) for scope in scopes]
+
+
+@pytest.mark.parametrize(
+    ("reader", "seen"),
+    [(ADA_DM, ["of ", "of ada", "of None"]), (CLUB, ["of ", f"of chat:{CLUB.address}", "of None"])],
+)
+async def test_what_a_provider_lets_through_is_held_against_the_rule_again(reader, seen):
+    leaky = Configured(cast("Provider", Leaky()), PerSession())
+    recaller = Recaller(Providers(lambda _agent: {ProviderName("leaky"): leaky}), AsyncTasks())
+    found = await recaller.recall(asking(reader), RecallPolicy())
+    assert [one.text for one in found.memories] == seen
