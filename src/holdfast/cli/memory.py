@@ -124,7 +124,7 @@ def move(
     entry: Entry,
     *,
     to: Annotated[str, typer.Option("--to", help="Whose it shall be.", show_default="everybody's")] = "",
-    target: Where = "memory",
+    target: Where = TargetName.MEMORY,
     agent: AgentName = None,
     about: About = "",
     config: Config = None,

@@ -24,12 +24,14 @@ from holdfast.core.recall import RecallKey, RecallPolicy, RecallQuery, Recollect
 from holdfast.core.visibility import is_group
 from holdfast.loops.gateway import Received
 from holdfast.loops.providers import Providers
+from holdfast.loops.recall_breaker import RecallBreaker
 from holdfast.loops.recaller import Recaller
 from holdfast.machine import AsyncTasks
 from holdfast.models.practice import PracticeModel
 from holdfast.ports.provider import Capabilities, Configured, Provider
 from holdfast.providers.files.provider import folder_name
 from holdfast.runtime import Runtime
+from holdfast.testing import ManualClock, SeededEntropy
 from tests.honcho_server import HonchoServer
 from tests.integration.hindsight.fake import FakeHindsight
 from tests.integration.memory.real import finished, settled
@@ -231,6 +233,7 @@ class Leaky:
 )
 async def test_what_a_provider_lets_through_is_held_against_the_rule_again(reader, seen):
     leaky = Configured(cast("Provider", Leaky()), PerSession())
-    recaller = Recaller(Providers(lambda _agent: {ProviderName("leaky"): leaky}), AsyncTasks())
+    breaker = RecallBreaker({}, ManualClock(), SeededEntropy("leaky"))
+    recaller = Recaller(Providers(lambda _agent: {ProviderName("leaky"): leaky}), AsyncTasks(), breaker)
     found = await recaller.recall(asking(reader), RecallPolicy())
     assert [one.text for one in found.memories] == seen
