@@ -1,6 +1,6 @@
 """`holdfast sim`: simulate histories with everything going wrong, and see that nothing is lost."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -83,6 +83,20 @@ def _print(report: dict[str, object]) -> None:
         for part in found["plan"] or ():
             print(f"    {part}")
     print(f"{len(violations)} histories broke an invariant")
+    coverage = report["coverage"]
+    assert isinstance(coverage, dict)  # noqa: S101
+    _print_coverage(coverage)
     if mutants:
         rows = [(one["name"], one["killed"], one["histories"], one["budget"], one["seen"]) for one in mutants]
         print_table(("MUTANT", "KILLED", "HISTORIES", "BUDGET", "SEEN AS"), rows)
+
+
+def _print_coverage(coverage: dict[str, Any]) -> None:
+    from holdfast.cli.output import print_heading
+
+    verbs, loops = coverage["verbs"], coverage["loops"]
+    print_heading(f"coverage over {coverage['histories']} histories")
+    print(f"{verbs['percent']} % of the store's verbs ({verbs['reached']} of {verbs['known']})")
+    print(f"{loops['percent']} % of the loops' lines ({loops['lines_reached']} of {loops['lines']})")
+    for one in (*verbs["missing"], *loops["missing"]):
+        print(f"  not reached: {one['name']} ({one['left_out_because'] or 'nothing says why'})")

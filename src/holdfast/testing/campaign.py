@@ -16,6 +16,7 @@ from multiprocessing import get_context
 from typing import Self, TypeVar
 
 from holdfast.testing.chats import has_chats
+from holdfast.testing.coverage import MEASURED_MAX, Coverage, Reached, coverage_of, described, tracing
 from holdfast.testing.faults import FaultPlan
 from holdfast.testing.forgetting import run_forgetting
 from holdfast.testing.history import Verdict, plan_of, run_history, scratch
@@ -68,6 +69,7 @@ class Campaign:
     findings: list[Finding] = field(default_factory=list)
     fates: list[Fate] = field(default_factory=list)
     digest: str = ""
+    coverage: Coverage = field(default_factory=lambda: coverage_of(Reached()))
 
     @property
     def ok(self) -> bool:
@@ -82,11 +84,14 @@ def run_campaign(
     progressed: Callable[[int], None] = lambda _done: None,
 ) -> Campaign:
     """Live through every seed, then through each mutant until it dies. `progressed` hears of finished pieces."""
-    chunks = [seeds[start : start + CHUNK] for start in range(0, len(seeds), CHUNK)]
     verdicts: dict[int, Verdict] = {}
-    campaign = Campaign(first_seed=seeds.start)
+    campaign, reached = Campaign(first_seed=seeds.start), Reached()
     with Workers(jobs) as workers:
-        for chunk in workers.spread(run_chunk, chunks):
+        for chunk, measured in workers.spread(measured_chunk, _chunks(seeds[:MEASURED_MAX])):
+            verdicts |= {verdict.seed: verdict for verdict in chunk}
+            reached.add(measured)
+            progressed(len(chunk))
+        for chunk in workers.spread(run_chunk, _chunks(seeds[MEASURED_MAX:])):
             verdicts |= {verdict.seed: verdict for verdict in chunk}
             progressed(len(chunk))
         for fate in workers.spread(run_mutant, mutants):
@@ -94,7 +99,12 @@ def run_campaign(
             progressed(1)
     campaign.fates.sort(key=lambda fate: list(MUTANTS).index(fate.name))
     _sum_up(campaign, [verdicts[seed] for seed in seeds])
+    campaign.coverage = coverage_of(reached)
     return campaign
+
+
+def _chunks(seeds: range) -> list[range]:
+    return [seeds[start : start + CHUNK] for start in range(0, len(seeds), CHUNK)]
 
 
 class Workers:
@@ -137,6 +147,7 @@ def report_of(campaign: Campaign) -> dict[str, object]:
         "crashes": dict(sorted(campaign.crashes.items())),
         "counts": dict(sorted(campaign.counts.items())),
         "digest": campaign.digest,
+        "coverage": described(campaign.coverage),
         "violations": [
             {
                 "seed": found.seed,
@@ -166,6 +177,16 @@ def run_chunk(seeds: Iterable[int]) -> list[Verdict]:
             again = run_history(verdicts[0].seed, folder=folder)
             verdicts[0] = _compared(verdicts[0], again)
     return verdicts
+
+
+def measured_chunk(seeds: Iterable[int]) -> tuple[list[Verdict], Reached]:
+    """The same, and what these histories reached."""
+    reached = Reached()
+    with tracing(reached):
+        verdicts = run_chunk(seeds)
+    for verdict in verdicts:
+        reached.came_by(verdict.passed)
+    return verdicts, reached
 
 
 def run_mutant(name: str) -> Fate:

@@ -1,0 +1,222 @@
+"""Coverage: which verbs of the store and which lines of the loops a number of histories came through.
+
+A simulator vouches only for what its histories do, so the campaign measures the first `MEASURED_MAX` histories and
+reports what none of them reached.
+
+Verbs: every async verb of the ports `Store` and `Reader` that a node called at least once.
+Loops: every line inside a function of `holdfast.loops`. A function is the unit of the list of what is missing, since
+line numbers move with every edit; the percentage counts lines, since a function may be entered and hardly used.
+
+What is left out on purpose stands in `LEFT_OUT` with its reason. It still counts as not reached in the percentages.
+"""
+
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from types import CodeType, FrameType
+from typing import Any
+
+import holdfast.loops
+from holdfast.ports.reader import Reader
+from holdfast.ports.store import Store
+from holdfast.testing.coverage_left_out import LEFT_OUT
+from holdfast.testing.crash import CrashPoint, verbs
+
+MEASURED_MAX = 200  # histories of a campaign; tracing lines costs about as much as the histories themselves
+
+Lines = dict[str, set[int]]  # of each function of the loops, by its name
+
+
+@dataclass(slots=True)
+class Reached:
+    """What some histories came through. Two of them can be added up."""
+
+    histories: int = 0
+    verbs: set[str] = field(default_factory=set)
+    lines: Lines = field(default_factory=lambda: defaultdict(set))
+
+    def add(self, other: "Reached") -> None:
+        self.histories += other.histories
+        self.verbs |= other.verbs
+        for function, numbers in other.lines.items():
+            self.lines[function] |= numbers
+
+    def came_by(self, points: Iterable[object]) -> None:
+        """Count one history, and the verbs among the points that its nodes passed."""
+        self.histories += 1
+        self.verbs |= {point.verb for point in points if isinstance(point, CrashPoint)} & set(known_verbs())
+
+
+@cache
+def known_verbs() -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*verbs(Store), *verbs(Reader)]))
+
+
+@cache
+def known_lines() -> Mapping[str, frozenset[int]]:
+    """The lines of every function of the loops, by `loops.module.name`; nested functions belong to the outer one."""
+    return {name: frozenset(_numbers(codes)) for name, codes in _functions().items()}
+
+
+def _functions() -> dict[str, list[CodeType]]:
+    found: dict[str, list[CodeType]] = {}
+    for module in _modules():
+        source, short = inspect.getsource(module), module.__name__.rpartition(".")[2]
+        whole = compile(source, module.__file__ or "", "exec", dont_inherit=True)
+        for name, code in _named(whole, ""):
+            found.setdefault(f"loops.{short}.{name}", []).append(code)
+    return found
+
+
+def _modules() -> list[Any]:
+    names = [info.name for info in pkgutil.iter_modules(holdfast.loops.__path__)]
+    return [importlib.import_module(f"holdfast.loops.{name}") for name in names]
+
+
+def _named(code: CodeType, prefix: str) -> Iterator[tuple[str, CodeType]]:
+    """Functions and methods. A class body is a code object too, and is told by having no fast locals."""
+    for inner in code.co_consts:
+        if not isinstance(inner, CodeType) or inner.co_name.startswith("<"):
+            continue
+        is_function = bool(inner.co_flags & inspect.CO_OPTIMIZED)
+        if is_function:
+            yield f"{prefix}{inner.co_name}", inner
+        else:
+            yield from _named(inner, f"{prefix}{inner.co_name}.")
+
+
+def _numbers(codes: Iterable[CodeType]) -> Iterator[int]:
+    for code in codes:
+        # The first line is the `def`, which is passed when the generator or coroutine is made.
+        yield from (line for _, _, line in code.co_lines() if line is not None and line > code.co_firstlineno)
+        yield from _numbers(inner for inner in code.co_consts if isinstance(inner, CodeType))
+
+
+@contextmanager
+def tracing(reached: Reached) -> Iterator[None]:
+    """Note every line of the loops that runs meanwhile in this thread."""
+    before = sys.gettrace()
+    sys.settrace(_tracer(reached.lines))
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def _tracer(lines: Lines) -> Callable[[FrameType, str, Any], Any]:
+    wanted = {
+        (file, number): (name, number)
+        for name, numbers in known_lines().items()
+        for file in [_file_of(name)]
+        for number in numbers
+    }
+    files = {file for file, _ in wanted}
+    ours: dict[CodeType, bool] = {}
+
+    def line(frame: FrameType, event: str, _argument: object) -> Any:  # noqa: ANN401
+        found = wanted.get((frame.f_code.co_filename, frame.f_lineno)) if event == "line" else None
+        if found is not None:
+            lines[found[0]].add(found[1])
+        return line
+
+    def call(frame: FrameType, _event: str, _argument: object) -> Any:  # noqa: ANN401
+        code = frame.f_code
+        known = ours.get(code)
+        if known is None:
+            known = ours[code] = code.co_filename in files
+        return line if known else None
+
+    return call
+
+
+@cache
+def _file_of(name: str) -> str:
+    module = sys.modules[f"holdfast.loops.{name.split('.')[1]}"]
+    return module.__file__ or ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How much was reached, and the names of what was not."""
+
+    histories: int
+    verbs: int
+    verbs_reached: int
+    verbs_missing: tuple[str, ...]
+    lines: int
+    lines_reached: int
+    functions_missing: tuple[str, ...]
+    by_loop: Mapping[str, tuple[int, int]]  # lines reached and lines, by module
+
+    @property
+    def verbs_percent(self) -> float:
+        return percent(self.verbs_reached, self.verbs)
+
+    @property
+    def loops_percent(self) -> float:
+        return percent(self.lines_reached, self.lines)
+
+    @property
+    def unexplained(self) -> tuple[str, ...]:
+        """What was neither reached nor left out with a reason."""
+        return tuple(name for name in (*self.verbs_missing, *self.functions_missing) if reason_for(name) is None)
+
+
+def reason_for(name: str) -> str | None:
+    """Why a verb or function is left out: its own reason, or that of its class or module."""
+    while name not in LEFT_OUT and "." in name:
+        name = name.rpartition(".")[0]
+    return LEFT_OUT.get(name)
+
+
+def percent(part: int, whole: int) -> float:
+    return round(100 * part / whole, 1) if whole else 0.0
+
+
+def coverage_of(reached: Reached) -> Coverage:
+    known = known_lines()
+    by_loop: dict[str, tuple[int, int]] = {}
+    for name, numbers in known.items():
+        module = name.split(".")[1]
+        done, whole = by_loop.get(module, (0, 0))
+        by_loop[module] = (done + len(reached.lines.get(name, ())), whole + len(numbers))
+    return Coverage(
+        histories=reached.histories,
+        verbs=len(known_verbs()),
+        verbs_reached=len(reached.verbs),
+        verbs_missing=tuple(f"store.{name}" for name in known_verbs() if name not in reached.verbs),
+        lines=sum(len(numbers) for numbers in known.values()),
+        lines_reached=sum(len(numbers) for numbers in reached.lines.values()),
+        functions_missing=tuple(name for name, numbers in known.items() if numbers and not reached.lines.get(name)),
+        by_loop=by_loop,
+    )
+
+
+def described(coverage: Coverage) -> dict[str, object]:
+    """The coverage as plain values, for JSON."""
+    return {
+        "histories": coverage.histories,
+        "verbs": {
+            "percent": coverage.verbs_percent,
+            "reached": coverage.verbs_reached,
+            "known": coverage.verbs,
+            "missing": [_missing(name) for name in coverage.verbs_missing],
+        },
+        "loops": {
+            "percent": coverage.loops_percent,
+            "lines_reached": coverage.lines_reached,
+            "lines": coverage.lines,
+            "missing": [_missing(name) for name in coverage.functions_missing],
+            "percent_by_loop": {name: percent(*both) for name, both in coverage.by_loop.items()},
+        },
+    }
+
+
+def _missing(name: str) -> dict[str, str | None]:
+    return {"name": name, "left_out_because": reason_for(name)}
