@@ -1,5 +1,6 @@
 """Histories reach the verbs and the loops that they vouch for, and whatever they do not reach is on a list."""
 
+from holdfast.core.ids import Instant
 from holdfast.testing.coverage import (
     Reached,
     coverage_of,
@@ -27,7 +28,7 @@ def test_only_lines_that_ran_count():
 
     reached = Reached()
     with tracing(reached):
-        assert zone_offset("UTC")(0) == 0
+        assert zone_offset("UTC")(Instant(0)) == 0
     assert set(reached.lines) == {"loops.zones.zone_offset"}
     assert reached.lines["loops.zones.zone_offset"] <= known_lines()["loops.zones.zone_offset"]
 
