@@ -24,7 +24,7 @@ from holdfast.loops.intake import Reception
 from holdfast.loops.keeper import Briefing, Keeper
 from holdfast.loops.liaison import CHANNEL as AGENT_CHANNEL
 from holdfast.loops.liaison import AgentChannel
-from holdfast.loops.member import LEASE_MS, Lookout, Member, Reaper
+from holdfast.loops.member import LEASE_MS, Lookout, Member, PrunePolicy, Reaper
 from holdfast.loops.postman import Postman
 from holdfast.loops.presence import Presence
 from holdfast.loops.providers import Providers
@@ -83,6 +83,7 @@ def assemble(
     finish_policy: FinishPolicy | None = None,
     channels: Channels | None = None,
     postman_policy: PostmanPolicy | None = None,
+    prune_policy: PrunePolicy | None = None,
     receive: bool = False,
     attached: Sequence[Attached] = (),
 ) -> Runtime:
@@ -101,6 +102,7 @@ def assemble(
             turns_max=turns_max,
             courier_policy=courier_policy,
             finish_policy=finish_policy,
+            prune_policy=prune_policy,
             posts=_posts(parts, channels, postman_policy) if channels is not None else (),
             receivers=receivers,
             hint=hint,
@@ -176,6 +178,7 @@ def _supervisor(
     turns_max: int,
     courier_policy: CourierPolicy | None,
     finish_policy: FinishPolicy | None,
+    prune_policy: PrunePolicy | None,
     posts: tuple[Postman, Presence, *tuple[Drafter, ...]] | tuple[()],
     receivers: Sequence[Receiver],
     hint: Hint,
@@ -197,7 +200,9 @@ def _supervisor(
         *(_finisher(parts, finish_policy) for _ in range(EXTRACTIONS_AT_ONCE)),
         EditReader(parts.store, parts.providers, parts.tasks, parts.entropy),
         _forgetter(parts),
-        Reaper(parts.store, parts.member, parts.bell, parts.tasks, parts.entropy, lease_ms=lease_ms),
+        Reaper(
+            parts.store, parts.member, parts.bell, parts.tasks, parts.entropy, lease_ms=lease_ms, prune=prune_policy
+        ),
         Lookout(parts.store, parts.bell, parts.tasks, parts.entropy),
         *posts,
         *receivers,

@@ -16,7 +16,7 @@ from holdfast.core.policy import MINUTE_MS, AgentPolicy, ExpiryPolicy, RetryPoli
 from holdfast.core.session import SessionState
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.bell import Bell
-from holdfast.loops.finisher import LOOK_EVERY_MS, Finisher
+from holdfast.loops.finisher import Finisher
 from holdfast.loops.member import Member
 from holdfast.loops.toolbox import ToolBox
 from holdfast.machine import AsyncTasks
@@ -156,7 +156,7 @@ async def test_a_restart_during_an_expiry_flush_makes_no_second_model_call_and_n
     second = await lives(model, name="b")
     await second.work()
     third = await lives(model, name="c")
-    clock.advance(LOOK_EVERY_MS)
+    clock.advance(FinishPolicy().look_every_ms)
     await third.work()
     assert (len(model.asked), await third.notes()) == (1, [CAT])
     (end,) = await third.ends(session)
@@ -213,7 +213,7 @@ async def test_an_idle_session_is_extracted_from_and_closed(lives, clock, caplog
     clock.advance(30 * MINUTE_MS - 1)
     await life.work()
     assert await life.ends() == []
-    clock.advance(LOOK_EVERY_MS)
+    clock.advance(FinishPolicy().look_every_ms)
     with caplog.at_level(logging.INFO, "holdfast"):
         await life.work()
     assert await life.notes() == ["My cat is called Byron"]

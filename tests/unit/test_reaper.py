@@ -3,10 +3,12 @@
 from typing import Any, cast
 
 from holdfast.loops.bell import Bell
-from holdfast.loops.member import PRUNE_BATCH, PRUNE_EVERY_STEPS, PRUNE_ON_EVERY_STEPS, Member, Reaper
+from holdfast.loops.member import Member, PrunePolicy, Reaper
 from holdfast.machine import AsyncTasks, SystemEntropy
 from holdfast.ports.store import Reaped
 from holdfast.testing import ManualClock
+
+POLICY = PrunePolicy()
 
 
 class Attic:
@@ -38,10 +40,10 @@ async def after(steps, store):
 
 
 async def test_pruning_goes_on_soon_while_there_is_more_to_prune():
-    store = await after(PRUNE_EVERY_STEPS + 3 * PRUNE_ON_EVERY_STEPS, Attic(3 * PRUNE_BATCH + 1))
+    store = await after(POLICY.every_steps + 3 * POLICY.on_every_steps, Attic(3 * POLICY.batch + 1))
     assert store.old == 0
 
 
 async def test_where_little_is_old_it_is_looked_for_rarely():
-    store = await after(2 * PRUNE_EVERY_STEPS, Attic(PRUNE_BATCH - 1))
+    store = await after(2 * POLICY.every_steps, Attic(POLICY.batch - 1))
     assert store.prunings == 2

@@ -116,6 +116,7 @@ def finish_state(text: str | None) -> str | None:
 class FinishPolicy:
     attempts_max: int = 5  # claims, those of processes that died included
     retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(delay_ms_base=5_000, delay_ms_max=600_000))
+    look_every_ms: int = 30_000  # for sessions that have expired
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

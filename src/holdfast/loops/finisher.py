@@ -35,7 +35,6 @@ from holdfast.ports.tasks import Tasks
 from holdfast.spans import FINISH, span
 
 REST_MS = 5_000  # another process may have ended an epoch
-LOOK_EVERY_MS = 30_000  # for sessions that have expired
 ENDINGS_AT_ONCE_MAX = 100  # per agent and look
 
 
@@ -79,7 +78,7 @@ class Finisher(Loop):
             return False
         ended = await self._end_expired()
         if not ended:  # otherwise there may be more of them
-            self._look_at = Instant(self._clock.now() + LOOK_EVERY_MS)
+            self._look_at = Instant(self._clock.now() + self._policy.look_every_ms)
         return ended
 
     async def rest(self) -> None:

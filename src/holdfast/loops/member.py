@@ -3,6 +3,8 @@
 A node that was taken for dead (a long pause) registers again under another id: its old claims are void for good.
 """
 
+from dataclasses import dataclass
+
 from holdfast import log
 from holdfast.core.errors import NodeLost
 from holdfast.core.ids import NodeId, make_id
@@ -16,10 +18,16 @@ from holdfast.ports.tasks import Tasks
 LEASE_MS = 15_000
 RENEW_EVERY_MS = LEASE_MS // 5
 REAP_EVERY_STEPS = 2
-PRUNE_EVERY_STEPS = 100
-PRUNE_ON_EVERY_STEPS = 10  # while there is more to prune than one batch
-PRUNE_AFTER_MS = 30 * 24 * 3_600_000
-PRUNE_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrunePolicy:
+    """When the rows of finished messages become tombstones, and how many at a time."""
+
+    after_ms: int = 30 * 24 * 3_600_000
+    every_steps: int = 100
+    on_every_steps: int = 10  # while there is more to prune than one batch
+    batch: int = 500
 
 
 class Member:
@@ -56,6 +64,7 @@ class Reaper(Loop):
         entropy: Entropy,
         *,
         lease_ms: int = LEASE_MS,
+        prune: PrunePolicy | None = None,
     ) -> None:
         super().__init__(tasks, entropy)
         self._store = store
@@ -63,7 +72,8 @@ class Reaper(Loop):
         self._notifier = notifier
         self._lease_ms = lease_ms
         self._steps = 0
-        self._prune_every = PRUNE_EVERY_STEPS
+        self._policy = prune or PrunePolicy()
+        self._prune_every = self._policy.every_steps
 
     async def step(self) -> bool:
         try:
@@ -79,10 +89,10 @@ class Reaper(Loop):
         return False
 
     async def _prune(self) -> None:
-        self._prune_every = PRUNE_EVERY_STEPS  # also where it fails: proving life comes first
-        pruned = await self._store.prune(older_than_ms=PRUNE_AFTER_MS, limit=PRUNE_BATCH)
-        if pruned >= PRUNE_BATCH:
-            self._prune_every = PRUNE_ON_EVERY_STEPS
+        self._prune_every = self._policy.every_steps  # also where it fails: proving life comes first
+        pruned = await self._store.prune(older_than_ms=self._policy.after_ms, limit=self._policy.batch)
+        if pruned >= self._policy.batch:
+            self._prune_every = self._policy.on_every_steps
         if pruned:
             log.info("inbound.pruned", count=pruned)
 
