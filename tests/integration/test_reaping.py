@@ -4,7 +4,7 @@ them, and not a moment before (D7). Messages are kept for thirty days after they
 import pytest
 
 from holdfast.loops.bell import Bell
-from holdfast.loops.member import LEASE_MS, PRUNE_EVERY_STEPS, Member, Reaper
+from holdfast.loops.member import LEASE_MS, Member, PrunePolicy, Reaper
 from holdfast.machine import AsyncTasks, SystemEntropy
 from holdfast.stores.sqlite import InlineDatabase
 from holdfast.stores.store import SqlStore
@@ -80,6 +80,6 @@ async def test_a_message_is_kept_for_thirty_days(two, clock, days, kept):
     driver, reaper, claim = two
     await driver.answer(claim, await driver.open(claim))
     clock.advance(days * 24 * 3_600_000)
-    for _ in range(PRUNE_EVERY_STEPS):
+    for _ in range(PrunePolicy().every_steps):
         await reaper.step()
     assert len(await driver.rows("select 1 from inbound")) == kept

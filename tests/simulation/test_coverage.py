@@ -1,7 +1,14 @@
 """Histories reach the verbs and the loops that they vouch for, and whatever they do not reach is on a list."""
 
+from collections import Counter
+
+import pytest
+
 from holdfast.core.ids import Instant
+from holdfast.testing.areas import Area, areas_of
+from holdfast.testing.campaign import measured_chunk
 from holdfast.testing.coverage import (
+    MEASURED_MAX,
     Reached,
     coverage_of,
     known_lines,
@@ -11,6 +18,42 @@ from holdfast.testing.coverage import (
 )
 from holdfast.testing.coverage_left_out import LEFT_OUT
 from holdfast.testing.crash import CrashPoint
+from holdfast.testing.loop_faults import IN_AREAS, IN_CHATS, LOOPS
+from holdfast.testing.report import describe
+
+FIRST = 1
+VERBS_MIN = 73.0  # percent of the store's verbs
+LOOPS_MIN = 70.0  # percent of the loops' lines
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return measured_chunk(range(FIRST, FIRST + MEASURED_MAX))
+
+
+def test_two_hundred_histories_reach_most_verbs_and_most_of_every_loop(measured):
+    verdicts, reached = measured
+    assert "".join(describe(one.seed, one.violations) for one in verdicts if one.violations) == ""
+    coverage = coverage_of(reached)
+    assert coverage.unexplained == ()
+    assert coverage.verbs_percent >= VERBS_MIN
+    assert coverage.loops_percent >= LOOPS_MIN
+
+
+def test_every_loop_meets_faults_at_the_verbs_it_calls(measured):
+    verdicts, _ = measured
+    struck = {point.verb for one in verdicts for point in one.struck}
+    tables = [LOOPS, *IN_AREAS.values(), IN_CHATS]
+    assert {verb for table in tables for verbs in table.values() for verb in verbs} - struck == set()
+
+
+def test_every_area_is_in_some_of_the_histories(measured):
+    found = {area: sum(area in areas_of(one.seed) for one in measured[0]) for area in Area}
+    assert min(found.values()) >= 5, found
+    counts: Counter[str] = Counter()
+    for one in measured[0]:
+        counts += one.counts
+    assert min(counts[what] for what in ("backfill", "lost index", "question", "pruned", "spend", "expired")) > 5
 
 
 def test_what_was_not_reached_is_named():

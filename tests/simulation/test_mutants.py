@@ -6,8 +6,9 @@ from holdfast.testing.campaign import run_mutant
 from holdfast.testing.invariants import CHECKS
 from holdfast.testing.mutants import MUTANTS
 
-# By living on after the history, by living through it again, and in histories in which somebody is forgotten.
-JUDGED_ELSEWHERE = {"I13", "I16", "I18"}
+# By living on after the history, by living through it again, and in histories in which somebody is forgotten; an error
+# that no fault explains is seen in the log.
+JUDGED_ELSEWHERE = {"I13", "I16", "I18", "surprise"}
 
 
 @pytest.mark.parametrize("name", MUTANTS)

@@ -97,6 +97,8 @@ def _print_coverage(coverage: dict[str, Any]) -> None:
     verbs, loops = coverage["verbs"], coverage["loops"]
     print_heading(f"coverage over {coverage['histories']} histories")
     print(f"{verbs['percent']} % of the store's verbs ({verbs['reached']} of {verbs['known']})")
+    unstruck = verbs["never_struck"]
+    print(f"{verbs['reached'] - len(unstruck)} of these met a fault; not: {', '.join(unstruck) or 'none'}")
     print(f"{loops['percent']} % of the loops' lines ({loops['lines_reached']} of {loops['lines']})")
     for one in (*verbs["missing"], *loops["missing"]):
         print(f"  not reached: {one['name']} ({one['left_out_because'] or 'nothing says why'})")

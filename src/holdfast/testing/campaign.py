@@ -15,6 +15,7 @@ from itertools import chain, count, islice
 from multiprocessing import get_context
 from typing import Self, TypeVar
 
+from holdfast.testing.areas import areas_of
 from holdfast.testing.chats import has_chats
 from holdfast.testing.coverage import MEASURED_MAX, Coverage, Reached, coverage_of, described, tracing
 from holdfast.testing.faults import FaultPlan
@@ -185,7 +186,7 @@ def measured_chunk(seeds: Iterable[int]) -> tuple[list[Verdict], Reached]:
     with tracing(reached):
         verdicts = run_chunk(seeds)
     for verdict in verdicts:
-        reached.came_by(verdict.passed)
+        reached.came_by(verdict.passed, verdict.struck)
     return verdicts, reached
 
 
@@ -207,8 +208,12 @@ def run_mutant(name: str) -> Fate:
 def _seeds_for(mutant: Mutant) -> Iterator[int]:
     """As many as the budget has, of histories in which the mutant can show itself."""
     known = [] if mutant.first is None else [mutant.first]
-    seeds = (seed for seed in chain(known, count(1)) if not mutant.posts or has_chats(seed))
+    seeds = (seed for seed in chain(known, count(1)) if _may_show(mutant, seed))
     yield from islice(seeds, mutant.budget)
+
+
+def _may_show(mutant: Mutant, seed: int) -> bool:
+    return (has_chats(seed) or not mutant.posts) and (mutant.area is None or mutant.area in areas_of(seed))
 
 
 def _compared(first: Verdict, second: Verdict) -> Verdict:

@@ -119,6 +119,28 @@ def _is_visible(unit: Row) -> bool:
     return unit["state"] == "parked" or (unit["state"] == "dropped" and not ABLE[unit["provider"]].retracts)
 
 
+def lost_indexes_are_filled_again(evidence: Evidence) -> Found:
+    """I7: an index that was lost has everything that was delivered; it was filled in order, each delivery once."""
+    units = _units(evidence)
+    for lane, server in evidence.servers.items():
+        if not server.refills and not server.lost:
+            continue
+        landed = {id_ for id_, unit in units.items() if _is_at(unit, lane) and unit["state"] in LANDED}
+        if server.lost and landed:
+            yield f"the index of {lane.provider} of {lane.agent} was lost and never filled again"
+        missing = sorted(landed - server.index)
+        if missing:
+            yield f"the index of {lane.provider} of {lane.agent} lacks {missing}"
+        for filled in server.refills:
+            numbers = [units[id_]["n"] if id_ in units else -1 for id_ in filled]
+            if any(later <= earlier for earlier, later in pairwise([0, *numbers])):
+                yield f"the index of {lane.provider} of {lane.agent} was filled with {filled}"
+
+
+def _is_at(unit: Row, lane: LaneKey) -> bool:
+    return (unit["agent"], unit["provider"]) == (lane.agent, lane.provider)
+
+
 def effects_are_what_was_said(evidence: Evidence) -> Found:
     """I7: under the session, the place, the names and with the words of the turns themselves."""
     turns = {(row["session"], row["n"]): row for row in evidence.rows["turn"]}
@@ -137,7 +159,7 @@ def effects_are_what_was_said(evidence: Evidence) -> Found:
             if turn is None:
                 yield f"{parcel.id} holds turn {said.n}, which {unit['stream']} does not have"
                 continue
-            if (parcel.place, parcel.naming.address) != (place_of(turn, lane.provider), turn["place"]):
+            if (parcel.place, parcel.naming.address) != (place_of(turn, lane.provider, parcel.place), turn["place"]):
                 yield f"turn {said.n} of {unit['stream']} was said in {turn['place']}; it is in {parcel.place}"
             words = [line for row in entries[unit["stream"], said.n] if (line := _words(row, lane.agent))]
             blank = evidence.lineage.sessions[unit["stream"]]["state"] == "deleted"

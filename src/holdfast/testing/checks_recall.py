@@ -84,7 +84,8 @@ def lookups_say_who_reads(evidence: Evidence) -> Found:
     homes = {row["address"] for row in evidence.rows["mailbox"]}
     for lookup in evidence.lookups:
         query = lookup.query
-        if query.agent != lookup.lane.agent or query.naming.address not in homes:
+        is_operators = not query.key.session  # somebody asks the agent's memory, in no conversation
+        if query.agent != lookup.lane.agent or (query.naming.address not in homes and not is_operators):
             yield f"lookup {lookup.n} for {query.naming.address} was asked of {lookup.lane.agent}"
         if query.group != is_group(query.naming.address):
             yield f"lookup {lookup.n} for {query.naming.address} says that a group reads it: {query.group}"

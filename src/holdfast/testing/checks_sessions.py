@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from holdfast.testing.evidence import Evidence, Found
-from holdfast.testing.lineage import Lineage
+from holdfast.testing.lineage import NO_LIMIT, Lineage
 from holdfast.testing.rows import Row
 from holdfast.testing.workload import verb_of
 
+EXPIRY = frozenset({"idle", "daily"})  # causes of an end that nobody asked for
 OPENING = frozenset({"new", "branch"})  # the commands that make a session
 
 
@@ -20,18 +21,28 @@ def sessions_switch_by_command_only(evidence: Evidence) -> Found:
     left_in = {row["message"]: row["session"] for row in evidence.rows["reply"]}
     texts = {sent.say.event_id: sent.say.text for sent in evidence.sent}
     resumed = _resumed_in(evidence, texts, left_in)
+    expired = _expired(evidence)
     opened: Counter[str] = Counter({turn.session for turn in evidence.recorded if turn.turn is not None})
     live = {box["id"]: box["session_id"] for box in evidence.rows["mailbox"]}
     for mailbox, kept in evidence.rows.by("inbound", "mailbox").items():
-        replay = Replay(mailbox, evidence.lineage, texts, left_in, resumed, opened)
+        replay = Replay(mailbox, evidence.lineage, texts, left_in, resumed, expired, opened)
         for row in sorted(kept, key=lambda row: row["seq"]):
             if row["kind"] != "signal" and row["state"] != "refused":
                 yield from replay.take(row)
-        if live[mailbox] != replay.here and not (live[mailbox] is None and replay.is_taken()):
+        if live[mailbox] != replay.here and not (live[mailbox] is None and replay.is_left()):
             yield f"{mailbox} is in {live[mailbox]}; its last message left it in {replay.here}"
     for session in evidence.lineage.sessions:
         if opened[session] != 1:
             yield f"{session} was opened {opened[session]} times by what people said"
+
+
+def _expired(evidence: Evidence) -> dict[str, list[int]]:
+    """When each session was closed because nobody had used it; its chat has none then."""
+    found: dict[str, list[int]] = {}
+    for row in evidence.rows["finalisation"]:
+        if row["cause"] in EXPIRY and row["step"] in {"closed", "failed"}:
+            found.setdefault(row["session"], []).append(row["ended_at"])
+    return found
 
 
 def _resumed_in(evidence: Evidence, texts: Mapping[str, str], left_in: Mapping[str, str | None]) -> dict[str, set[str]]:
@@ -53,6 +64,7 @@ class Replay:
     texts: Mapping[str, str]
     left_in: Mapping[str, str | None]
     resumed: Mapping[str, set[str]]
+    expired: Mapping[str, list[int]]
     opened: Counter[str]
     here: str | None = None
     said_in: set[str] = field(default_factory=set)
@@ -60,6 +72,13 @@ class Replay:
     def is_taken(self) -> bool:
         """Whether another chat resumed the session that was live here."""
         return any(where != self.mailbox for where in self.resumed.get(self.here or "", ()))
+
+    def is_left(self, at: int = NO_LIMIT) -> bool:
+        """Whether the session that was live here is not any more: another chat has it, or it was closed by then.
+
+        What was accepted before it was closed reopens it instead (R31).
+        """
+        return self.is_taken() or any(ended <= at for ended in self.expired.get(self.here or "", ()))
 
     def take(self, row: Row) -> Found:
         if row["state"] == "command":
@@ -70,7 +89,7 @@ class Replay:
     def _take_message(self, row: Row) -> Found:
         found = row["session"]
         if found != self.here:
-            if self.here is not None and not self.is_taken():
+            if self.here is not None and not self.is_left(row["at"]):
                 yield f"{row['event_id']} is in {found}; the session was {self.here}"
             self.opened[found] += 1
         self.here = found
@@ -78,7 +97,7 @@ class Replay:
 
     def _take_command(self, row: Row) -> Found:
         before, text = row["session"], self.texts.get(row["event_id"], "")
-        if before != self.here and not (before is None and self.is_taken()):
+        if before != self.here and not (before is None and self.is_left(row["at"])):
             yield f"{row['event_id']} ran in {before}; the session was {self.here}"
         after = self.left_in.get(row["message"], before)
         if not self._is_right(verb_of(text), before, after):

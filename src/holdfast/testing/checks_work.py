@@ -83,6 +83,10 @@ def cursor_work_exists(evidence: Evidence) -> Found:
                 yield from _wrong_work(evidence, key, closed, 1 if is_left else policy.every_turns)
 
 
+def _is_excused(evidence: Evidence, key: tuple[str, str], turn: Row, turns: list[Row]) -> bool:
+    return evidence.late is not None and evidence.late.is_excused(key, turn, turns)
+
+
 def _cursors(evidence: Evidence) -> dict[tuple[str, str], int]:
     return {(row["provider"], row["stream"]): row["scheduled_seq"] for row in evidence.rows["cursor"]}
 
@@ -101,7 +105,7 @@ def _wrong_work(evidence: Evidence, key: tuple[str, str], closed: list[Row], pen
         n, counts = turn["n"], turn["n"] not in undone
         if held[n] > 1 or (held[n] and not counts and not retracted[n]):
             yield f"turn {n} of {key} is in {held[n]} units (undone: {not counts})"
-        elif counts and not held[n]:
+        elif counts and not held[n] and not _is_excused(evidence, key, turn, closed):
             pending += 1
             if turn["first_seq"] <= scheduled:
                 yield f"turn {n} of {key} is behind the cursor at {scheduled} and in no unit"
@@ -121,7 +125,9 @@ def _wrong_unit(unit: Row, turns: dict[int, Row]) -> Found:
     if any(turn is None for turn in inside):
         yield f"{unit['id']} holds turns that do not exist"
         return
-    speakers = {(turn["principal"], place_of(turn, unit["provider"])) for turn in inside if turn is not None}
+    speakers = {
+        (turn["principal"], place_of(turn, unit["provider"], unit["place"])) for turn in inside if turn is not None
+    }
     if speakers != {(unit["principal"], unit["place"])}:
         yield f"{unit['id']} of {unit['principal']} in {unit['place']} holds turns of {sorted(speakers)}"
     first, last = inside[0], inside[-1]
@@ -130,9 +136,12 @@ def _wrong_unit(unit: Row, turns: dict[int, Row]) -> Found:
         yield f"{unit['id']} covers {unit['from_seq']}..{unit['through_seq']}"
 
 
-def place_of(turn: Row, provider: str) -> str:
-    """Where a turn belongs at a provider, as it was written down when it was said."""
-    return str(json.loads(turn["places"] or "{}").get(provider))
+def place_of(turn: Row, provider: str, place: str) -> str:
+    """Where a turn belongs at a provider, as it was written down when it was said.
+
+    Of a provider that was not configured then nothing is written down, so any place is right.
+    """
+    return str(json.loads(turn["places"] or "{}").get(provider, place))
 
 
 def undone_turns(evidence: Evidence, session: str) -> set[int]:

@@ -39,18 +39,22 @@ class Reached:
 
     histories: int = 0
     verbs: set[str] = field(default_factory=set)
+    struck: set[str] = field(default_factory=set)  # verbs that failed, killed or put to sleep the node that called
     lines: Lines = field(default_factory=lambda: defaultdict(set))
 
     def add(self, other: "Reached") -> None:
         self.histories += other.histories
         self.verbs |= other.verbs
+        self.struck |= other.struck
         for function, numbers in other.lines.items():
             self.lines[function] |= numbers
 
-    def came_by(self, points: Iterable[object]) -> None:
-        """Count one history, and the verbs among the points that its nodes passed."""
+    def came_by(self, passed: Iterable[object], struck: Iterable[CrashPoint] = ()) -> None:
+        """Count one history: the verbs among the points that its nodes passed, and those at which a fault struck."""
+        known = set(known_verbs())
         self.histories += 1
-        self.verbs |= {point.verb for point in points if isinstance(point, CrashPoint)} & set(known_verbs())
+        self.verbs |= {point.verb for point in passed if isinstance(point, CrashPoint)} & known
+        self.struck |= {point.verb for point in struck} & known
 
 
 @cache
@@ -110,27 +114,24 @@ def tracing(reached: Reached) -> Iterator[None]:
 
 
 def _tracer(lines: Lines) -> Callable[[FrameType, str, Any], Any]:
-    wanted = {
-        (file, number): (name, number)
-        for name, numbers in known_lines().items()
-        for file in [_file_of(name)]
-        for number in numbers
-    }
-    files = {file for file, _ in wanted}
-    ours: dict[CodeType, bool] = {}
+    """Functions whose lines have all been seen are not traced any more, which is most of them soon."""
+    wanted = {(_file_of(name), number): (name, number) for name, numbers in known_lines().items() for number in numbers}
+    left: dict[CodeType, set[int]] = {}
 
     def line(frame: FrameType, event: str, _argument: object) -> Any:  # noqa: ANN401
-        found = wanted.get((frame.f_code.co_filename, frame.f_lineno)) if event == "line" else None
-        if found is not None:
-            lines[found[0]].add(found[1])
+        number = frame.f_lineno
+        if event == "line" and number in left[frame.f_code]:
+            left[frame.f_code].discard(number)
+            name, number = wanted[frame.f_code.co_filename, number]
+            lines[name].add(number)
         return line
 
     def call(frame: FrameType, _event: str, _argument: object) -> Any:  # noqa: ANN401
         code = frame.f_code
-        known = ours.get(code)
-        if known is None:
-            known = ours[code] = code.co_filename in files
-        return line if known else None
+        if code not in left:
+            numbers = {number for _, _, number in code.co_lines() if number is not None}
+            left[code] = {number for number in numbers if (code.co_filename, number) in wanted}
+        return line if left[code] else None
 
     return call
 
@@ -149,6 +150,7 @@ class Coverage:
     verbs: int
     verbs_reached: int
     verbs_missing: tuple[str, ...]
+    verbs_unstruck: tuple[str, ...]  # reached, and no fault ever met there
     lines: int
     lines_reached: int
     functions_missing: tuple[str, ...]
@@ -191,6 +193,7 @@ def coverage_of(reached: Reached) -> Coverage:
         verbs=len(known_verbs()),
         verbs_reached=len(reached.verbs),
         verbs_missing=tuple(f"store.{name}" for name in known_verbs() if name not in reached.verbs),
+        verbs_unstruck=tuple(name for name in known_verbs() if name in reached.verbs - reached.struck),
         lines=sum(len(numbers) for numbers in known.values()),
         lines_reached=sum(len(numbers) for numbers in reached.lines.values()),
         functions_missing=tuple(name for name, numbers in known.items() if numbers and not reached.lines.get(name)),
@@ -207,6 +210,7 @@ def described(coverage: Coverage) -> dict[str, object]:
             "reached": coverage.verbs_reached,
             "known": coverage.verbs,
             "missing": [_missing(name) for name in coverage.verbs_missing],
+            "never_struck": list(coverage.verbs_unstruck),
         },
         "loops": {
             "percent": coverage.loops_percent,

@@ -10,15 +10,17 @@ from holdfast.core.ids import AgentName
 from holdfast.core.lane import LaneClaim, LaneKey
 from holdfast.core.mailbox import Claim
 from holdfast.core.policy import AgentPolicy
+from holdfast.testing.areas import Late
 from holdfast.testing.chats import Chats
 from holdfast.testing.lineage import Lineage
 from holdfast.testing.models import Asked
 from holdfast.testing.platform import RecordedTurn, Sent
-from holdfast.testing.rows import Rows
+from holdfast.testing.rows import Row, Rows
 from holdfast.testing.servers import Lookup, Server
 
 Found: TypeAlias = Iterator[str]
 IN_TURN = frozenset({"answered", "failed", "interrupted"})
+NOT_YET = 1 << 60
 TERMINAL = IN_TURN | {"command", "observed", "held", "refused"}
 
 
@@ -30,6 +32,21 @@ class Tally:
     pauses: int = 0
     stops: int = 0
     crashes: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class Backfilled:
+    """A provider that came later: when it was configured, and when its backfill was over."""
+
+    late: Late
+    configured_ms: int = NOT_YET
+    ended_ms: int = NOT_YET
+
+    def is_excused(self, key: tuple[str, str], turn: Row, turns: Sequence[Row]) -> bool:
+        """Whether the provider need not have a turn: it is older than the provider, and the session went on with the
+        provider before it was backfilled, so the provider begins there (D22)."""
+        went_on = any(self.configured_ms <= (row["closed_at"] or 0) <= self.ended_ms for row in turns)
+        return key[0] == self.late.policy.provider and went_on and turn["closed_at"] <= self.configured_ms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +63,7 @@ class Evidence:
     lookups: Sequence[Lookup] = ()
     lane_claims: Sequence[LaneClaim] = ()
     chats: Chats | None = None
+    late: Backfilled | None = None
 
     @cached_property
     def lineage(self) -> Lineage:

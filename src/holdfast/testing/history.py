@@ -15,18 +15,22 @@ from functools import cache
 from pathlib import Path
 
 from holdfast.stores.sqlite.opening import open_ready
+from holdfast.testing.areas import Area, areas_of
 from holdfast.testing.chats import has_chats
+from holdfast.testing.checks_sessions import EXPIRY
 from holdfast.testing.crash import CrashPoint
 from holdfast.testing.evidence import Evidence
-from holdfast.testing.faults import FaultPlan, ProviderFault, draw
+from holdfast.testing.faults import CrashAtVerb, FaultPlan, PauseAtVerb, ProviderFault, VerbFails, draw
 from holdfast.testing.invariants import judge
 from holdfast.testing.listening import Surprises, Telling
+from holdfast.testing.loop_faults import draw_at_loops
 from holdfast.testing.report import Violation
-from holdfast.testing.rows import Rows, read_rows
+from holdfast.testing.rows import KEEP_PRUNED, Rows, read_rows
 from holdfast.testing.simloop import Deadlock, StepLimitReached
 from holdfast.testing.workload import Say
 from holdfast.testing.world import DATABASE, NODES, VFS, World, scope
 
+AT_VERBS = (CrashAtVerb, PauseAtVerb, VerbFails)
 RECOVERY_S = 4.5  # longer than a lease and a poll
 
 
@@ -44,6 +48,7 @@ class Verdict:
     stops: int
     crashes: Counter[str] = field(default_factory=Counter)
     passed: Counter[CrashPoint | str] = field(default_factory=Counter)  # how often each place of a fault was passed
+    struck: Counter[CrashPoint] = field(default_factory=Counter)  # where verbs failed, killed or put to sleep
     counts: Counter[str] = field(default_factory=Counter)  # messages, turns, summaries and the like
 
     def with_violation(self, violation: Violation) -> "Verdict":
@@ -58,7 +63,10 @@ def scratch() -> Iterator[Path]:
 
 
 def plan_of(seed: int) -> FaultPlan:
-    return draw(seed, scope(nodes_of(seed), chats=has_chats(seed)))
+    """The faults and messages of a seed, with faults at the verbs of its loops and of its areas."""
+    plan = draw(seed, scope(nodes_of(seed), chats=has_chats(seed)))
+    more = draw_at_loops(seed, areas_of(seed), chats=has_chats(seed))
+    return replace(plan, faults=tuple(dict.fromkeys([*plan.faults, *more])))
 
 
 def nodes_of(seed: int) -> int:
@@ -78,9 +86,14 @@ def run_history(
     `says` is a story of one's own instead of the workload of the seed; in it the first statements of polling loops
     count as places to crash too. `told` hears what happens, line by line.
     """
+    areas = areas_of(seed) if says is None else frozenset()
+    if Area.FORGETTING in areas:
+        from holdfast.testing.forgetting import run_forgetting  # noqa: PLC0415 - it is made of this module
+
+        return run_forgetting(seed, folder=folder, plan=plan, told=told)
     start_afresh(folder)
     chosen = plan_of(seed) if plan is None else plan
-    world = World(seed, chosen, folder, nodes=nodes_of(seed), says=says, told=told)
+    world = World(seed, chosen, folder, nodes=nodes_of(seed), says=says, told=told, areas=areas)
     return verdict_of(world, lambda rows: judge(evidence_of(world, rows)), told)
 
 
@@ -123,6 +136,7 @@ def _verdict(world: World, violations: list[Violation], judged: Callable[[Rows],
         stops=world.tally.stops,
         crashes=world.tally.crashes,
         passed=world.armed.seen,
+        struck=Counter(fault.point for fault in world.armed.fired if isinstance(fault, AT_VERBS)),
         counts=_counts(world, rows),
     )
 
@@ -133,6 +147,9 @@ def _counts(world: World, rows: Rows) -> Counter[str]:
     counts["provider_fault"] = sum(isinstance(fault, ProviderFault) for fault in world.armed.fired)
     counts["provider_call"] = world.armed.before_healing["provider"]
     counts.update(f"approval {row['decision']}" for row in rows["approval"])
+    counts["expired"] = sum(row["cause"] in EXPIRY for row in rows["finalisation"])
+    counts["pruned"] = len(rows["tombstone"])
+    counts["spend"] = len(rows["spend"])
     counts["post"] = len(world.chats.server.calls)
     counts["effect"] = sum(len(server.effects) for server in world.memory.servers.values())
     return counts + world.counts
@@ -167,6 +184,7 @@ def evidence_of(world: World, rows: Rows) -> Evidence:
         lookups=world.memory.lookups,
         lane_claims=world.lane_claims,
         chats=world.chats,
+        late=world.backfilled,
     )
 
 
@@ -202,5 +220,7 @@ def start_afresh(folder: Path) -> None:
 def _nothing_yet() -> bytes:
     """Made once: to take every step of the schema costs as much as a hundred steps of a history."""
     with scratch() as folder:
-        open_ready(folder / DATABASE, vfs=VFS, synchronous="off").close()
+        db = open_ready(folder / DATABASE, vfs=VFS, synchronous="off")
+        db.execute(KEEP_PRUNED)
+        db.close()
         return (folder / DATABASE).read_bytes()

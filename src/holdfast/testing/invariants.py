@@ -1,4 +1,4 @@
-"""The invariants of a history (I1..I19), as pure functions over what it left in the database and what was seen.
+"""The invariants of a history (I1..I20), as pure functions over what it left in the database and what was seen.
 
 Each checker looks at `Evidence` and yields a sentence per contradiction. The evidence was gathered outside the
 runtime: rows read by another connection, acknowledgements seen by the platform, requests seen by the model, effects
@@ -22,6 +22,7 @@ from holdfast.testing.checks_delivery import (
     effects_follow_the_journal,
     effects_happen_at_the_providers_once,
     lanes_are_fenced,
+    lost_indexes_are_filled_again,
     marks_are_true,
     providers_hold_what_counts,
     speakers_stay_the_same,
@@ -39,6 +40,7 @@ from holdfast.testing.checks_replies import (
     replies_keep_their_order,
 )
 from holdfast.testing.checks_sessions import sessions_switch_by_command_only
+from holdfast.testing.checks_spend import answers_are_paid_once, spending_stops_at_the_limit
 from holdfast.testing.checks_work import (
     cursor_work_exists,
     effects_happen_once,
@@ -254,6 +256,7 @@ CHECKS: tuple[Check, ...] = (
     ("I7", effects_are_what_was_said),
     ("I7", providers_hold_what_counts),
     ("I7", marks_are_true),
+    ("I7", lost_indexes_are_filled_again),
     ("I8", epochs_end_once),
     ("I8", epochs_follow_each_other),
     ("I8", models_are_asked_once),
@@ -275,4 +278,6 @@ CHECKS: tuple[Check, ...] = (
     ("I15", replies_are_single),
     ("I15", world_is_at_rest),
     ("I19", humans_said_yes),
+    ("I20", spending_stops_at_the_limit),
+    ("I20", answers_are_paid_once),
 )

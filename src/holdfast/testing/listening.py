@@ -8,7 +8,7 @@ from holdfast.testing.node import NODE
 SURPRISES = frozenset({"claim.failed", "loop.failed"})
 # A worker that slept through its lease may find its session deleted by the younger claim; a live one never does, or
 # its mailbox would stand still.
-EXPECTED_CODES = frozenset({"claim_lost", "node_lost", "session_not_found", "store_unavailable"})
+EXPECTED_CODES = frozenset({"provider_failed", "claim_lost", "node_lost", "session_not_found", "store_unavailable"})
 FIELDS_SHOWN = (
     "message",
     "mailbox",

@@ -8,7 +8,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast import log
 from holdfast.core.context import ModelMessage
@@ -25,6 +25,7 @@ from holdfast.testing.workload import FILLER, marks_in
 FOREVER_S = 10_000.0
 TOOLS = {"look": True, "pay": False, "fire": False}  # name -> idempotent
 DANGEROUS = frozenset({"fire"})
+PAID = "paid-"  # what the models of paid answers are called, each with a number of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Asked:
     turn: int
     operation: str
     messages: tuple[ModelMessage, ...]
-    answered: str | None = None
+    looked_at: int | None = None  # when whoever asks looked at what was spent, if ever
 
 
 @dataclass(slots=True)
@@ -50,6 +51,8 @@ class Memory:
     extractions: int = 0
     servers: dict[LaneKey, Server] = field(default_factory=dict)
     lookups: list[Lookup] = field(default_factory=list)
+    answers: int = 0
+    looked_at: dict[object, int] = field(default_factory=dict)  # by task: when it looked at what was spent
 
 
 class FakeModel:
@@ -58,9 +61,15 @@ class FakeModel:
     name = "fake"
 
     def __init__(
-        self, seed: int | str, memory: Memory, now_ms: Callable[[], int], fault: Callable[[], ModelFault | None]
+        self,
+        seed: int | str,
+        memory: Memory,
+        now_ms: Callable[[], int],
+        fault: Callable[[], ModelFault | None],
+        cost: Callable[[int], int] | None = None,
     ) -> None:
         self._seed = seed
+        self._cost = cost  # of an answer by its number, where somebody is paid
         self._memory = memory
         self._now_ms = now_ms
         self._fault = fault
@@ -85,7 +94,14 @@ class FakeModel:
             if part:
                 yield TextDelta(part)
                 await asyncio.sleep(rng.random() * 0.1)
-        yield answer
+        yield self._priced(answer)
+
+    def _priced(self, answer: Answer) -> Answer:
+        if self._cost is None:
+            return answer
+        self._memory.answers += 1
+        n = self._memory.answers
+        return replace(answer, model=f"{PAID}{n}", cost_micros=self._cost(n))
 
     def _remember(self, request: ModelRequest) -> None:
         pins = log.pins()
@@ -97,6 +113,7 @@ class FakeModel:
                 turn=int(str(pins.get("turn", 0))),
                 operation=str(pins.get("operation", "")),
                 messages=request.messages,
+                looked_at=self._memory.looked_at.pop(asyncio.current_task(), None),
             )
         )
 

@@ -12,6 +12,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from holdfast.testing.areas import Area
+
 Patch: TypeAlias = tuple[Any, str, Any]  # of what, which name, the replacement
 
 
@@ -25,6 +27,7 @@ class Mutant:
     twice: bool = False  # seen only by living through the same history twice
     forgets: bool = False  # seen only in histories in which somebody is forgotten
     posts: bool = False  # seen only in histories in which replies are posted
+    area: Area | None = None  # seen only in histories that have it
     first: int | None = None  # a seed that is known to show it, lived through before all others
 
     @contextmanager
@@ -41,7 +44,13 @@ MUTANTS: dict[str, Mutant] = {}
 
 
 def mutant(
-    *breaks: str, budget: int, twice: bool = False, forgets: bool = False, posts: bool = False, first: int | None = None
+    *breaks: str,
+    budget: int,
+    twice: bool = False,
+    forgets: bool = False,
+    posts: bool = False,
+    area: Area | None = None,
+    first: int | None = None,
 ) -> Callable[[Callable[[], Sequence[Patch]]], Callable[[], Sequence[Patch]]]:
     """Put a function that makes patches into the table, under its own name."""
 
@@ -57,6 +66,7 @@ def mutant(
             twice=twice,
             forgets=forgets,
             posts=posts,
+            area=area,
             first=first,
         )
         return patches

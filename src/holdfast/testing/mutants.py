@@ -1,6 +1,6 @@
 """Guarantees of the durable core, broken on purpose, to see that the checkers see it. Those of delivery and recall are
 in `mutants_delivery`, those of forgetting in `mutants_forget`, those of replies in `mutants_replies`, those of
-approvals in `mutants_approval`."""
+approvals in `mutants_approval`, those of what only some histories have in `mutants_store`."""
 
 import asyncio
 import secrets
@@ -22,11 +22,19 @@ from holdfast.ports.store import Committed
 from holdfast.stores.script import Row, Script, one, run
 from holdfast.stores.store import SqlStore
 from holdfast.stores.verbs import accept, contexts, cursors, fence, mail, nodes, reply, summaries, turns
-from holdfast.testing import mutants_approval, mutants_delivery, mutants_forget, mutants_replies
+from holdfast.testing import mutants_approval, mutants_delivery, mutants_forget, mutants_replies, mutants_store
 from holdfast.testing.entropy import SeededEntropy
 from holdfast.testing.mutant import MUTANTS, Mutant, Patch, mutant
 
-__all__ = ["MUTANTS", "Mutant", "mutants_approval", "mutants_delivery", "mutants_forget", "mutants_replies"]
+__all__ = [
+    "MUTANTS",
+    "Mutant",
+    "mutants_approval",
+    "mutants_delivery",
+    "mutants_forget",
+    "mutants_replies",
+    "mutants_store",
+]
 
 ACK_TO_COMMIT_S = 0.4
 

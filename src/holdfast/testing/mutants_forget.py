@@ -45,13 +45,13 @@ def forget_skips_summaries() -> Sequence[Patch]:
     return [(person, "BLANK_SUMMARIES", "select 1 where :session = :first and length(:blank) > 0")]
 
 
-@mutant("I16", budget=30, forgets=True, first=21)
+@mutant("I16", budget=30, forgets=True, first=25)
 def forget_lets_models_finish() -> Sequence[Patch]:
     """A summary that is being made of the words just now is kept."""
     return [(person, "VOID_CONTEXTS", "select 1 where :session = :first")]
 
 
-@mutant("I16", budget=40, forgets=True, first=80)
+@mutant("I16", budget=40, forgets=True, first=34)
 def forget_lets_turns_run() -> Sequence[Patch]:
     """A turn of theirs that is open goes on, and its answer is journaled."""
 

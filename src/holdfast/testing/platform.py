@@ -153,6 +153,13 @@ class Platform:
         live = self._live()
         return live[int(rng.random() * len(live))] if live else None
 
+    async def deliver_again(self) -> None:
+        """A platform that lost its own records: everything that was ever acknowledged comes once more."""
+        rng = random.Random(f"{self._seed}/again")
+        for sent in list(self.sent.values()):
+            if sent.acked_at is not None:
+                await self._until_acknowledged(sent, rng)
+
     # --- a writer without a mailbox
 
     async def record(self, session: str, *, purpose: str, agent: str, policies: tuple[DeliveryPolicy, ...]) -> None:

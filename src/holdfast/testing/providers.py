@@ -8,7 +8,7 @@ still arrive for `quiet_ms`, not longer. What is recalled carries the key that i
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextvars import Context
 
 from holdfast.core.delivery import Delivered, Landing, Outcome, Parcel, Refused, Uncertain, Unreachable
@@ -177,6 +177,21 @@ class FakeProvider:
     @staticmethod
     def _now() -> float:
         return asyncio.get_running_loop().time()
+
+
+class IndexedProvider(FakeProvider):
+    """Implements `Indexed` too: what can be found is an index that the server may lose."""
+
+    @property
+    def needs_rebuild(self) -> bool:
+        return self._server.lost
+
+    async def rebuild(self, parcels: AsyncIterator[Parcel]) -> int:
+        """All of it or nothing: whoever is cut off leaves the index as it was."""
+        found = [parcel.id async for parcel in parcels]
+        await asyncio.sleep(self._chance("rebuild", len(found)).random() * LAG_S_MAX)
+        self._server.fill_index(found)
+        return len(found)
 
 
 def _outcome(fault: ProviderFault) -> Outcome:

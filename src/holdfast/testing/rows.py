@@ -27,6 +27,7 @@ TABLES = (
     "operation",
     "reply",
     "session",
+    "spend",
     "summary",
     "tombstone",
     "turn",
@@ -51,6 +52,19 @@ union all select 'forgetting ' || id || ' is not swept' from forget where swept_
    where forget_part.forget = forget.id and delivery.state <> 'delivered')
 limit 1"""
 
+PRUNED = "pruned_inbound"
+# Words are not kept: a person may be forgotten after their messages were pruned.
+KEEP_PRUNED = f"""
+create table {PRUNED} as select * from inbound where false;
+create trigger keep_pruned before delete on inbound begin
+  insert into {PRUNED} select * from inbound where message = old.message;
+  update {PRUNED} set body = x'' where message = old.message;
+end;"""  # noqa: S608
+LANDED = """
+select 1 from delivery
+ where agent = ? and provider = ? and state in ('delivered', 'retracted') and op <> 'erase' limit 1"""
+UNPRUNED = "select 'message ' || message || ' is not pruned' from inbound limit 1"
+UNEXPIRED = "select 'session ' || id || ' is ' || state from session where state in ('open', 'expiring') limit 1"
 UNPOSTED = """
 select 'reply ' || n || ' is ' || state from reply
  where state in ('pending', 'attempting') and channel = 'sim' limit 1"""
@@ -83,7 +97,9 @@ class Rows:
 
 
 def read_rows(db: apsw.Connection) -> Rows:
+    """Rows that were pruned are read as they were: what was acknowledged is judged, whatever became of its row."""
     tables = {table: _rows(db, f"select {_ROWID.get(table, '')} * from {table} order by 1, 2") for table in TABLES}  # noqa: S608
+    tables["inbound"] += _rows(db, f"select * from {PRUNED} order by 1, 2")  # noqa: S608
     return Rows(tables, str(_rows(db, "pragma integrity_check")[0]["integrity_check"]))
 
 
@@ -97,10 +113,13 @@ def _rows(db: apsw.Connection, sql: str) -> list[Row]:
     return found
 
 
-def unfinished(db: apsw.Connection, *, posts: bool = False) -> str | None:
-    """The first thing that is still to do; replies count where somebody posts them."""
-    found = db.execute(UNFINISHED).fetchall() or (db.execute(UNPOSTED).fetchall() if posts else [])
-    return str(found[0][0]) if found else None
+def unfinished(db: apsw.Connection, *also: str) -> str | None:
+    """The first thing that is still to do, by these statements too."""
+    for sql in (UNFINISHED, *also):
+        found = db.execute(sql).fetchall()
+        if found:
+            return str(found[0][0])
+    return None
 
 
 def parked(db: apsw.Connection) -> list[str]:

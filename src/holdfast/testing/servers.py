@@ -35,10 +35,14 @@ class Server:
     erased: list[Parcel] = field(default_factory=list)  # what was taken out whole, as it was before
     down_until_s: float = 0.0
     blind_until_s: float = 0.0  # until then it cannot say what it has
+    index: set[str] = field(default_factory=set)  # what can be found there; the effects are what ever happened
+    lost: bool = False  # the index, which has to be filled again
+    refills: list[list[str]] = field(default_factory=list)  # each, as the ids in the order in which they came
 
     def take(self, parcels: Sequence[Parcel]) -> None:
         for parcel in parcels:
             self.arrivals[parcel.id] += 1
+            self.index.add(parcel.id)
             if not (self.idempotent and self.arrivals[parcel.id] > 1):
                 self.effects.append(parcel)
                 if parcel.erasure is not None:
@@ -52,6 +56,16 @@ class Server:
                 self.erased.append(parcel)
             if whole or parcel.place == place:
                 self.effects[n] = _without(parcel, None if whole else speaker)
+
+    def lose_index(self) -> None:
+        self.index.clear()
+        self.lost = True
+
+    def fill_index(self, deliveries: Sequence[str]) -> None:
+        """Fill it again, beside what arrives meanwhile."""
+        self.refills.append(list(deliveries))
+        self.index.update(deliveries)
+        self.lost = False
 
     def words(self, place: str | None = None) -> list[str]:
         """Every text that is kept, of one place or of all."""

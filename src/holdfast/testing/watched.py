@@ -1,8 +1,9 @@
 """The store of a simulated node: the real one, with every claim that it gives written down by the world."""
 
+from collections.abc import Callable
 from typing import Any
 
-from holdfast.core.ids import NodeId
+from holdfast.core.ids import AgentName, Instant, NodeId
 from holdfast.core.lane import LaneClaim, LaneKey
 from holdfast.core.mailbox import Claim
 from holdfast.stores.store import SqlStore
@@ -13,6 +14,7 @@ class Watched(SqlStore):
 
     claims: list[Claim]
     lane_claims: list[LaneClaim]
+    looked: Callable[[], None]  # told before each look at what was spent
 
     async def claim_mailboxes(self, node: NodeId, *, name: str = "", limit: int) -> tuple[Claim, ...]:
         claims = await super().claim_mailboxes(node, name=name, limit=limit)
@@ -23,3 +25,7 @@ class Watched(SqlStore):
         claims = await super().claim_lanes(node, key, **what)
         self.lane_claims.extend(claims)
         return claims
+
+    async def spent(self, agent: AgentName, since: Instant) -> int:
+        self.looked()
+        return await super().spent(agent, since)

@@ -10,9 +10,9 @@ to come to an end within `REST_S` virtual seconds.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -20,13 +20,12 @@ from typing import Any, cast
 import apsw
 
 from holdfast.assembly import assemble
-from holdfast.core.errors import HoldfastError, StoreUnavailable
-from holdfast.core.finish import FinishPolicy
+from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import AgentName
 from holdfast.core.ids import Provider as ProviderName
 from holdfast.core.lane import LaneClaim, LaneKey
 from holdfast.core.mailbox import Claim
-from holdfast.core.policy import RetryPolicy
+from holdfast.core.policy import AgentPolicy
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.providers import Providers
 from holdfast.ports.provider import Capabilities, Configured, Provider
@@ -35,23 +34,25 @@ from holdfast.ports.tool import Tools
 from holdfast.runtime import Runtime
 from holdfast.stores.sqlite.connection import open_connection
 from holdfast.stores.sqlite.inline import InlineDatabase
-from holdfast.stores.verbs.cursors import OVERDUE
-from holdfast.testing.armed import DULL, Armed
+from holdfast.testing.areas import FINISH, PRUNE, Area, configured, cost_micros, late_provider, without
+from holdfast.testing.armed import Armed
 from holdfast.testing.chats import CHATS_EVERY, POSTMAN, Chats
 from holdfast.testing.clock import SimClock
-from holdfast.testing.crash import CrashPoint, Side, crashing, die, points
+from holdfast.testing.crash import CrashPoint, crashing, points
 from holdfast.testing.entropy import SeededEntropy
-from holdfast.testing.evidence import Tally
-from holdfast.testing.faults import FaultPlan, Kill, Pause, PauseAtVerb, Scope, Stop, VerbFails
+from holdfast.testing.errands import errands, speak_again
+from holdfast.testing.evidence import Backfilled, Tally
+from holdfast.testing.faults import FaultPlan, Kill, Pause, Scope, Stop
 from holdfast.testing.models import FakeModel, FakeTools, Memory
-from holdfast.testing.node import NODE, SimNode
+from holdfast.testing.node import SimNode
 from holdfast.testing.people import People
 from holdfast.testing.platform import Platform
-from holdfast.testing.providers import ABLE, COURIER, IDEMPOTENT, FakeProvider
-from holdfast.testing.rows import parked, unfinished
+from holdfast.testing.providers import ABLE, COURIER, IDEMPOTENT, FakeProvider, IndexedProvider
+from holdfast.testing.rows import LANDED, UNEXPIRED, UNPOSTED, UNPRUNED, parked, unfinished
 from holdfast.testing.servers import Server
 from holdfast.testing.simloop import SimLoop
 from holdfast.testing.tasks import SimTasks
+from holdfast.testing.trouble import Slot, Trouble
 from holdfast.testing.watched import Watched
 from holdfast.testing.workload import MESSAGES, Say, policies, say
 
@@ -95,21 +96,7 @@ def scope(nodes: int = NODES, *, chats: bool = False) -> Scope:
     )
 
 
-FINISH = FinishPolicy(retry=RetryPolicy(delay_ms_base=1_000, delay_ms_max=5_000))
-
-
-@dataclass(slots=True)
-class Slot:
-    """A place for one node; after a death another node takes it."""
-
-    node: SimNode | None = None
-    runtime: Runtime | None = None
-    incarnation: int = 0
-    down_ms: int = 0
-    restarts: bool = True
-
-
-class World:
+class World(Trouble):
     quotes = False  # whether providers recall what they were told
     chats_every = CHATS_EVERY
 
@@ -122,8 +109,10 @@ class World:
         nodes: int = NODES,
         says: Sequence[Say] | None = None,
         told: Callable[[str], None] | None = None,
+        areas: frozenset[Area] = frozenset(),
     ) -> None:
         self.seed = seed
+        self.areas = areas
         self.plan = plan
         self.path = folder / DATABASE
         self.loop = SimLoop(f"{seed}/loop", steps_max=STEPS_MAX)
@@ -139,7 +128,10 @@ class World:
         self.says = [say(seed, message.n) for message in plan.messages] if says is None else list(says)
         self._dull: Counter[str] = Counter()
         self._dull_max = 0 if says is None else DULL_TOLD_MAX
-        self.policies = policies(seed)
+        self._configured = configured(seed, areas, policies(seed))
+        late = late_provider(seed, areas, self._configured)
+        self.backfilled = None if late is None else Backfilled(late)
+        self.policies = without(self._configured, late)
         self.platform = Platform(seed, self.armed, self.live)
         self.chats = Chats(seed, lambda: self.armed.healed, every=self.chats_every)
         self._clock = SimClock(self.loop)
@@ -166,13 +158,18 @@ class World:
             deliveries = self.policies[AgentName("fern")].deliveries
             recording = self.platform.record("ghost-1", purpose=purpose, agent="fern", policies=deliveries)
             senders.append(self.loop.create_task(recording, name="recorder"))
+            senders += [self.loop.create_task(errand, name="errand") for errand in errands(self)]
         for sender in senders:
             await sender
         await self.live_roughly()
         self.heal()
+        await speak_again(self)
         self.stranded = await self.come_to_rest(REST_S)
         if self.stranded is None and self.seed % REPLAYED_EVERY == 0:
             await self.replay()
+            self.stranded = await self.come_to_rest(REST_S)
+        if self.stranded is None and Area.PRUNING in self.areas:
+            await self.platform.deliver_again()
             self.stranded = await self.come_to_rest(REST_S)
         people.cancel()
         self.rested_at = self.loop.time()
@@ -195,7 +192,31 @@ class World:
         return self.unfinished()
 
     def unfinished(self) -> str | None:
-        return unfinished(self.observer(), posts=self.chats.enabled)
+        also = [
+            *([UNPOSTED] if self.chats.enabled else []),
+            *([UNPRUNED] if Area.PRUNING in self.areas else []),
+            *([UNEXPIRED] if Area.EXPIRY in self.areas else []),
+        ]
+        return unfinished(self.observer(), *also) or self._unfilled()
+
+    def _unfilled(self) -> str | None:
+        """An index that was lost although something had been delivered to it."""
+        lost = [lane for lane, server in self.memory.servers.items() if server.lost]
+        has_some = [lane for lane in lost if self.observer().execute(LANDED, (lane.agent, lane.provider)).fetchall()]
+        return f"the index of {has_some[0]} is lost" if has_some else None
+
+    def now_ms(self) -> int:
+        return self._clock.now()
+
+    def reconfigure(self) -> None:
+        """Give the agents everything that they are configured with in the end. Every node starts again for it."""
+        self.policies = self._configured
+        self._agents = self._make_agents()
+        self._note("reconfigured")
+        for slot in self.slots:
+            if slot.node is not None and slot.node.alive:
+                slot.down_ms = BOOT_AGAIN_MS
+                slot.node.kill()
 
     def observer(self) -> apsw.Connection:
         """A connection that only looks, for the world's own questions."""
@@ -242,7 +263,7 @@ class World:
     async def _boot(self, slot: Slot, node: SimNode, database: InlineDatabase) -> None:
         entropy = SeededEntropy(f"{self.seed}/{node.name}")
         store = await Watched.open(database, entropy.bits(256).to_bytes(32, "big"))
-        store.claims, store.lane_claims = self.claims, self.lane_claims
+        store.claims, store.lane_claims, store.looked = self.claims, self.lane_claims, self._looked
         runtime = assemble(
             crashing(store, self._reach),
             self._agents,
@@ -252,11 +273,12 @@ class World:
             sole=False,
             lease_ms=LEASE_MS,
             turns_max=TURNS_MAX,
-            providers=Providers(partial(self._make_providers, node.name)),
+            providers=Providers(partial(self._make_providers, node.name, self.policies)),
             courier_policy=COURIER,
             finish_policy=FINISH,
             channels=self.chats.channels(self._reach),
             postman_policy=POSTMAN,
+            prune_policy=PRUNE if Area.PRUNING in self.areas else None,
         )
         try:
             await runtime.start()
@@ -267,7 +289,8 @@ class World:
         slot.runtime = runtime
 
     def _make_agents(self) -> Agents:
-        model = FakeModel(self.seed, self.memory, self._clock.now, self.armed.at_model_call)
+        cost = partial(cost_micros, self.seed) if Area.SPENDING in self.areas else None
+        model = FakeModel(self.seed, self.memory, self._clock.now, self.armed.at_model_call, cost)
         tools = cast("Any", crashing(FakeTools(self.seed, self.memory), self._reach))
         guarded = crashing(model, self._reach)
         return Agents(
@@ -278,14 +301,20 @@ class World:
             },
         )
 
-    def _make_providers(self, node: str, agent: AgentName) -> dict[ProviderName, Configured]:
+    def _looked(self) -> None:
+        self.memory.looked_at[asyncio.current_task()] = self._clock.now()
+
+    def _make_providers(
+        self, node: str, policies: Mapping[AgentName, AgentPolicy], agent: AgentName
+    ) -> dict[ProviderName, Configured]:
         """This node's clients of the agent's providers. While versions differ between nodes, so does the rendering."""
         made = {}
-        for policy in self.policies[agent].deliveries:
+        for policy in policies[agent].deliveries:
             lane, able = LaneKey(agent, policy.provider), self.able(policy.provider)
             server = self.memory.servers.setdefault(lane, Server(policy.provider in IDEMPOTENT))
             version = node[:2] if self.seed % MIXED_VERSIONS_EVERY == 0 else "1"
-            provider = FakeProvider(
+            is_indexed = Area.REBUILD in self.areas and policy.provider in IDEMPOTENT
+            provider = (IndexedProvider if is_indexed else FakeProvider)(
                 lane,
                 server,
                 self.memory.lookups,
@@ -299,82 +328,6 @@ class World:
 
     def able(self, provider: str) -> Capabilities:
         return ABLE[provider]
-
-    # --- what goes wrong
-
-    def _strike(self, fault: Kill | Pause | Stop) -> None:
-        if self.armed.healed:
-            return
-        slot = self.slots[fault.node]
-        node = slot.node
-        if node is None or not node.alive or (isinstance(fault, Pause | Stop) and node.paused):
-            return
-        self.armed.fired.append(fault)
-        self._note(type(fault).__name__.lower(), node.name)
-        if isinstance(fault, Kill):
-            self.tally.kills += 1
-            slot.down_ms = fault.down_ms
-            node.kill()
-        elif isinstance(fault, Pause):
-            self.tally.pauses += 1
-            node.pause()
-            self.loop.call_later(fault.length_ms / 1000, node.thaw, context=self._outside)
-        elif slot.runtime is not None:
-            self.tally.stops += 1
-            slot.down_ms = fault.down_ms
-            runtime, slot.runtime = slot.runtime, None  # nobody is let in any more
-            node.start(self._shut_down(node, runtime), name="shut down")
-
-    async def _shut_down(self, node: SimNode, runtime: Runtime) -> None:
-        try:
-            await runtime.close()
-        except HoldfastError as error:
-            self.loop.note("stopped badly", str(error))
-        node.kill()
-
-    def _reach(self, verb: str, side: Side) -> None:
-        fault = self.armed.at_verb(verb, side)
-        if isinstance(fault, VerbFails):
-            self.tally.crashes["failed verb"] += 1
-            self._note("fails", f"{side} {verb}")
-            raise StoreUnavailable(f"told to fail {side} {verb}")
-        if isinstance(fault, PauseAtVerb):
-            self._nap(f"{side} {verb}", fault.length_ms)
-        elif fault is not None:
-            self._die(f"{side} {verb}", "verb", fault.down_ms)
-
-    def _nap(self, what: str, length_ms: int) -> None:
-        node = NODE.get()
-        if node is not None and not node.paused:
-            self.tally.pauses += 1
-            self._note("sleeps", what, node.name)
-            node.pause()
-            self.loop.call_later(length_ms / 1000, node.thaw, context=self._outside)
-
-    def _before_statement(self, verb: str, sql: str) -> None:
-        if verb != "batch":
-            self._last_verb = verb
-        if self._last_verb in DULL or sql == OVERDUE:
-            self._dull[sql] += 1
-            if self._dull[sql] > self._dull_max:
-                return
-        fault = self.armed.at_statement()
-        if fault is not None:
-            kind = sql if verb == "batch" else "statement"
-            self._die(f"{kind} of {self._last_verb}", kind, fault.down_ms)
-
-    def _die(self, what: str, kind: str, down_ms: int) -> None:
-        node = NODE.get()
-        assert node is not None, "only nodes use wrapped ports"
-        self.tally.crashes[kind] += 1
-        self._note("crash", what, node.name)
-        next(slot for slot in self.slots if slot.node is node).down_ms = down_ms
-        die(what)
-
-    def _note(self, *facts: str) -> None:
-        self.loop.note(*facts)
-        if self._told is not None:
-            self._told(f"{self.loop.time():8.3f} FAULT {' '.join(facts)}")
 
     def _fell(self, number: int) -> None:
         slot = self.slots[number]

@@ -1,0 +1,130 @@
+"""What happens beside the messages of a history, by its areas: clients ask for it, and something is lost or changed.
+
+Each errand is a task of the world, outside every node. It waits for its moment, asks any live node until it is
+answered, and returns. The history waits for all errands before it is healed.
+"""
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.ids import AgentName
+from holdfast.core.memory import Change, MemoryBatch, MemoryUndo, MemoryVerb, Target
+from holdfast.runtime import Runtime
+from holdfast.testing.areas import Area
+from holdfast.testing.client import Asked, Client
+from holdfast.testing.providers import IDEMPOTENT
+from holdfast.testing.questions import QUESTIONS, Question
+from holdfast.testing.workload import HORIZON_MS
+
+if TYPE_CHECKING:
+    from holdfast.testing.world import World
+
+QUESTIONS_MAX = 8
+PAUSE_S_MAX = 0.8
+NOTES = 3
+OPERATORS = 9_000  # the notes of an operator are numbered from here
+GLANCE_S = 0.05
+GLANCES_MAX = 400
+UNDER_WAY = """
+select 1 from delivery where agent = ? and provider = ? and state in ('sending', 'uncertain') limit 1"""
+FAILED_ENDS = "select id from finalisation where step = 'failed' order by id"
+
+
+def errands(world: "World") -> list[Coroutine[Any, Any, None]]:
+    """Those of the history's areas, not begun."""
+    made: list[Coroutine[Any, Any, None]] = []
+    if world.backfilled is not None:
+        made.append(_backfill(world))
+    if Area.REBUILD in world.areas:
+        made.append(_lose_index(world))
+    if Area.OPERATOR in world.areas:
+        made += [_ask_questions(world), _keep_notes(world)]
+    return made
+
+
+def client_of(world: "World", what: str) -> tuple[Client, random.Random]:
+    rng = random.Random(f"{world.seed}/{what}")
+    return Client(rng, world.live, world.loop.note), rng
+
+
+async def _backfill(world: "World") -> None:
+    """An operator adds a provider, restarts every node and has the provider sent what was said before."""
+    client, rng = client_of(world, "backfill")
+    backfilled = world.backfilled
+    assert backfilled is not None
+    late = backfilled.late
+    await asyncio.sleep(late.at_ms / 1_000)
+    world.reconfigure()
+    backfilled.configured_ms = world.now_ms()
+    await asyncio.sleep(rng.random() * 2)
+    for _ in range(1 if rng.random() < 0.6 else 2):
+        await client.until_heard("backfill", lambda node: node.backfill(late.policy.provider, agent=late.agent))
+    backfilled.ended_ms = world.now_ms()
+    world.counts["backfill"] += 1
+
+
+async def _lose_index(world: "World") -> None:
+    """The index of one provider is lost. Couriers notice it; sometimes an operator is faster.
+
+    An index belongs to one process, and only its own calls are over before it is filled. Here nodes share one, so it
+    is lost while no call of any of them is under way.
+    """
+    client, rng = client_of(world, "rebuild")
+    await asyncio.sleep(HORIZON_MS / 1_000 * (0.2 + rng.random()))
+    lanes = sorted((lane for lane in world.memory.servers if lane.provider in IDEMPOTENT), key=str)
+    if not lanes:
+        return
+    lane = rng.choice(lanes)
+    for _ in range(GLANCES_MAX):
+        if not world.observer().execute(UNDER_WAY, (lane.agent, lane.provider)).fetchall():
+            break
+        await asyncio.sleep(GLANCE_S)
+    else:
+        return
+    world.memory.servers[lane].lose_index()
+    world.counts["lost index"] += 1
+    if rng.random() < 0.4:
+        await client.until_heard("rebuild", lambda node: node.rebuild(lane.provider, agent=lane.agent))
+
+
+async def speak_again(world: "World") -> None:
+    """A process looks after the indexes of agents that it was asked about, so each such agent is asked something."""
+    client, _ = client_of(world, "again")
+    for lane in sorted((lane for lane, server in world.memory.servers.items() if server.lost), key=str):
+        await client.until_heard("recall", lambda node, agent=lane.agent: node.recall("well?", agent=agent))  # type: ignore[misc]
+
+
+async def _ask_questions(world: "World") -> None:
+    """An operator asks this and that at any moment; the answer may be an error that has a name."""
+    client, rng = client_of(world, "questions")
+    for name in rng.sample(list(QUESTIONS), QUESTIONS_MAX):
+        await asyncio.sleep(rng.random() * PAUSE_S_MAX)
+        answer = await client.once(name, _asked(world, QUESTIONS[name], rng.random()))
+        if name == "audit" and isinstance(answer, str):
+            world.surprises.append(answer)
+        world.counts["question"] += 1
+
+
+def _asked(world: "World", question: Question, chance: float) -> Asked[object]:
+    async def ask(node: Runtime) -> object:
+        return await question(node, world.observer(), chance)
+
+    return ask
+
+
+async def _keep_notes(world: "World") -> None:
+    """An operator changes an agent's notes, takes some of it back, and takes up what could not be extracted."""
+    client, rng = client_of(world, "notes")
+    agent = AgentName(rng.choice(sorted(world.policies)))
+    for n in range(NOTES):
+        await asyncio.sleep(rng.random() * PAUSE_S_MAX * 2)
+        change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=f"note {OPERATORS + n}")
+        batch = MemoryBatch(agent=agent, subject="", origin=f"operator:{n}", changes=(change,), by="user")
+        for _ in range(1 if rng.random() < 0.7 else 2):
+            await client.until_heard("note", lambda node, batch=batch: node.apply_memory(batch))  # type: ignore[misc]
+    undo = MemoryUndo(agent=agent, subject="", seq=1 + rng.randrange(NOTES))
+    await client.until_heard("undo note", lambda node: node.undo_memory(undo))
+    for (id_,) in world.observer().execute(FAILED_ENDS).fetchall():
+        await client.until_heard("retry end", lambda node, id_=id_: node.finalisations.retry(str(id_)))  # type: ignore[misc]

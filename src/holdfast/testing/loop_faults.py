@@ -1,0 +1,73 @@
+"""Faults at the verbs of every loop: each loop meets failures and deaths at whatever it calls, in some history.
+
+The plan of a seed draws its faults from all verbs of all ports, so verbs that few histories use are hardly ever struck.
+Here a history strikes a few verbs of its own areas and of the loops that always run, early enough to be reached.
+"""
+
+import random
+from collections.abc import Mapping
+
+from holdfast.testing.areas import Area
+from holdfast.testing.crash import SIDES, CrashPoint
+from holdfast.testing.faults import DOWN_MS_MAX, CrashAtVerb, Fault, VerbFails
+
+FAULTS_MAX = 2
+OCCURRENCES = 3
+# What each loop calls in every history, and what it calls only in histories of an area.
+LOOPS: Mapping[str, tuple[str, ...]] = {
+    "worker": (
+        "next_ready",
+        "claim_mailboxes",
+        "read_mail",
+        "open_turn",
+        "append_step",
+        "commit_turn",
+        "release_claim",
+    ),
+    "compressor": ("read_context", "begin_operation", "commit_summary", "end_operation"),
+    "courier": ("lane_keys", "next_due", "next_overdue", "schedule_overdue", "claim_lanes", "settle_lanes"),
+    "finisher": (
+        *("open_agents", "claim_finalisation", "read_excerpt", "memory"),
+        *("record_finalisation", "apply_finalisation"),
+    ),
+    "forgetter": ("newest_forgetting", "open_forgettings"),
+    "reaper": ("register_node", "renew_node", "reap_nodes"),
+    "lookout": ("changed_elsewhere",),
+    "recaller": ("kin", "recall"),
+}
+IN_AREAS: Mapping[Area, Mapping[str, tuple[str, ...]]] = {
+    Area.BACKFILL: {"backfill": ("backfill",)},
+    Area.EXPIRY: {"finisher": ("expired_sessions", "begin_finalisation", "record_finalisation", "apply_finalisation")},
+    Area.FORGETTING: {"forgetter": ("forget", "sweep_forgotten", "scrub_forgotten")},
+    Area.OPERATOR: {"operator": ("apply_memory", "undo_memory")},
+    Area.PRUNING: {"reaper": ("prune",)},
+    Area.REBUILD: {"courier": ("delivered_parcels", "rebuild")},
+    Area.SPENDING: {"spending": ("spent", "record_spend")},
+}
+IN_CHATS: Mapping[str, tuple[str, ...]] = {"postman": ("next_reply_due", "claim_replies", "settle_reply")}
+
+
+def loops_of(areas: frozenset[Area], *, chats: bool) -> dict[str, tuple[str, ...]]:
+    """The verbs that can be struck in a history, by loop."""
+    parts = [LOOPS, *(IN_AREAS[area] for area in sorted(areas, key=str)), *([IN_CHATS] if chats else [])]
+    found: dict[str, tuple[str, ...]] = {}
+    for part in parts:
+        for loop, verbs in part.items():
+            found[loop] = tuple(dict.fromkeys((*found.get(loop, ()), *verbs)))
+    return found
+
+
+def draw_at_loops(seed: int, areas: frozenset[Area], *, chats: bool) -> list[Fault]:
+    rng = random.Random(f"{seed}/loops")
+    loops = loops_of(areas, chats=chats)
+    struck = [rng.choice(sorted(loops)) for _ in range(rng.randrange(FAULTS_MAX + 1))]
+    # What an area adds is always struck: few histories have it.
+    struck += [rng.choice(sorted(IN_AREAS[area])) for area in sorted(areas, key=str)]
+    return [_fault(rng, loops[loop]) for loop in struck]
+
+
+def _fault(rng: random.Random, verbs: tuple[str, ...]) -> Fault:
+    point = CrashPoint(rng.choice(verbs), rng.choice(SIDES))
+    occurrence = 1 if rng.random() < 0.5 else 1 + rng.randrange(OCCURRENCES)
+    down_ms = rng.randrange(DOWN_MS_MAX)
+    return VerbFails(point, occurrence) if rng.random() < 0.6 else CrashAtVerb(point, occurrence, down_ms)

@@ -1,0 +1,99 @@
+"""What an operator asks a node at any moment of a history, and what an honest node cannot answer.
+
+The subjects are taken from the database at the moment of asking, so most questions are about something that exists
+and is being changed just now. An error that has a name is an answer; any other exception ends the history.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+import apsw
+
+from holdfast.core.access_token import AccessToken, Scope
+from holdfast.core.audit import Audit
+from holdfast.core.ids import AgentName, ApprovalId, MessageId, SessionId, TokenId
+from holdfast.runtime import Runtime
+from holdfast.testing.workload import CHATS
+
+FERN = AgentName("fern")
+TOKEN = AccessToken(id=TokenId("tok_sim"), label="sim", scopes=frozenset({Scope.READ}))
+TOKEN_HASH = b"0" * 32
+
+Question: TypeAlias = Callable[[Runtime, apsw.Connection, float], Awaitable[object]]
+
+
+def _pick(db: apsw.Connection, table: str, column: str, chance: float) -> str:
+    """One of the values, or one that does not exist."""
+    found = [str(value) for (value,) in db.execute(f"select {column} from {table} order by {column}").fetchall()]  # noqa: S608
+    return found[int(chance * len(found))] if found else "none"
+
+
+def _of_session(ask: Callable[[Runtime, SessionId], Awaitable[Any]]) -> Question:
+    return lambda node, db, chance: ask(node, SessionId(_pick(db, "session", "id", chance)))
+
+
+def _of_message(ask: Callable[[Runtime, MessageId], Awaitable[Any]]) -> Question:
+    return lambda node, db, chance: ask(node, MessageId(_pick(db, "inbound", "message", chance)))
+
+
+def _plain(ask: Callable[[Runtime], Awaitable[Any]]) -> Question:
+    return lambda node, _db, _chance: ask(node)
+
+
+async def audit(node: Runtime, _db: apsw.Connection, _chance: float) -> str | None:
+    """What `holdfast audit` finds wrong, beside a process that is at work."""
+    judged = Audit()
+    for facts in await node.reader.facts(limit=1_000):
+        judged.add(facts)
+    first = judged.report().first
+    return f"the audit says of {first.session}: {first.what}" if first else None
+
+
+async def _snapshot(node: Runtime, db: apsw.Connection, chance: float) -> object:
+    session = SessionId(_pick(db, "summary", "session", chance))
+    made = await node.reader.summaries(session)
+    return await node.reader.snapshot(session, made[-1].n) if made else None
+
+
+async def _decision(node: Runtime, db: apsw.Connection, chance: float) -> object:
+    approval = ApprovalId(_pick(db, "approval", "id", chance))
+    return await node.reader.waits_at(str(CHATS[0].address), approval), await node.approvals.find(approval)
+
+
+async def _token(node: Runtime, _db: apsw.Connection, _chance: float) -> object:
+    await node.store.add_token(TOKEN, TOKEN_HASH)
+    assert await node.reader.token(TOKEN_HASH) is not None
+    await node.reader.token_of(TOKEN.id)
+    await node.reader.tokens()
+    return await node.store.revoke_token(TOKEN.id)
+
+
+async def _recall(node: Runtime, _db: apsw.Connection, _chance: float) -> object:
+    return await node.recall("what is it", agent="fern", chat="home", sender="ada", channel="sim")
+
+
+QUESTIONS: Mapping[str, Question] = {
+    "audit": audit,
+    "approvals": _plain(lambda node: node.approvals.list()),
+    "compress": _of_session(lambda node, session: node.begin_compression(session)),
+    "context": _of_session(lambda node, session: node.context(session)),
+    "decision": _decision,
+    "deliveries": _plain(lambda node: node.deliveries()),
+    "ends": _plain(lambda node: node.finalisations.list()),
+    "gauges": _plain(lambda node: node.reader.gauges()),
+    "health": _plain(lambda node: node.health()),
+    "history": _of_session(lambda node, session: node.history(session)),
+    "mailbox": _plain(lambda node: node.reader.mailbox(str(CHATS[0].address))),
+    "memory history": _plain(lambda node: node.memory_history("fern")),
+    "notes": _plain(lambda node: node.reader.memory_subjects(FERN)),
+    "operations": _plain(lambda node: node.reader.operations()),
+    "prompt": _of_session(lambda node, session: node.prompt(session)),
+    "recall": _recall,
+    "replies": _plain(lambda node: node.replies.list()),
+    "sessions": _plain(lambda node: node.sessions(agent="fern")),
+    "snapshot": _snapshot,
+    "spend": _plain(lambda node: node.reader.spend_by_model()),
+    "token": _token,
+    "trace": _of_message(lambda node, message: node.trace(message)),
+    "unanswered": _plain(lambda node: node.unanswered("home", "", agent="fern", channel="sim")),
+}
