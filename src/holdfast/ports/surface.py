@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from holdfast.core.approval import OpenQuestion
 from holdfast.core.compress import Operation, Summary, snapshot_name
 from holdfast.core.delivery import OPEN
 from holdfast.core.errors import HoldfastError
@@ -251,6 +250,7 @@ def accepted_view(outcome: AcceptOutcome) -> AcceptedMessage | DuplicateMessage:
 
 
 def message_view(trace: MessageTrace) -> MessageStatus:
+    asked = trace.awaiting
     return MessageStatus(
         message=trace.message,
         agent=trace.agent,
@@ -270,12 +270,8 @@ def message_view(trace: MessageTrace) -> MessageStatus:
             AttachmentOf(hash=one.hash, name=one.name, media_type=one.media_type, bytes=one.size)
             for one in trace.enclosures
         ],
-        awaiting=_awaited_view(trace.awaiting) if trace.awaiting else None,
+        awaiting=Awaited(approval=asked.id, tool=asked.tool, text=asked.text, due_at=asked.due_at) if asked else None,
     )
-
-
-def _awaited_view(asked: OpenQuestion) -> Awaited:
-    return Awaited(approval=asked.id, tool=asked.tool, text=asked.text, due_at=asked.due_at)
 
 
 def _reply_view(reply: ReplyView) -> Reply:
