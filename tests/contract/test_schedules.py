@@ -93,7 +93,8 @@ async def test_a_recorder_that_waited_for_the_session_to_go_live_is_refused(driv
 async def test_an_undo_that_waited_for_a_courier_retracts_what_left_meanwhile(driver, rival):
     driver.policies = (retain(),)
     await driver.chat("one")
-    async with behind(rival, "update delivery set attempt = 1, state = 'sending'"):
+    taken = ("update lane set fence = fence + 1", "update delivery set attempt = 1, state = 'sending'")
+    async with behind(rival, *taken):
         undoing = start(driver.command("/undo"))
     await undoing
     found = await driver.rows("select op, state from delivery order by op")

@@ -5,7 +5,7 @@ from contextlib import suppress
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.core.command import ALIASES, parse_command
+from holdfast.core.command import ALIASES, meant_by, parse_command
 from holdfast.core.errors import (
     EmptyMessage,
     InvalidAddress,
@@ -51,7 +51,8 @@ def test_an_address_is_read_and_written_back_the_same_or_refused(text):
 def test_a_command_is_understood_or_left_as_text(text):
     command = parse_command(text)
     if command is None:
-        assert kind_of(text) is Kind.TEXT
+        assert kind_of(text) is (Kind.TEXT if meant_by(text) is None else Kind.SIGNAL)
+        assert kind_of(text, human=False) is Kind.TEXT
         assert kind_of(text, addressed=False) is Kind.OBSERVED
         return
     assert kind_of(text) is (Kind.SIGNAL if command.is_signal else Kind.COMMAND)

@@ -43,7 +43,7 @@ async def test_over_http_a_call_is_seen_and_approved(tmp_path):
         message, approval = await waiting(live)
         (view,) = (await live.get("/v1/approvals", state="all")).json()["approvals"]
         assert (view["agent"], view["tool"], view["arguments"]) == ("main", "memory", '{"action": "read"}')
-        assert (view["asked_by"], view["decision"]) == ("user", None)
+        assert (view["asked_by"], view["decision"]) == ("hello", None)
         done = await live.post(f"/v1/approvals/{approval.lower()}", {"decision": "approve"})
         assert (done.status_code, done.json()["decision"]) == (200, "approved")
         assert done.json()["decided_by"] == "token:operator"

@@ -35,8 +35,8 @@ async def test_commands_questions_and_approvals_are_where_they_happened(tmp_path
         before = await lines(live)
         question = before["lines"][-1]
         assert told(before)[:5] == [
-            *(("user", "hello"), ("", "hello to you"), ("user", "/status"), ("", "Nothing is running. 0 me")),
-            ("user", "what do you know?"),
+            *(("browser", "hello"), ("", "hello to you"), ("browser", "/status"), ("", "Nothing is running. 0 me")),
+            ("browser", "what do you know?"),
         ]
         assert question["approval"] in question["text"]
         assert (question["sender"], question["message"]) == (None, wished)
@@ -49,8 +49,8 @@ async def test_commands_questions_and_approvals_are_where_they_happened(tmp_path
         assert [one["id"] for one in after["lines"][:6]] == [one["id"] for one in before["lines"]]
         assert told(after)[6:] == [
             *(
-                ("user", "and then?"),
-                ("user", f"/approve {question['approval']}"),
+                ("browser", "and then?"),
+                ("browser", f"/approve {question['approval']}"),
                 ("", f"Approved: memory ({question['approval']}"[:24]),
             ),
             *(("", "here it is"), ("", "and again")),
@@ -96,3 +96,10 @@ async def test_a_wrong_question_is_told_what_is_wrong(tmp_path, query):
     async with serve(tmp_path / "data", model=ScriptedModel()) as live:
         answer = await live.get("/v1/conversation", **query)
         assert (answer.status_code, code_of(answer)) in {(400, "invalid_input"), (400, "invalid_name")}
+
+
+async def test_a_page_without_lines_leads_nowhere(tmp_path):
+    async with serve(tmp_path) as live:
+        for query in ({"limit": "0"}, {"before": "1"}):
+            page = await live.client.get("/v1/conversation", params={"chat": "nowhere", **query})
+            assert page.json() == {"lines": [], "before": None}

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast.cli.commands import app
+from holdfast.cli.streams import Terminal as Output
 from holdfast.core.access_token import Scope
 from holdfast.core.delivery import DeliveryState
 from holdfast.core.finish import FinishStep
@@ -184,3 +185,11 @@ async def test_a_process_that_was_started_to_survive_its_terminal_does(tmp_path)
     async with up.client() as client:
         assert (await client.get("/healthz")).status_code == 200
     assert await up.stop() == 0
+
+
+def test_what_is_written_to_a_lost_terminal_is_no_error():
+    screen, terminal = pty.openpty()
+    with Output(terminal, "w") as output:
+        assert output.write(b"shown") == 5
+        os.close(screen)
+        assert output.write(b"lost") == 4

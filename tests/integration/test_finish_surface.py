@@ -73,7 +73,7 @@ async def test_over_http_they_are_listed_and_taken_up_again(tmp_path):
 
 
 async def notes(runtime):
-    return [entry.text for entry in (await runtime.reader.memory("main")).entries]
+    return [entry.text for entry in (await runtime.reader.memory("main", "hello")).entries]
 
 
 WRONG = [

@@ -158,7 +158,8 @@ async def test_limits_refuse_before_anything_is_acknowledged(tmp_path):
         assert int(full.headers["retry-after"]) >= 1
         model.gate.set()
         await live.runtime.reply_to(second["message"])
-        await live.talk("four", "five")
+        for n, text in (("4", "four"), ("5", "five")):
+            await live.runtime.reply_to((await live.say(text, id=n)).json()["message"])
         often = await live.say("six", id="6")
         assert (often.status_code, code_of(often)) == (429, "rate_limited")
         assert 1 <= int(often.headers["retry-after"]) <= 60

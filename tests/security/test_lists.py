@@ -20,7 +20,7 @@ from holdfast.core.key import Address
 from holdfast.core.policy import AgentPolicy, ApprovalPolicy
 from holdfast.core.spend import Spend
 from holdfast.loops.gateway import Received
-from holdfast.ports.standing import LineState, Standing
+from holdfast.ports.standing import LineState, ServerStanding, Standing
 from tests.integration.fakes import ScriptedModel, calls, happened, last_said, says, soon
 from tests.live import code_of, serve
 
@@ -40,6 +40,7 @@ LISTS = {
     "/v1/replies": OWN,
     "/v1/spend": OWN,
     "/v1/channels": OWN,
+    "/v1/tools": OWN,
     "/v1/pairs": OWN,
     "/v1/me": OWN,
     "/v1/operations": REFUSED,
@@ -47,10 +48,12 @@ LISTS = {
     "/v1/links": REFUSED,
     "/metrics": REFUSED,
     "/v1/recall": NOTHING,  # without a question
+    "/v1/conversation": NOTHING,  # without a chat
     "/healthz": NOTHING,
     "/readyz": NOTHING,
     "/": NOTHING,
 }
+QUESTIONS = {"/v1/recall": {"q": "tea"}, "/v1/conversation": {"chat": "c0"}}
 ROUTES = [one for one in ENDPOINTS if one.method == "GET" and "{" not in one.path]
 PAGED = ("/v1/sessions", "/v1/deliveries", "/v1/approvals", "/v1/replies")
 """Those that a page of one shows one of, however many of another agent's are newer and older."""
@@ -76,6 +79,10 @@ class Connected:
             Standing(agent=one, channel="telegram", state=LineState.UP, since=Instant(1), reason="", attempts=0)
             for one in (THEIRS, OURS)
         ]
+
+    def tool_servers(self):
+        how = {"server": "desk", "state": LineState.UP, "since": Instant(1), "reason": "", "attempts": 0, "restarts": 0}
+        return [ServerStanding(agent=one, tools=("look",), **how) for one in (THEIRS, OURS)]
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -150,12 +157,12 @@ async def test_a_token_of_one_agent_lists_nothing_of_another(live, path):
         assert not told
         refusal = response.status_code, code_of(response) if response.is_error else ""
         refused = {(403, "scope_required"), (400, "invalid_input")}
-        assert (refusal in refused) == (LISTS[path] == REFUSED or path == "/v1/recall")
+        assert (refusal in refused) == (LISTS[path] == REFUSED or path in QUESTIONS)
 
 
 @pytest.mark.parametrize("path", [one.path for one in ROUTES if "agent" in one.query])
 async def test_another_agent_by_its_name_is_one_that_is_not_there(live, path):
-    question = {"q": "tea"} if path == "/v1/recall" else {}
+    question = QUESTIONS.get(path, {})
     answers = []
     for agent in (THEIRS, NOBODY):
         response = await live.client.get(path, headers=BOB, params={"agent": agent, **question})

@@ -6,7 +6,7 @@ from holdfast.cli.options import Data, Json
 
 
 def tools(*, data: Data = None, as_json: Json = False) -> None:
-    """Show which MCP servers are connected, how many tools each offers, and why the others are not.
+    """Show which MCP servers are connected, and why not.
 
     They are those of the running `holdfast up`, each with the time since when it is so and how often it was
     connected again. --json has the names of the tools.

@@ -47,4 +47,4 @@ def conversation_view(found: Sequence[ChatLine], limit: int) -> Conversation:
         )
         for line in found
     ]
-    return Conversation(lines=lines, before=min(positions) if len(positions) >= limit else None)
+    return Conversation(lines=lines, before=min(positions) if positions and len(positions) >= limit else None)

@@ -116,7 +116,7 @@ async def test_a_new_index_that_has_everything_is_not_called_lost(tmp_path):
         local = runtime._providers.get(LOCAL)
         assert isinstance(local, IndexedProvider)
         assert not local.needs_rebuild, "nobody looks again at every turn"
-        assert (await runtime.recall("the cat")).memories
+        assert (await runtime.recall("the cat", chat="home")).memories
 
 
 async def test_an_index_that_is_gone_is_filled_and_that_is_said(tmp_path):
@@ -128,7 +128,7 @@ async def test_an_index_that_is_gone_is_filled_and_that_is_said(tmp_path):
     async with holdfast.open(tmp_path, serve=False) as runtime:
         assert await refill(runtime.reader, runtime._providers, LOCAL) == 1
         assert await refill(runtime.reader, runtime._providers, LOCAL) is None
-        assert (await runtime.recall("the cat")).memories
+        assert (await runtime.recall("the cat", chat="home")).memories
 
 
 def index_files(folder: Path) -> list[Path]:

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.channels.http.endpoint import EVENTS, Endpoint, Param, Settings, answer, caller_of
+from holdfast.channels.http.endpoint import EVENTS, PART, Endpoint, Param, Settings, answer, caller_of
 from holdfast.channels.http.frames import follow_message
 from holdfast.channels.http.hops import origin_of
 from holdfast.channels.http.request import Query, decode, read_body
@@ -23,7 +23,7 @@ BEFORE_ALL = 2**62
 NUMBER = {"type": "integer", "minimum": 0, "maximum": 10**15 - 1}
 CONVERSATION_QUERY: dict[str, str | Param] = {
     "agent": "whose chat; the default agent's unless said",
-    "chat": "the chat, as messages name it",
+    "chat": Param("the chat, as messages name it", PART, required=True),
     "before": Param("`before` of the page that came after", NUMBER),
     "limit": Param(f"how many messages; {LINES_DEFAULT} unless said, at most {LINES_MAX}", NUMBER),
 }
