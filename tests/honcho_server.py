@@ -165,7 +165,8 @@ class HonchoServer(HonchoWorld):
         if fault.kind == "lie":
             return _json(201, self.pretend(request.path, request.body))
         if isinstance(fault.body, bytes):
-            return Answer(fault.status, fault.body, (("content-type", "text/html"),))
+            named = tuple((name.replace("_", "-"), value) for name, value in fault.headers.items())
+            return Answer(fault.status, fault.body, (("content-type", "text/html"), *named))
         body = {"detail": "made up by the test"} if fault.body is None else fault.body
         return _json(fault.status, body, **fault.headers)
 

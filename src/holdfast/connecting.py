@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from holdfast.core.errors import HoldfastError, Remedy
+from holdfast.core.errors import ChannelFailed, HoldfastError, Remedy
 from holdfast.models.any import AnyModel
 from holdfast.ports.channel import Channel, Identifiable
 from holdfast.ports.clock import Clock
@@ -78,7 +78,7 @@ async def _attempt(thing: Attemptable, wait_s: float, clock: Clock) -> Attempt:
     except TimeoutError:
         detail = f"no answer within {wait_s:g} s"
     except HoldfastError as error:
-        detail = str(error)
+        detail = error.reason if isinstance(error, ChannelFailed) else str(error)
     except Exception as error:  # noqa: BLE001 - a provider or channel may be anybody's code
         ok, detail = False, f"{type(error).__name__} was raised instead of an answer"
     return Attempt(agent=thing.agent, kind=thing.kind, name=thing.name, ok=ok, detail=detail, duration_ms=took_ms)

@@ -12,6 +12,7 @@ from holdfast.core.ids import AgentName
 from holdfast.core.inbound import Limits, MessageState
 from holdfast.core.outgoing import Sent
 from holdfast.core.policy import AccessPolicy, Door, GroupPolicy, Sharing
+from holdfast.core.vendor_error import vendor_error
 from holdfast.loops.channels import Channels
 from holdfast.loops.intake import TRIES_MAX
 from holdfast.loops.receiver import Line, Receiver
@@ -409,3 +410,14 @@ async def test_a_channel_that_cannot_go_on_is_down_for_the_reason_it_gives():
     receiver = Receiver(Chat(ChannelFailed("the token was refused")), intake, line, tasks, entropy)
     assert await receiver.step() is False
     assert (line.state, line.reason) == (LineState.DOWN, "the token was refused")
+
+
+def test_the_log_names_the_answer_once_without_its_words(caplog):
+    line = Line(agent=AgentName("main"), channel="telegram", clock=SystemClock())
+    for number in (1, 2):
+        answer = vendor_error(502, {"x-request-id": f"req-{number}"}, "<p>no upstream</p>")
+        line.turn(LineState.DOWN, "it is away", answer)
+    [record] = [one for one in caplog.records if one.getMessage() == "channel.down"]
+    assert record.fields | {"why": "it is away", "status": 502, "request_id": "req-1"} == record.fields
+    assert "upstream" not in str(record.fields)
+    assert line.reason == "it is away (status 502; request id req-2; it said: no upstream)"

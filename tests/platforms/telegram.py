@@ -39,6 +39,7 @@ class Refuse:
     status: int
     description: str
     retry_after: int | None = None
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,11 @@ Fault: TypeAlias = Refuse | Drop | Page | Hold
 
 
 class Refused(Exception):
-    def __init__(self, status: int, description: str, **parameters: int) -> None:
+    def __init__(
+        self, status: int, description: str, headers: Mapping[str, str] | None = None, **parameters: int
+    ) -> None:
         super().__init__(description)
+        self.headers = headers
         self.body = {"ok": False, "error_code": status, "description": description}
         if parameters:
             self.body["parameters"] = parameters
@@ -370,7 +374,7 @@ class FakeTelegram:
         try:
             return await self._with_fault(request, bot, found[3] if found[1] else method, form, fault)
         except Refused as refused:
-            return web.json_response(refused.body, status=refused.status)
+            return web.json_response(refused.body, status=refused.status, headers=refused.headers)
         finally:
             self._changed.set()
 
@@ -378,8 +382,9 @@ class FakeTelegram:
         self, request: web.BaseRequest, bot: Bot, what: str, form: Json, fault: Fault | None
     ) -> web.StreamResponse:
         match fault:
-            case Refuse(status, description, retry_after):
-                raise Refused(status, description, **({} if retry_after is None else {"retry_after": retry_after}))
+            case Refuse(status, description, retry_after, headers):
+                parameters = {} if retry_after is None else {"retry_after": retry_after}
+                raise Refused(status, description, headers, **parameters)
             case Drop(after=False):
                 return cut_off(request)
             case Page(after=False):

@@ -36,7 +36,7 @@ class Book:
     def connected(self, detail=""):
         raise AssertionError("it does not connect by itself")
 
-    def disconnected(self, reason):
+    def disconnected(self, reason, *, vendor=None):
         raise AssertionError("it does not connect by itself")
 
 

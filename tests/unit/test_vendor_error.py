@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.vendor_error import EXTRACT_CHARS_MAX, LEFT_OUT, VendorError, vendor_error
+from holdfast.core.vendor_error import EXTRACT_CHARS_MAX, LEFT_OUT, NO_ANSWER, VendorError, texts_in, vendor_error
 
 SENT = "My cat is called Byron and he bites."
 FIELD = {"type": "missing", "loc": ["body", "x"], "msg": "Field required", "input": SENT}
@@ -69,6 +69,45 @@ def test_a_message_of_a_word_or_two_is_left_out_too():
 def test_the_request_id_is_found_and_is_an_identifier(headers, found):
     assert vendor_error(500, headers).request_id == found
     assert vendor_error(500, None, {"request_id": "req_body"}).request_id == "req_body"
+
+
+@pytest.mark.parametrize(
+    ("body", "code_in", "code"),
+    [
+        ({"ok": False, "error": "channel_not_found"}, "error", "channel_not_found"),
+        ({"ok": False, "error_code": 400, "description": "no chat"}, "error_code", "400"),
+        ({"code": 50007, "message": "no"}, "code", "50007"),
+        ({"ok": False, "error": SENT}, "error", ""),
+        ({"ok": False, "error": True}, "error", ""),
+        ("<html>", "error", ""),
+    ],
+)
+def test_a_code_is_where_the_adapter_says_and_is_an_identifier(body, code_in, code):
+    assert vendor_error(400, None, body, code_in=code_in).code == code
+
+
+def test_a_key_of_any_shape_is_hidden_and_is_no_code_and_no_request_id():
+    body = {"type": "sesame", "message": "the key sesame is wrong"}
+    found = vendor_error(400, {"x-request-id": "for-sesame", "cf-ray": "9a"}, body, secrets=["sesame", ""])
+    assert (found.code, found.request_id) == ("", "9a")
+    assert "sesame" not in found.sentence
+
+
+def test_each_text_of_a_request_is_left_out_by_itself():
+    body = {"items": [{"content": SENT, "n": 1}, {"content": "Keats", "tags": ["a poet"]}]}
+    found = vendor_error(400, None, {"message": "Keats or a poet or is called Byron"}, sent=texts_in(body))
+    assert found.extract == f"{LEFT_OUT} or {LEFT_OUT} or {LEFT_OUT}"
+
+
+@pytest.mark.parametrize(("status", "body"), [(200, f"so: {SENT}"), (422, '{"input": "My cat is'), (422, '["a cat"')])
+def test_what_may_be_peoples_words_is_not_taken_for_a_page(status, body):
+    assert vendor_error(status, None, body).extract == ""
+
+
+def test_a_reason_is_followed_by_what_was_answered():
+    found = vendor_error(403, {"cf-ray": "9a-FRA"}, {"code": 50007, "message": "no"}, code_in="code")
+    assert found.added_to("refused") == "refused (status 403; request id 9a-FRA; code 50007; it said: no)"
+    assert NO_ANSWER.added_to("refused") == "refused"
 
 
 def test_nothing_known_is_an_empty_sentence():

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import AgentName, DeliveryId, Instant, Principal, Provider, SessionId
 from holdfast.core.naming import NOWHERE, Naming, NamingInputs, PerSession, Whereabouts
+from holdfast.core.vendor_error import NO_ANSWER, VendorError
 
 
 class Op(Enum):
@@ -232,6 +233,7 @@ class Refused:
     """The provider will never take it as it is; nothing of it landed."""
 
     reason: str
+    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)  # what it answered, for the operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +246,7 @@ class Unreachable:
     reason: str
     retry_after_ms: int | None = None
     suspect: bool = False
+    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)  # what it answered, for the operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +260,7 @@ class Uncertain:
     retry_after_ms: int | None = None
     suspect: bool = False
     away: bool = False
+    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)  # what it answered, for the operator
 
 
 Outcome: TypeAlias = Delivered | Refused | Unreachable | Uncertain

@@ -8,7 +8,7 @@ errors is made from this module.
 from enum import Enum
 from typing import ClassVar
 
-from holdfast.core.vendor_error import VendorError
+from holdfast.core.vendor_error import NO_ANSWER, VendorError
 
 
 class Remedy(Enum):
@@ -31,6 +31,11 @@ class HoldfastError(Exception):
         self.context = context
         if hint := context.get("hint"):
             self.hint = str(hint)
+
+
+def _vendor_of(error: HoldfastError) -> VendorError:
+    found = error.context.get("vendor")
+    return found if isinstance(found, VendorError) else NO_ANSWER
 
 
 # --- time will mend it -------------------------------------------------------------------------
@@ -113,14 +118,12 @@ class ModelFailed(HoldfastError):
     @property
     def vendor(self) -> VendorError:
         """What the vendor answered, as far as it answered."""
-        found = self.context.get("vendor")
-        return found if isinstance(found, VendorError) else VendorError()
+        return _vendor_of(self)
 
     @property
     def reason(self) -> str:
         """For the operator, in the store. What the sender is told is `str(error)`, which holds no vendor's word."""
-        detail = self.vendor.sentence
-        return f"{self} ({detail})" if detail else str(self)
+        return self.vendor.added_to(str(self))
 
 
 class ChannelFailed(HoldfastError):
@@ -129,6 +132,16 @@ class ChannelFailed(HoldfastError):
     code = "channel_failed"
     remedy = Remedy.RETRY
     hint = "Look at the reason. Messages that were accepted are answered; replies wait for the channel."
+
+    @property
+    def vendor(self) -> VendorError:
+        """What the platform answered, as far as it answered."""
+        return _vendor_of(self)
+
+    @property
+    def reason(self) -> str:
+        """For the operator; the log gets `str(error)` and `vendor.fields`."""
+        return self.vendor.added_to(str(self))
 
 
 # --- the caller must change the call ------------------------------------------------------------

@@ -13,7 +13,7 @@ Rule 4: a failure counts against a unit only if another unit of the provider was
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.core.delivery import (
     Delivered,
@@ -28,6 +28,7 @@ from holdfast.core.delivery import (
 )
 from holdfast.core.ids import AgentName, NodeId, Provider
 from holdfast.core.policy import DAY_MS, RetryPolicy
+from holdfast.core.vendor_error import NO_ANSWER, VendorError
 
 REASON_CHARS_MAX = 400
 SEEN_MAX = 256  # attempts that a process remembers of a provider
@@ -80,6 +81,12 @@ class Settlement:
     again: bool = False  # proved absent: the next attempt is a first one and may render anew
     untried: bool = False  # nothing was sent: the attempt is given back, and a first one may render anew
     doubtful: bool = False  # parked although it may have landed: a replay asks first
+    vendor: VendorError = NO_ANSWER
+
+    @property
+    def kept_reason(self) -> str | None:
+        """For the store. The log gets `vendor.fields` instead of the vendor's words."""
+        return _short(self.vendor.added_to(self.reason or "")) or None
 
     @property
     def leaves_doubt(self) -> bool:
@@ -112,6 +119,11 @@ UNKNOWN = Wellness()
 
 def settle(package: Package, outcome: Outcome, policy: CourierPolicy, chance: float, known: Wellness) -> Settlement:
     """After an attempt."""
+    settled = _settled(package, outcome, policy, chance, known)
+    return settled if isinstance(outcome, Delivered) else replace(settled, vendor=outcome.vendor)
+
+
+def _settled(package: Package, outcome: Outcome, policy: CourierPolicy, chance: float, known: Wellness) -> Settlement:
     delay_ms = policy.retry.delay_ms(package.parcel.attempt, chance)
     match outcome:
         case Delivered(receipt):

@@ -6,12 +6,13 @@ Rule 2: a piece whose fate is unknown is resent once and the reply is then shown
 Rule 3: a reply that is fetched by whoever wants it (HTTP, the library, a terminal) is delivered when it is durable.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
 from holdfast.core.ids import MessageId, ReplyId
 from holdfast.core.key import Address
+from holdfast.core.vendor_error import NO_ANSWER, VendorError
 
 PULLED = frozenset({"http", "openai", "terminal"})  # channels whose readers come and fetch
 
@@ -66,6 +67,7 @@ class NotSent:
     reason: str
     retry_after_ms: int = 0  # what the platform asked for
     whole_account: bool = False  # the limit is the account's: every chat waits
+    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)  # what it answered, for the operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class Declined:
     """Certainly not posted, and never will be: the chat is gone, the bot was blocked, the text is not acceptable."""
 
     reason: str
+    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)  # what it answered, for the operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class Doubtful:
     """It may have been posted or not: the answer was lost."""
 
     reason: str
+    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)  # what it answered, for the operator
 
 
 SendOutcome: TypeAlias = Sent | NotSent | Declined | Doubtful

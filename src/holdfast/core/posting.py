@@ -21,6 +21,7 @@ from holdfast.core.ids import MessageId, NodeId, ReplyId
 from holdfast.core.key import Address
 from holdfast.core.outgoing import Declined, Doubtful, NotSent, OnDoubt, Post, ReplyState, SendOutcome, Sent
 from holdfast.core.policy import DAY_MS, RetryPolicy
+from holdfast.core.vendor_error import NO_ANSWER, VendorError
 
 CLEAR, OPEN_DOUBT, BEYOND_DOUBT = 0, 1, 2
 REASON_CHARS_MAX = 400
@@ -92,6 +93,12 @@ class ReplySettlement:
     receipt: str | None = None
     reason: str | None = None
     draft: DraftFate | None = None  # what became of it, if that is known now
+    vendor: VendorError = NO_ANSWER
+
+    @property
+    def kept_reason(self) -> str | None:
+        """For the store. The log gets `reason` and `vendor.fields`, without the platform's words."""
+        return short(self.vendor.added_to(self.reason or "")) or None
 
 
 class Kept(Enum):

@@ -281,7 +281,7 @@ class Carrier:
                 "attempt": parcel.attempt,
                 "retry_in_ms": settlement.delay_ms or None,
             }
-            log.info("delivery.settled", **fields)
+            log.info("delivery.settled", **fields, **settlement.vendor.fields)
             self._notifier.publish(Event(name="delivery.settled", session=parcel.session, fields=fields))
 
 

@@ -24,6 +24,7 @@ from holdfast.core.identity import ChatMove
 from holdfast.core.ids import AgentName, MailboxId, OperationId, ReplyId, make_id
 from holdfast.core.inbound import Accepted, Conflict, Duplicate, Enclosure
 from holdfast.core.policy import AgentPolicy
+from holdfast.core.vendor_error import NO_ANSWER, VendorError
 from holdfast.loops.agents import Agents
 from holdfast.loops.gateway import Gateway, Received
 from holdfast.loops.receiver import Line
@@ -112,8 +113,8 @@ class Reception:
     def connected(self, detail: str = "") -> None:
         self.line.turn(LineState.UP, detail)
 
-    def disconnected(self, reason: str) -> None:
-        self.line.turn(LineState.DOWN, reason)
+    def disconnected(self, reason: str, *, vendor: VendorError = NO_ANSWER) -> None:
+        self.line.turn(LineState.DOWN, reason, vendor)
 
     # --- who may come in
 

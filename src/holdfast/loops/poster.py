@@ -5,7 +5,7 @@ restart the platform says so once more.
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast import log
 from holdfast.core.errors import HoldfastError
@@ -112,6 +112,8 @@ class Poster:
                 policy=self._desk.policy,
                 chance=self._desk.entropy.fraction(),
             )
+            if not isinstance(outcome, Sent):
+                settlement = replace(settlement, vendor=outcome.vendor)
             self._learn(claim, outcome)
             asked_at = self._desk.clock.now()
             if await self._keep(claim, settlement) is not Kept.GOES_ON:
@@ -210,6 +212,6 @@ class Poster:
             "parts_sent": settlement.part,
             "retry_in_ms": settlement.delay_ms or None,
         }
-        log.info("reply.settled", **fields, why=settlement.reason)
+        log.info("reply.settled", **fields, why=settlement.reason, **settlement.vendor.fields)
         if settlement.state not in {ReplyState.ATTEMPTING, ReplyState.PENDING}:
             self._desk.notifier.publish(Event(name="reply.settled", messages=(claim.message,), fields=fields))

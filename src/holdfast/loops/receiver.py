@@ -7,6 +7,7 @@ from holdfast import log
 from holdfast.core.errors import ChannelFailed
 from holdfast.core.ids import AgentName, Instant
 from holdfast.core.policy import RetryPolicy
+from holdfast.core.vendor_error import NO_ANSWER, VendorError
 from holdfast.loops.channels import Channels
 from holdfast.loops.loop import Loop
 from holdfast.ports.channel import Channel, Hooked, Intake, WebhookAnswer, WebhookRequest
@@ -32,6 +33,7 @@ class Line:
     attempts: int = 0  # in a row that came to nothing
     taken: int = 0
     taken_at: Instant | None = None
+    told: tuple[LineState, str, int, str] = (LineState.STARTING, "", 0, "")  # to the log
     hear: Callable[[Standing], None] = lambda _standing: None
 
     @property
@@ -45,22 +47,23 @@ class Line:
             attempts=self.attempts,
         )
 
-    def turn(self, state: LineState, reason: str = "") -> None:
+    def turn(self, state: LineState, reason: str = "", vendor: VendorError = NO_ANSWER) -> None:
         self.attempts = self.attempts + 1 if state is LineState.DOWN else 0
-        said = (self.state, self.reason)
         if state is not self.state:
             self.since = self.clock.now()
-        self.state, self.reason = state, reason
-        self._tell(said)
+        self.state, self.reason = state, vendor.added_to(reason)
+        self._tell((state, reason, vendor.status, vendor.code), vendor)
         self.hear(self.standing)
 
-    def _tell(self, said: tuple[LineState, str]) -> None:
-        """The log hears of what is new only: a platform may be away for days."""
-        if (self.state, self.reason) != said:
-            if self.state is LineState.UP:
-                log.info("channel.up", agent=self.agent, channel=self.channel, what=self.reason)
+    def _tell(self, news: tuple[LineState, str, int, str], vendor: VendorError) -> None:
+        """The log hears of what is new only: a platform may be away for days. Every answer has another request id."""
+        state, reason, *_ = news
+        if news != self.told:
+            self.told = news
+            if state is LineState.UP:
+                log.info("channel.up", agent=self.agent, channel=self.channel, what=reason)
             else:
-                log.warning("channel.down", agent=self.agent, channel=self.channel, why=self.reason)
+                log.warning("channel.down", agent=self.agent, channel=self.channel, why=reason, **vendor.fields)
 
     def took(self) -> None:
         self.taken += 1
@@ -84,7 +87,7 @@ class Receiver(Loop):
         except ChannelFailed as error:
             lasted = self.line.clock.now() - began
             self._failures = 1 if lasted >= SETTLED_MS else self._failures + 1
-            self.line.turn(LineState.DOWN, str(error))
+            self.line.turn(LineState.DOWN, str(error), error.vendor)
         return False
 
     async def rest(self) -> None:

@@ -94,7 +94,7 @@ class Pen:
         if isinstance(outcome, Sent):
             one.shown, one.in_doubt = text, False
             return None
-        log.info("draft.paused", session=one.session, turn=one.turn, why=outcome.reason)
+        log.info("draft.paused", session=one.session, turn=one.turn, why=outcome.reason, **outcome.vendor.fields)
         return outcome if isinstance(outcome, NotSent) else NotSent(outcome.reason)
 
     async def _hold(self, one: Sketch, place: Place) -> Draft | None:

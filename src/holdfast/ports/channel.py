@@ -17,6 +17,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from holdfast.core.ids import AgentName
 from holdfast.core.key import Address
 from holdfast.core.outgoing import Post, SendOutcome
+from holdfast.core.vendor_error import NO_ANSWER, VendorError
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.tasks import Tasks
@@ -105,8 +106,8 @@ class Intake(Protocol):
         """The platform is there."""
         ...
 
-    def disconnected(self, reason: str) -> None:
-        """The platform went away; the channel is reconnecting by itself."""
+    def disconnected(self, reason: str, *, vendor: VendorError = NO_ANSWER) -> None:
+        """The platform went away; the channel is reconnecting by itself. `vendor` is what it answered, if it did."""
         ...
 
 

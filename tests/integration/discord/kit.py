@@ -12,6 +12,7 @@ from holdfast.channels.discord import DiscordChannel, make_discord
 from holdfast.core.ids import AgentName, MessageId, ReplyId
 from holdfast.core.key import Address
 from holdfast.core.outgoing import Post
+from holdfast.core.vendor_error import NO_ANSWER, VendorError
 from holdfast.machine import SystemClock, SystemEntropy
 from holdfast.ports.channel import ChannelFactory, ChannelSetup, ChatMessage, Verdict, conversation_of
 from holdfast.ports.clock import Clock
@@ -75,7 +76,7 @@ class Mailbox:
         self.ups.append(detail)
         self._changed.set()
 
-    def disconnected(self, reason: str) -> None:
+    def disconnected(self, reason: str, *, vendor: VendorError = NO_ANSWER) -> None:
         self.downs.append(reason)
         self._changed.set()
 

@@ -1,11 +1,15 @@
 """A message is posted once, and what `send` says about it is certain."""
 
+import json
+import logging
+
 import pytest
 
 from holdfast.channels.discord.answers import ANSWERS
 from holdfast.core.answers import Meaning, answer_to
 from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
 from tests.integration.discord.kit import post_to, running
+from tests.integration.settled import logged, reply_reason, says
 from tests.platforms.discord import Fault
 
 POST = "/messages"
@@ -140,7 +144,8 @@ async def test_what_discord_refuses_for_good_is_declined(world, channel):
     ]
     assert [type(outcome) for outcome in outcomes] == [Declined] * 4
     assert "secret" not in str(outcomes)
-    assert str(outcomes[0]) == str(Declined("Discord answered 403, code 50001: Missing Access"))
+    assert outcomes[0].reason == "Discord refused it with 403"
+    assert (outcomes[0].vendor.code, outcomes[0].vendor.extract) == ("50001", "Missing Access")
 
 
 async def test_a_token_that_was_withdrawn_is_not_the_messages_fault(world, channel):
@@ -208,3 +213,18 @@ async def test_each_answer_means_what_its_row_says(world, channel, monkeypatch, 
     outcome = await channel.send(post_to(world.room, "hello"))
     assert type(outcome) is KINDS[answer.meaning]
     assert world.fake.texts(world.room, world.bot.user) == []
+
+
+async def test_the_reason_of_a_refusal_has_status_code_and_request_id(world, channel, caplog):
+    caplog.set_level(logging.INFO)
+    sent = "my cat is called Byron and he bites"
+    body = {"message": f"Cannot send {sent} with {world.bot.token} to this user", "code": 50007}
+    world.fake.faults.append(Fault(POST, status=403, body=json.dumps(body), headers={"CF-RAY": "527421339fd0e3c6-ATL"}))
+    reason = await reply_reason(channel, post_to(world.room, sent))
+    says(
+        reason,
+        logged(caplog, "reply.settled"),
+        ids={"status": 403, "request_id": "527421339fd0e3c6-ATL", "vendor_error": "50007"},
+        extract="to this user",
+        hidden=("Byron", world.bot.token),
+    )

@@ -1,6 +1,8 @@
 """Every bad answer has a clear state: nothing lost, nothing guessed, no key and nobody's words in the reason."""
 
 import asyncio
+import json
+import logging
 import socket
 from dataclasses import replace
 
@@ -14,6 +16,7 @@ from holdfast.providers.hindsight.answers import ANSWERS
 from holdfast.providers.hindsight.provider import HindsightProvider
 from tests.integration.hindsight.fake import FakeHindsight, Fault
 from tests.integration.hindsight.parcels import provider, question, retain, setup
+from tests.integration.settled import delivery_reason, logged, says
 
 SUBMIT = "POST /v1/default/banks/main/memories"
 KEY = {"HS_KEY": "sesame-0123"}
@@ -222,3 +225,42 @@ def test_one_provider_works_in_one_event_loop_after_another():
 
     asyncio.run(deliver())
     asyncio.run(end())
+
+
+SENT = "my cat is called Byron and he bites"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "ids"),
+    [
+        (
+            422,
+            {"detail": [{"type": "too_long", "loc": ["body"], "msg": f"{SENT} is too long", "input": SENT}]},
+            "too_long",
+        ),
+        (500, {"detail": f"failed on {SENT} with sesame-0123: it is too long"}, ""),
+    ],
+)
+async def test_the_reason_of_a_delivery_has_status_code_and_request_id(caplog, status, body, ids):
+    """Hindsight names no request id itself; what stands before it may."""
+    caplog.set_level(logging.INFO)
+    async with FakeHindsight() as fake, provider(fake.url, KEY, api_key_env="HS_KEY") as hindsight:
+        fake.faults.append(Fault(SUBMIT, status=status, body=json.dumps(body), headers={"X-Request-Id": "req-7"}))
+        reason = await delivery_reason(hindsight, retain(SENT))
+    says(
+        reason,
+        logged(caplog, "delivery.settled"),
+        ids={"status": status, "request_id": "req-7"} | ({"vendor_error": ids} if ids else {}),
+        extract="too long",
+        hidden=("Byron", "sesame-0123"),
+    )
+
+
+async def test_the_page_of_a_proxy_before_hindsight_keeps_its_status(caplog):
+    caplog.set_level(logging.INFO)
+    fault = Fault(SUBMIT, status=502, body="<p>no upstream</p>", content_type="text/html", headers={"cf-ray": "9a-FRA"})
+    async with FakeHindsight() as fake, provider(fake.url) as hindsight:
+        fake.faults.append(fault)
+        reason = await delivery_reason(hindsight, retain(SENT))
+    ids = {"status": 502, "request_id": "9a-FRA"}
+    says(reason, logged(caplog, "delivery.settled"), ids=ids, extract="no upstream", hidden=("Byron",))

@@ -1,5 +1,6 @@
 """Whatever Honcho or the way to it does, an attempt has a truthful outcome, and nothing is lost or doubled by it."""
 
+import logging
 import traceback
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from holdfast.providers.honcho.faults import CallFailed
 from holdfast.providers.honcho.rendering import render
 from tests.honcho_server import HonchoServer
 from tests.integration.honcho.kit import carry, naming, note, one, parcel, provider_on, query
+from tests.integration.settled import delivery_reason, logged, says
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 413, 429, 500, 502, 503, 504])
@@ -197,3 +199,34 @@ async def test_a_key_for_another_workspace_is_refused_as_measured():
             assert "401" in str(await provider.healthy())
         async with provider_on(server, api_key_env="HONCHO_KEY", workspace="other") as provider:
             assert await provider.healthy() is None
+
+
+# --- what an operator is told -----------------------------------------------------------------------------
+
+SENT = "my cat is called Byron and he bites"
+
+
+ANSWERED = [
+    (422, {"detail": [{"type": "too_long", "loc": ["body"], "msg": f"{SENT} is too long", "input": SENT}]}, "too_long"),
+    (500, {"detail": f"failed on {SENT} with sesame: it is too long"}, ""),
+    (503, b"<p>no upstream, it is too long</p>", ""),
+]
+
+
+@pytest.mark.parametrize("answered", ANSWERED, ids=lambda one: str(one[0]))
+@pytest.mark.parametrize("make", [parcel, note])
+async def test_the_reason_of_a_delivery_has_status_code_and_request_id(server, caplog, make, answered):
+    """Honcho names no request id itself; what stands before it may."""
+    caplog.set_level(logging.INFO)
+    status, body, code = answered
+    path = "/messages" if make is parcel else "/conclusions"
+    async with provider_on(server, api_key_env="HONCHO_KEY") as provider:
+        server.fail_next("status", status=status, path=path, body=body, headers={"x_request_id": "req-7"})
+        reason = await delivery_reason(provider, make(provider, 1, SENT))
+    says(
+        reason,
+        logged(caplog, "delivery.settled"),
+        ids={"status": status, "request_id": "req-7"} | ({"vendor_error": code} if code else {}),
+        extract="too long",
+        hidden=("Byron", "sesame"),
+    )

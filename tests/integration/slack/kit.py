@@ -13,6 +13,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import AgentName, MessageId, ReplyId, make_id
 from holdfast.core.key import Address
 from holdfast.core.outgoing import Post
+from holdfast.core.vendor_error import NO_ANSWER, VendorError
 from holdfast.machine import SystemClock, SystemEntropy
 from holdfast.ports.channel import ChannelSetup, ChatMessage, Verdict, conversation_of
 from holdfast.ports.clock import Clock
@@ -76,7 +77,7 @@ class Mailbox:
         self.story.append("connected")
         self.changed.set()
 
-    def disconnected(self, reason: str) -> None:
+    def disconnected(self, reason: str, *, vendor: VendorError = NO_ANSWER) -> None:
         self.story.append(f"disconnected: {reason}")
         self.changed.set()
 

@@ -1,5 +1,7 @@
 """The promise: a post says what is certain, and one that may have arrived is looked for before it is sent again."""
 
+import json
+import logging
 from dataclasses import replace
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from holdfast.channels.slack.answers import ANSWERS
 from holdfast.core.answers import Meaning, answer_to
 from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
+from tests.integration.settled import logged, reply_reason, says
 from tests.integration.slack.kit import channel_of, post_to
 from tests.platforms.slack import Fault
 
@@ -173,3 +176,38 @@ async def test_each_answer_means_what_its_row_says(world, channel, row):
     outcome = await channel.send(post_to(world.room))
     assert type(outcome) is KINDS[answer.meaning]
     assert len(posted(world)) == 1
+
+
+SENT = "my cat is called Byron and he bites"
+
+
+async def test_the_reason_of_a_refusal_has_status_code_and_request_id(world, channel, caplog):
+    caplog.set_level(logging.INFO)
+    body = {
+        "ok": False,
+        "error": "invalid_arguments",
+        "detail": f"you sent {SENT} with {world.bot.token}, which is bad",
+    }
+    headers = {"x-slack-req-id": "6baa23d9-daed-427a"}
+    world.slack.faults = [Fault("chat.postMessage", status=400, body=json.dumps(body), headers=headers)]
+    reason = await reply_reason(channel, post_to(world.room, SENT))
+    says(
+        reason,
+        logged(caplog, "reply.settled"),
+        ids={"status": 400, "request_id": "6baa23d9-daed-427a", "vendor_error": "invalid_arguments"},
+        extract="which is bad",
+        hidden=("Byron", world.bot.token),
+    )
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "text/html", "application/json"])
+async def test_the_page_of_a_proxy_keeps_its_status(world, channel, caplog, content_type):
+    caplog.set_level(logging.INFO)
+    world.slack.faults = [
+        Fault(
+            "chat.postMessage", status=503, body="no upstream", headers={"cf-ray": "9a-FRA"}, content_type=content_type
+        )
+    ]
+    reason = await reply_reason(channel, post_to(world.room, SENT))
+    ids = {"status": 503, "request_id": "9a-FRA"}
+    says(reason, logged(caplog, "reply.settled"), ids=ids, extract="no upstream", hidden=("Byron",))

@@ -13,6 +13,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import AgentName, Instant, MessageId, ReplyId
 from holdfast.core.key import Address
 from holdfast.core.outgoing import Post
+from holdfast.core.vendor_error import NO_ANSWER, VendorError
 from holdfast.machine import AsyncTasks
 from holdfast.ports.channel import ChannelSetup, ChatMessage, Verdict
 from tests.patience import within
@@ -57,7 +58,7 @@ class Ear:
         self.line.append(("up", detail))
         self._changed.set()
 
-    def disconnected(self, reason: str) -> None:
+    def disconnected(self, reason: str, *, vendor: VendorError = NO_ANSWER) -> None:
         self.line.append(("down", reason))
         self._changed.set()
 

@@ -3,6 +3,7 @@ again in vain."""
 
 import asyncio
 import json
+import logging
 import threading
 
 import aiohttp
@@ -15,6 +16,7 @@ from holdfast.channels.telegram.failure import Kind
 from holdfast.core.answers import Meaning, answer_to
 from holdfast.core.errors import ChannelFailed, StoreUnavailable
 from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
+from tests.integration.settled import logged, reply_reason, says
 from tests.integration.telegram.kit import post, rig
 from tests.platforms.telegram import Drop, Hold, Page, Rate, Refuse
 
@@ -138,8 +140,8 @@ async def test_blocked_gone_and_topicless_chats_decline(ada, server, chat):
     topic = await ada.channel.send(post(chat, thread="77"))
     strange = await ada.channel.send(post("the harbour"))
     assert [type(outcome) for outcome in (blocked, gone, topic, strange)] == [Declined] * 4
-    assert blocked.reason == "Telegram says: Forbidden: bot was blocked by the user"
-    assert "thread not found" in topic.reason
+    assert blocked.vendor.extract == "Forbidden: bot was blocked by the user"
+    assert "thread not found" in topic.vendor.extract
     assert chat.texts() == []  # nor beside the topic, where others would read it
 
 
@@ -276,3 +278,29 @@ async def test_each_answer_means_what_its_row_says(ada, chat, row, body):
     outcome = await ada.channel.send(post(chat))
     assert type(outcome) is KINDS[answer.meaning]
     assert chat.texts() == []
+
+
+# --- what an operator is told ----------------------------------------------------------------------
+
+
+async def test_the_reason_of_a_refusal_has_status_code_and_request_id(ada, chat, caplog):
+    """Telegram's own answers have no request id; a Bot API server behind a proxy may."""
+    caplog.set_level(logging.INFO)
+    sent = "my cat is called Byron and he bites"
+    said = f"Bad Request: {sent} at {ada.bot.token} is not acceptable"
+    ada.bot.fail("sendMessage", Refuse(400, said, headers={"X-Request-Id": "req-7"}))
+    reason = await reply_reason(ada.channel, post(chat, sent))
+    says(
+        reason,
+        logged(caplog, "reply.settled"),
+        ids={"status": 400, "request_id": "req-7", "vendor_error": "400"},
+        extract="is not acceptable",
+        hidden=("Byron", ada.bot.token),
+    )
+
+
+async def test_the_page_of_a_gateway_keeps_its_status(ada, chat, caplog):
+    caplog.set_level(logging.INFO)
+    ada.bot.fail("sendMessage", Page(502))
+    reason = await reply_reason(ada.channel, post(chat))
+    says(reason, logged(caplog, "reply.settled"), ids={"status": 502}, extract="Bad Gateway", hidden=("hello",))

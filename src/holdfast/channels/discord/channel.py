@@ -15,7 +15,7 @@ import aiohttp
 import discord
 import msgspec
 
-from holdfast.channels.discord.letter import Letter, Limited
+from holdfast.channels.discord.letter import Letter, Limited, answered
 from holdfast.channels.discord.session import Session
 from holdfast.channels.discord.wire import OFFICIAL, Bot, Wire
 from holdfast.channels.settings import check_url, read_secret, read_settings
@@ -87,7 +87,8 @@ class DiscordChannel:
             why = CLOSED.get(error.code, f"Discord closed the connection with {error.code}")
             raise ChannelFailed(f"discord: {why}") from error
         except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise ChannelFailed(f"discord: it cannot be reached ({_name(error)})") from error
+            what = f"discord: it cannot be reached ({_name(error)})"
+            raise ChannelFailed(what, vendor=answered(error)) from error
         finally:
             self._bot = None
             await session.close()
@@ -103,7 +104,8 @@ class DiscordChannel:
         except (KeyError, TypeError) as error:
             raise ChannelFailed("discord: what answers there is not Discord's API") from error
         except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise ChannelFailed(f"discord: it cannot be reached ({_name(error)})") from error
+            what = f"discord: it cannot be reached ({_name(error)})"
+            raise ChannelFailed(what, vendor=answered(error)) from error
         finally:
             await wire.close()
 
@@ -123,7 +125,7 @@ class DiscordChannel:
             return Declined("the address is no channel of Discord")
         if self._bot is None:
             return NOT_CONNECTED
-        letter = Letter()
+        letter = Letter(text=post.text, secret=self._token)
         return await _carried(letter, self._bot.http.post_message(target, _payload(post), letter))
 
     async def edit(self, address: Address, receipt: str, text: str) -> SendOutcome:
@@ -132,7 +134,7 @@ class DiscordChannel:
             return Declined("the address is no message of Discord")
         if self._bot is None:
             return NOT_CONNECTED
-        letter = Letter()
+        letter = Letter(text=text, secret=self._token)
         words: dict[str, object] = {"content": text, "allowed_mentions": SILENT}
         return await _carried(letter, self._bot.http.edit_text(target, int(receipt), words, letter))
 
@@ -142,7 +144,7 @@ class DiscordChannel:
             return Declined("the address is no message of Discord")
         if self._bot is None:
             return NOT_CONNECTED
-        letter = Letter()
+        letter = Letter(secret=self._token)
         outcome = await _carried(letter, self._bot.http.remove(target, int(receipt), letter))
         return Sent(receipt) if letter.is_removed else outcome
 

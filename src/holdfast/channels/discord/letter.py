@@ -6,18 +6,20 @@ the request and notes whether a byte of it left and what came back. Every attemp
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
+import discord
 
 from holdfast.channels.discord.answers import ANSWERS
 from holdfast.core.answers import Meaning, answer_to
 from holdfast.core.outgoing import Declined, Doubtful, NotSent, SendOutcome, Sent
+from holdfast.core.vendor_error import NO_ANSWER, VendorError, vendor_error
 
 BLOCKED_WAIT_MS = 60_000  # when Discord's front door answers instead of its API, or does not like the token
-REASON_CHARS_MAX = 100
 UNKNOWN_MESSAGE = 10008  # Discord's code
 
 
@@ -27,32 +29,47 @@ class Limited(Exception):
 
 @dataclass(slots=True)
 class Letter:
+    text: str = ""  # what it says, which no reason repeats
+    secret: str = ""
     left: bool = False  # a byte of the newest attempt left, and nothing came back yet
     doubt: bool = False  # an earlier attempt may have been posted
     status: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict)
     body: object = None
+    said: bytes = b""  # the body as it came
     wait_ms: int = 0
 
     def leaves(self) -> None:
         self.doubt |= self.left
         self.left, self.status = True, 0
 
-    def returns(self, status: int, body: bytes, retry_after: str) -> None:
-        self.left, self.status = False, status
-        self.body = _read(body)
-        self.wait_ms = _milliseconds(_field(self.body, "retry_after") or retry_after)
+    def returns(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+        self.left, self.status, self.headers = False, status, headers
+        self.body, self.said = _read(body), body
+        self.wait_ms = _milliseconds(_field(self.body, "retry_after") or headers.get("Retry-After", ""))
         self.doubt |= not 200 <= status < 300 and self.meaning is Meaning.DOUBTFUL
 
     def outcome(self, why: str) -> SendOutcome:
         """What is certain. `why` is for the case that nothing came back."""
         if 200 <= self.status < 300:
             receipt = _field(self.body, "id")
-            return Sent(receipt) if isinstance(receipt, str) else Doubtful("Discord answered without a message")
+            if isinstance(receipt, str):
+                return Sent(receipt)
+            return Doubtful("Discord answered without a message", vendor=self.vendor)
         if self.left or self.doubt:
-            return Doubtful(f"Discord answered {self.status}" if self.status else f"the answer was lost ({why})")
+            what = f"Discord answered {self.status}" if self.status else f"the answer was lost ({why})"
+            return Doubtful(what, vendor=self.vendor)
         if not self.status:
             return NotSent(f"Discord was not reached ({why})", self.wait_ms)
         return self._refused()
+
+    @property
+    def vendor(self) -> VendorError:
+        """What Discord answered to the newest attempt, for the operator."""
+        if not self.status:
+            return NO_ANSWER
+        secrets = (self.secret,)
+        return vendor_error(self.status, self.headers, self.said, sent=self.text, code_in="code", secrets=secrets)
 
     @property
     def meaning(self) -> Meaning:
@@ -68,11 +85,19 @@ class Letter:
         if self.status == 429:
             is_front_door = not isinstance(self.body, dict)
             wait_ms = self.wait_ms or (BLOCKED_WAIT_MS if is_front_door else 0)
-            return NotSent("Discord limits the rate", wait_ms, is_front_door or _field(self.body, "global") is True)
+            whole = is_front_door or _field(self.body, "global") is True
+            return NotSent("Discord limits the rate", wait_ms, whole, vendor=self.vendor)
         if self.meaning is Meaning.NOT_SENT:
-            return NotSent("Discord refuses the token", BLOCKED_WAIT_MS, whole_account=True)
-        words = str(_field(self.body, "message") or "")[:REASON_CHARS_MAX]
-        return Declined(f"Discord answered {self.status}, code {_field(self.body, 'code')}: {words}")
+            return NotSent("Discord refuses the token", BLOCKED_WAIT_MS, whole_account=True, vendor=self.vendor)
+        return Declined(f"Discord refused it with {self.status}", vendor=self.vendor)
+
+
+def answered(error: BaseException) -> VendorError:
+    """What Discord answered to a request that carried nobody's words, by the exception of discord.py."""
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    if not isinstance(error, discord.HTTPException) or not isinstance(headers, Mapping):
+        return NO_ANSWER
+    return vendor_error(error.status, headers, {"code": error.code, "message": error.text}, code_in="code")
 
 
 def _read(body: bytes) -> object:
@@ -111,6 +136,6 @@ async def _on_answer(_: aiohttp.ClientSession, context: SimpleNamespace, end: ai
     letter = context.trace_request_ctx
     if isinstance(letter, Letter):
         answer = end.response
-        letter.returns(answer.status, await answer.read(), answer.headers.get("Retry-After", ""))
+        letter.returns(answer.status, await answer.read(), answer.headers)
         if answer.status == 429:
             raise Limited

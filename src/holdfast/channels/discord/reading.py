@@ -25,6 +25,7 @@ import discord
 
 from holdfast import log
 from holdfast.channels.attendance import Attendance
+from holdfast.channels.discord.letter import answered
 from holdfast.channels.discord.mapping import channel_id_of, snowflake_at
 from holdfast.channels.discord.rooms import Room
 from holdfast.core.errors import HoldfastError, Remedy
@@ -248,16 +249,21 @@ class Reading:
         except (discord.Forbidden, discord.NotFound) as error:
             stream.queue.clear()  # the channel is gone, or closed to this bot: there is nothing to read any more
             stream.done = asked  # whoever asked meanwhile may know that it is open again
-            log.warning("channel.skipped", account=self._account, chat=stream.channel_id, why=f"{error.status}")
+            self._skip(stream, error)
         except Exception as error:  # noqa: BLE001 (the top of every stream)
             stream.asked += 1
             stream.failures += 1
             await self._pause(error, stream.failures, stream.channel_id)
 
+    def _skip(self, stream: Stream, error: discord.HTTPException) -> None:
+        known = {"account": self._account, "chat": stream.channel_id, "why": f"{error.status}"}
+        log.warning("channel.skipped", **{**answered(error).fields, **known})
+
     async def _pause(self, error: Exception, failures: int, channel_id: int | None = None) -> None:
         why = error.code if isinstance(error, HoldfastError) else type(error).__name__
         fault = None if isinstance(error, EXPECTED) else error
-        log.error("channel.behind", failure=fault, account=self._account, chat=channel_id, failures=failures, why=why)
+        known = {"account": self._account, "chat": channel_id, "failures": failures, "why": why}
+        log.error("channel.behind", failure=fault, **{**answered(error).fields, **known})
         least_ms = error.retry_after * 1000 if isinstance(error, discord.RateLimited) else 0
         await self._tasks.sleep(max(least_ms, RETRY.delay_ms(failures, self._entropy.fraction())))
 
@@ -282,7 +288,7 @@ class Reading:
             if not stream.queue:
                 raise
             # It may be heard and not be read: what arrived there is taken.
-            log.warning("channel.skipped", account=self._account, chat=stream.channel_id, why=f"{error.status}")
+            self._skip(stream, error)
 
     def _begin(self, stream: Stream, asked: int) -> None:
         """Nothing was missed before the first message; but when asked again, something may be missing after it."""

@@ -81,16 +81,16 @@ class SlackChannel:
         failures = 0
         while True:
             began = self._setup.clock.now()
-            reason = await self._attend(reading, intake)
-            intake.disconnected(reason)
+            failure = await self._attend(reading, intake)
+            intake.disconnected(failure.code, vendor=failure.vendor)
             lasted = self._setup.clock.now() - began
             failures = 1 if lasted >= SETTLED_MS else failures + 1
             await self._setup.tasks.sleep(RETRY.delay_ms(failures, self._setup.entropy.fraction()))
 
-    async def _check(self) -> str:
-        """Why Slack is not there; empty when it is. Raises `ChannelFailed` when it does not take the token."""
+    async def _check(self) -> Failure | None:
+        """Why Slack is not there; None when it is. Raises `ChannelFailed` when it does not take the token."""
         answer = await self._web.post("auth.test", {})
-        return _passing("bot", answer) if isinstance(answer, Failure) else ""
+        return _passing("bot", answer) if isinstance(answer, Failure) else None
 
     async def _identify(self) -> Me:
         answer = await self._web.post("auth.test", {})
@@ -107,26 +107,26 @@ class SlackChannel:
         self._who = f"@{me.name}" if me.name else me.user
         return me
 
-    async def _attend(self, reading: Reading, intake: Intake) -> str:
+    async def _attend(self, reading: Reading, intake: Intake) -> Failure:
         """Hold one line until it ends; why it did. Raises `ChannelFailed` when another would end the same way."""
         line = Line(self._app_token, self._web.client)
         try:
             failure = await line.open()
             if failure is not None:
-                reason = _passing("app-level", failure)
+                passing = _passing("app-level", failure)
                 await self._setup.tasks.sleep(failure.retry_after_ms)
-                return reason
+                return passing
             intake.connected(self._who)
             await reading.attend(line)
         except HoldfastError as error:
             if isinstance(error, ChannelFailed):
                 raise
-            return f"how far conversations were read is not known: {error.code}"
+            return Failure(Kind.UNREACHED, f"how far conversations were read is not known: {error.code}")
         finally:
             await line.close()
         if reading.is_broken:
             raise ChannelFailed(f"slack: {line.reason}")
-        return line.reason
+        return Failure(Kind.UNREACHED, line.reason)
 
     async def send(self, post: Post) -> SendOutcome:
         return await send_post(self._web, post)
@@ -144,18 +144,18 @@ class SlackChannel:
         await self._web.close()
 
 
-def _passing(which: str, failure: Failure) -> str:
-    """The reason, for a failure that passes. Raises `ChannelFailed` for others."""
+def _passing(which: str, failure: Failure) -> Failure:
+    """The failure, if it passes. Raises `ChannelFailed` for others."""
     if failure.passes:
-        return failure.code
+        return failure
     raise _failed(which, failure)
 
 
 def _failed(which: str, failure: Failure) -> ChannelFailed:
     if failure.kind in (Kind.BAD_TOKEN, Kind.REFUSED):
         what = f"Slack does not take the {which} token ({failure.code}); check it, and the scopes of the app"
-        return ChannelFailed(f"slack: {what}", code=failure.code)
-    return ChannelFailed(f"slack: {failure.code}", code=failure.code)
+        return ChannelFailed(f"slack: {what}", code=failure.code, vendor=failure.vendor)
+    return ChannelFailed(f"slack: {failure.code}", code=failure.code, vendor=failure.vendor)
 
 
 def make_slack(setup: ChannelSetup) -> Channel:

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from holdfast.channels.slack.message import Json, part, word
 from holdfast.channels.slack.reading import FAULT, Known, Reading
 from holdfast.channels.slack.signature import check_signature
+from holdfast.channels.slack.web import Failure, Kind
 from holdfast.core.errors import ChannelFailed, HoldfastError
 from holdfast.core.policy import RetryPolicy
 from holdfast.ports.channel import ChannelSetup, Intake, WebhookAnswer, WebhookRequest
@@ -23,7 +24,7 @@ LOOK_MS = 1_800_000
 STEP_MS = 1_000
 RETRY = RetryPolicy(delay_ms_base=1_000, delay_ms_max=60_000)
 OK, BAD, AGAIN = (WebhookAnswer(status=status) for status in (200, 400, 503))
-Check = Callable[[], Awaitable[str]]
+Check = Callable[[], Awaitable[Failure | None]]
 
 
 class Hook:
@@ -59,29 +60,29 @@ class Hook:
         """Take events until cancelled. Raises `ChannelFailed`, as `check` does when the token is no longer taken."""
         known: Known = {}
         failures = 0
-        reason = ""
+        failure: Failure | None = None
         try:
             while True:
-                if not reason:
-                    known, reason = await self._look(reading, known)
-                failures = failures + 1 if reason else 0
-                if reason:
-                    intake.disconnected(reason)
+                if failure is None:
+                    known, failure = await self._look(reading, known)
+                failures = failures + 1 if failure else 0
+                if failure is not None:
+                    intake.disconnected(failure.code, vendor=failure.vendor)
                 else:
                     intake.connected("http")
-                delay_ms = RETRY.delay_ms(failures, self._setup.entropy.fraction()) if reason else LOOK_MS
+                delay_ms = RETRY.delay_ms(failures, self._setup.entropy.fraction()) if failure else LOOK_MS
                 await self._pause(reading, delay_ms)
-                reason = await check()
+                failure = await check()
         finally:
             self._reading = None
 
-    async def _look(self, reading: Reading, known: Known) -> tuple[Known, str]:
+    async def _look(self, reading: Reading, known: Known) -> tuple[Known, Failure | None]:
         try:
             known = await reading.catch_up(known)
         except HoldfastError as error:
-            return known, f"how far conversations were read is not known: {error.code}"
+            return known, Failure(Kind.UNREACHED, f"how far conversations were read is not known: {error.code}")
         self._reading = reading
-        return known, ""
+        return known, None
 
     async def _pause(self, reading: Reading, delay_ms: float) -> None:
         """In steps, since a fault of ours must not wait for the next look."""

@@ -33,7 +33,9 @@ class Line(SocketModeClient):
 
     async def open(self) -> Failure | None:
         """None once Slack has said hello."""
-        answer = await attempted(self.web_client.apps_connections_open(app_token=self.app_token))
+        answer = await attempted(
+            self.web_client.apps_connections_open(app_token=self.app_token), secrets=[self.app_token or ""]
+        )
         if isinstance(answer, Failure):
             return answer
         self.wss_uri = str(answer.get("url"))

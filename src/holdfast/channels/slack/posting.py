@@ -26,7 +26,8 @@ async def send_post(web: Web, post: Post) -> SendOutcome:
         if isinstance(found, str):
             return Sent(found, proved=True)
         if isinstance(found, Failure) and found.passes:
-            return NotSent(f"whether it arrived before could not be looked up: {found.code}", found.retry_after_ms)
+            why = f"whether it arrived before could not be looked up: {found.code}"
+            return NotSent(why, found.retry_after_ms, vendor=found.vendor)
         is_absent = found is None and post.doubtful_for_ms >= QUIET_MS
     answer = await web.post("chat.postMessage", _body(post))
     if isinstance(answer, Failure):
@@ -63,13 +64,13 @@ def _body(post: Post) -> dict[str, object]:
 def _outcome(failure: Failure) -> SendOutcome:
     match failure.kind:
         case Kind.UNREACHED:
-            return NotSent(failure.code)
+            return NotSent(failure.code, vendor=failure.vendor)
         case Kind.LIMITED:
-            return NotSent(failure.code, failure.retry_after_ms)
+            return NotSent(failure.code, failure.retry_after_ms, vendor=failure.vendor)
         case Kind.BAD_TOKEN:
             what = f"Slack does not take the bot token ({failure.code}); check the token and the app's scopes"
-            return NotSent(what, whole_account=True)
+            return NotSent(what, whole_account=True, vendor=failure.vendor)
         case Kind.REFUSED:
-            return Declined(failure.code)
+            return Declined(failure.code, vendor=failure.vendor)
         case Kind.UNCLEAR:
-            return Doubtful(failure.code)
+            return Doubtful(failure.code, vendor=failure.vendor)

@@ -211,10 +211,10 @@ class Reading:
             if not isinstance(found, Failure):
                 return found
             if not found.passes:
-                log.warning("channel.skipped", account=self._me.account, why=found.code, **where)
+                log.warning("channel.skipped", account=self._me.account, why=found.code, **where, **found.vendor.fields)
                 return None
             attempt += 1
-            await self._pause(found.code, attempt, found.retry_after_ms, **where)
+            await self._pause(found.code, attempt, found.retry_after_ms, **where, **found.vendor.fields)
 
     async def _take(self, news: Heard, postponed: Callable[[], None] = lambda: None) -> None:
         """Until it is durable, or known not to be kept. `postponed` is told when that takes more than one attempt."""
@@ -263,7 +263,7 @@ class Reading:
             position=news.position,
         )
 
-    async def _pause(self, why: str, attempt: int, least_ms: int = 0, **where: str) -> None:
+    async def _pause(self, why: str, attempt: int, least_ms: int = 0, **where: object) -> None:
         log.warning("channel.behind", account=self._me.account, failures=attempt, why=why, **where)
         await self._setup.tasks.sleep(max(least_ms, RETRY.delay_ms(attempt, self._setup.entropy.fraction())))
 

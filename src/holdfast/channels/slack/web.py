@@ -3,12 +3,17 @@
 Rule 1: the SDK repeats nothing by itself. Its default handler posts again after a lost connection, which doubles words.
 Rule 2: a call that failed is a value that says whether anything can have happened.
 Rule 3: the SDK writes no log: its lines hold people's words and the tickets of connections.
+Rule 4: the SDK hides the status, the headers and the body of an answer that is no JSON. They are read at the socket,
+        and kept for the operator (core/vendor_error.py).
 """
 
 import logging
-from collections.abc import Awaitable
-from dataclasses import dataclass
+import re
+from collections.abc import Awaitable, Collection, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -18,10 +23,12 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from holdfast.channels.slack.answers import ANSWERS
 from holdfast.core.answers import Meaning, answer_to
+from holdfast.core.vendor_error import NO_ANSWER, VendorError, texts_in, vendor_error
 
 CALL_S = 30
 CONNECT_S = 10
 LIMITED_MS = 1_000  # where Slack names no time
+WORD = re.compile(r"[a-z][a-z0-9_]{0,79}")  # as Slack names its errors
 SILENT = logging.getLogger("holdfast.channels.slack.sdk")
 SILENT.setLevel(logging.CRITICAL + 1)
 
@@ -49,6 +56,7 @@ class Failure:
     kind: Kind
     code: str  # Slack's own word, or ours; never a token
     retry_after_ms: int = 0
+    vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)
 
     @property
     def passes(self) -> bool:
@@ -77,7 +85,7 @@ class Web:
     def session(self) -> aiohttp.ClientSession:
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=CALL_S, sock_connect=CONNECT_S)
-            self._session = aiohttp.ClientSession(timeout=timeout)
+            self._session = aiohttp.ClientSession(timeout=timeout, trace_configs=[_watched()])
         return self._session
 
     @property
@@ -101,7 +109,8 @@ class Web:
     async def _call(self, method: str, **request: Any) -> dict[str, Any] | Failure:  # noqa: ANN401
         if self._is_closed:
             return Failure(Kind.UNREACHED, "the channel is closed")
-        answer = await attempted(self.client.api_call(method, **request))
+        sent = texts_in(request.get("json"))
+        answer = await attempted(self.client.api_call(method, **request), sent=sent, secrets=[self._token])
         if isinstance(answer, Failure):
             return answer
         return answer.data if isinstance(answer.data, dict) else Failure(Kind.UNCLEAR, "the answer is no JSON object")
@@ -112,8 +121,35 @@ class Web:
             await self._session.close()
 
 
-async def attempted(call: Awaitable[Any]) -> Any | Failure:  # noqa: ANN401 - the SDK's methods say no more
-    """What the SDK's call returned, or what its exception means."""
+@dataclass(slots=True)
+class SlackAnswer:
+    """The newest answer to a call, as it came."""
+
+    status: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+_seen: ContextVar[SlackAnswer | None] = ContextVar("seen", default=None)
+
+
+async def attempted(
+    call: Awaitable[Any], *, sent: Collection[str] = (), secrets: Collection[str] = ()
+) -> Any | Failure:  # noqa: ANN401 - the SDK's methods say no more
+    """What the SDK's call returned, or what its exception means. `sent` and `secrets` are left out of what it says."""
+    seen = SlackAnswer()
+    token = _seen.set(seen)
+    try:
+        answer = await _attempted(call)
+    finally:
+        _seen.reset(token)
+    if not isinstance(answer, Failure):
+        return answer
+    vendor = vendor_error(seen.status, seen.headers, seen.body, sent=sent, code_in="error", secrets=secrets)
+    return replace(answer, vendor=vendor)
+
+
+async def _attempted(call: Awaitable[Any]) -> Any | Failure:  # noqa: ANN401
     try:
         return await call
     except SlackApiError as error:
@@ -137,13 +173,28 @@ def _told(answer: object) -> Failure:
     said = answer.data if isinstance(answer.data, dict) else {}
     code = str(said.get("error") or "") if said.get("ok") is False else ""
     meaning = answer_to(ANSWERS, answer.status_code, own=bool(code)).meaning
+    shown = code if WORD.fullmatch(code) else ""  # what is no word may be somebody's
     if meaning is Meaning.NOT_SENT or code in LIMITED:
-        return Failure(Kind.LIMITED, code or "ratelimited", _retry_after_ms(answer.headers))
+        return Failure(Kind.LIMITED, shown or "ratelimited", _retry_after_ms(answer.headers))
     if meaning is Meaning.DOUBTFUL or code in UNCLEAR:
-        return Failure(Kind.UNCLEAR, code or f"HTTP {answer.status_code}")
-    return Failure(Kind.BAD_TOKEN if code in BAD_TOKEN else Kind.REFUSED, code[:80])
+        return Failure(Kind.UNCLEAR, shown or f"HTTP {answer.status_code}")
+    return Failure(Kind.BAD_TOKEN if code in BAD_TOKEN else Kind.REFUSED, shown or "an error without a name")
 
 
 def _retry_after_ms(headers: Any) -> int:  # noqa: ANN401 - the SDK hands on whatever aiohttp has
     value = str(headers.get("Retry-After", ""))
     return int(value) * 1000 if value.isascii() and value.isdigit() and len(value) < 7 else LIMITED_MS
+
+
+def _watched() -> aiohttp.TraceConfig:
+    trace = aiohttp.TraceConfig()
+    trace.on_request_end.append(_on_answer)
+    return trace
+
+
+async def _on_answer(_: aiohttp.ClientSession, __: SimpleNamespace, end: aiohttp.TraceRequestEndParams) -> None:
+    """Calls only: whoever fetches a file reads as much of it as is wanted."""
+    seen, answer = _seen.get(), end.response
+    if seen is not None:
+        seen.status, seen.headers = answer.status, answer.headers
+        seen.body = await answer.read()

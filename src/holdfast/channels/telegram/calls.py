@@ -9,6 +9,7 @@ Rule 3: answers are checked for the few fields that are used. aiogram's models w
         one of them, or a receipt for a field that is newer than the library.
 """
 
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -46,6 +47,7 @@ from aiohttp import ClientConnectorError, ClientError, ClientResponse, ClientTim
 
 from holdfast.channels.telegram.failure import CallFailed, Kind
 from holdfast.channels.telegram.wire import File, Me
+from holdfast.core.vendor_error import NO_ANSWER, VendorError, vendor_error
 
 CONNECT_S = 10.0
 CALL_S = 30.0
@@ -53,7 +55,6 @@ DOWNLOAD_S = 20.0
 POLL_EXTRA_S = 10  # beyond what the long poll itself may wait
 UPDATES_MAX = 100
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
-REASON_CHARS_MAX = 200
 # Reactions, members, queries and the like hold nothing that an agent could read. Telegram tells bots of no deletion.
 ALLOWED_UPDATES = ["message", "edited_message", "channel_post", "edited_channel_post"]
 T = TypeVar("T")
@@ -93,12 +94,16 @@ class Session(AiohttpSession):
         form = self.build_form_data(bot, method)
         async with session.post(url, data=form, timeout=limits, allow_redirects=False) as response:
             body = await _read(response, ANSWER_BYTES_MAX)
+        told = partial(_told, bot, method, response, body)
         if response.status >= 500 or body is None:
-            raise CallFailed(Kind.BROKEN, f"Telegram answered {response.status} without a verdict")
+            raise CallFailed(Kind.BROKEN, f"Telegram answered {response.status} without a verdict", vendor=told())
         if response.status >= 300 and (response.status < 400 or not _is_verdict(body)):
-            raise CallFailed(Kind.BROKEN, f"something before Telegram answered {response.status}")
-        text = body.decode("utf-8", "replace")
-        result: T = self.check_response(bot, method, response.status, text).result  # type: ignore[assignment]
+            raise CallFailed(Kind.BROKEN, f"something before Telegram answered {response.status}", vendor=told())
+        try:
+            text = body.decode("utf-8", "replace")
+            result: T = self.check_response(bot, method, response.status, text).result  # type: ignore[assignment]
+        except (TelegramAPIError, ClientDecodeError) as error:
+            raise translated(error, told()) from None  # a vendor's error may hold the token or people's words
         return result
 
     async def fetch(self, url: str, bytes_max: int) -> bytes | None:
@@ -201,7 +206,7 @@ class Calls:
         try:
             return await self._bot(method, request_timeout=wait_s)
         except (TelegramAPIError, ClientDecodeError, ClientError, OSError) as error:
-            raise translated(error) from None  # a vendor's error may hold the token or people's words
+            raise translated(error) from None
 
 
 def _shaped(answer: object, shape: type[T]) -> T:
@@ -219,8 +224,21 @@ REFUSALS: list[tuple[tuple[type[TelegramAPIError], ...], Kind]] = [
 ]
 
 
-def translated(error: Exception) -> CallFailed:
+def _told(bot: Bot, method: TelegramMethod[Any], response: ClientResponse, body: bytes | None) -> VendorError:
+    """What the answer says to an operator. Telegram's own has no request id; what stands before it may name one."""
+    sent = str(getattr(method, "text", None) or "")
+    secrets = [bot.token, getattr(method, "secret_token", None) or ""]
+    return vendor_error(response.status, response.headers, body, sent=sent, code_in="error_code", secrets=secrets)
+
+
+def translated(error: Exception, vendor: VendorError = NO_ANSWER) -> CallFailed:
     """A vendor's exception as what it proves. `TimeoutError` is an `OSError`."""
+    failure = _by_kind(error)
+    failure.vendor = vendor
+    return failure
+
+
+def _by_kind(error: Exception) -> CallFailed:
     match error:
         case ClientConnectorError() | ConnectionTimeoutError():
             return CallFailed(Kind.UNREACHABLE, f"Telegram cannot be reached ({type(error).__name__})")
@@ -233,6 +251,6 @@ def translated(error: Exception) -> CallFailed:
             return CallFailed(Kind.MOVED, "the group became a supergroup", moved_to=error.migrate_to_chat_id)
         case TelegramAPIError():
             kind = next((kind for classes, kind in REFUSALS if isinstance(error, classes)), Kind.ODD)
-            return CallFailed(kind, f"Telegram says: {(error.message or 'nothing')[:REASON_CHARS_MAX]}")
+            return CallFailed(kind, "Telegram refused it", said=error.message or "")
         case _:
             return CallFailed(Kind.BROKEN, "Telegram's answer cannot be read")

@@ -84,7 +84,8 @@ class TelegramChannel:
             return f"@{(await calls.me()).username}"
         except CallFailed as failure:
             refused = f"Telegram does not accept the bot's token; look at what {self._settings.token_from} leads to"
-            raise ChannelFailed(refused if failure.kind is Kind.STRANGER else failure.reason) from None
+            what = refused if failure.kind is Kind.STRANGER else failure.reason
+            raise ChannelFailed(what, vendor=failure.vendor) from None
 
     async def hook(self, request: WebhookRequest, intake: Intake) -> WebhookAnswer:
         """200 when the update is durable, 503 when it should come again. Raises `BadSignature`."""

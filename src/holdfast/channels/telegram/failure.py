@@ -1,10 +1,12 @@
 """What can go wrong with a call to Telegram, in our words. Vendors' exceptions end in calls.py.
 
-A reason holds class names and Telegram's own descriptions only: an address of the Bot API has the token in it, and an
-answer that could not be read may hold people's words.
+A reason holds class names and statuses only: an address of the Bot API has the token in it, and an answer may hold
+people's words. What Telegram answered is in `vendor`, without either.
 """
 
 from enum import Enum
+
+from holdfast.core.vendor_error import NO_ANSWER, VendorError
 
 
 class Kind(Enum):
@@ -20,9 +22,20 @@ class Kind(Enum):
 
 
 class CallFailed(Exception):
-    def __init__(self, kind: Kind, reason: str, *, retry_after_ms: int = 0, moved_to: int = 0) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        reason: str,
+        *,
+        retry_after_ms: int = 0,
+        moved_to: int = 0,
+        said: str = "",
+        vendor: VendorError = NO_ANSWER,
+    ) -> None:
         super().__init__(reason)
         self.kind = kind
         self.reason = reason
         self.retry_after_ms = retry_after_ms
         self.moved_to = moved_to
+        self.said = said  # Telegram's description, to be compared and never shown
+        self.vendor = vendor

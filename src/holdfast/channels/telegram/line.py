@@ -46,12 +46,13 @@ class Line:
         """Say so, and wait for as long as is sensible. Raises `ChannelFailed` when waiting does not help."""
         if failure.kind is Kind.STRANGER:
             what = "Telegram does not accept the bot's token; look at what"
-            raise ChannelFailed(f"{what} {self._token_from} leads to, or ask @BotFather for a new one")
+            advice = f"{what} {self._token_from} leads to, or ask @BotFather for a new one"
+            raise ChannelFailed(advice, vendor=failure.vendor)
         if failure.kind in (Kind.REFUSED, Kind.MOVED):
-            raise ChannelFailed(failure.reason)
+            raise ChannelFailed(failure.reason, vendor=failure.vendor)
         self._failures += 1
         self.is_up = False
-        self._intake.disconnected(_sentence(failure))
+        self._intake.disconnected(_sentence(failure), vendor=failure.vendor)
         await self._tasks.sleep(self._delay_ms(failure))
 
     def _delay_ms(self, failure: CallFailed) -> float:
@@ -66,6 +67,6 @@ class Line:
 def _sentence(failure: CallFailed) -> str:
     if failure.kind is not Kind.CONFLICT:
         return failure.reason
-    if "webhook" in failure.reason.lower():
+    if "webhook" in failure.said.lower():
         return "a webhook is set for this bot's token; it is taken away so that polling can go on"
     return "another process polls this bot's token; stop one of them, or give each its own bot"

@@ -72,9 +72,13 @@ class Sender:
         try:
             await call(chat, number)
         except CallFailed as failure:
-            if failure.kind is Kind.REFUSED and any(said in failure.reason for said in (ALREADY_THERE, ALREADY_GONE)):
+            if failure.kind is Kind.REFUSED and any(said in failure.said for said in (ALREADY_THERE, ALREADY_GONE)):
                 return Sent(receipt)
-            return Declined(failure.reason) if failure.kind is Kind.MOVED else self._outcome(chat, failure)
+            return (
+                Declined(failure.reason, vendor=failure.vendor)
+                if failure.kind is Kind.MOVED
+                else self._outcome(chat, failure)
+            )
         return Sent(receipt)
 
     async def typing(self, calls: Sends, address: Address) -> None:
@@ -87,14 +91,15 @@ class Sender:
     def _outcome(self, chat: int, failure: CallFailed) -> SendOutcome:
         match failure.kind:
             case Kind.LOST | Kind.BROKEN:
-                return Doubtful(failure.reason)
+                return Doubtful(failure.reason, vendor=failure.vendor)
             case Kind.REFUSED:
-                return Declined(failure.reason)
+                return Declined(failure.reason, vendor=failure.vendor)
             case Kind.BUSY:
                 wait_ms = failure.retry_after_ms
-                return NotSent(failure.reason, wait_ms, whole_account=self._is_everywhere(chat, wait_ms))
+                is_everywhere = self._is_everywhere(chat, wait_ms)
+                return NotSent(failure.reason, wait_ms, whole_account=is_everywhere, vendor=failure.vendor)
             case _:
-                return NotSent(failure.reason)
+                return NotSent(failure.reason, vendor=failure.vendor)
 
     def _is_everywhere(self, chat: int, wait_ms: int) -> bool:
         """Telegram does not say whether a limit is the chat's or the bot's. When two chats are limited at the same

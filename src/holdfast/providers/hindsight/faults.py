@@ -2,7 +2,8 @@
 
 Rule 1: what did not leave this machine is `Unreachable`; what may have arrived is `Uncertain` when it was a write.
 Rule 2: what a status of a write proves is told in answers.py; a question that failed has changed nothing.
-Rule 3: no sentence holds a body, a header or the key: the server quotes people's words in its errors.
+Rule 3: no sentence holds a body, a header or the key: the server quotes people's words in its errors. What it
+        answered is in `vendor`, without them (core/vendor_error.py).
 """
 
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 from holdfast.core.answers import Meaning, answer_to
 from holdfast.core.delivery import Refused, Uncertain, Unreachable
 from holdfast.core.ids import Instant
+from holdfast.core.vendor_error import NO_ANSWER, VendorError
 from holdfast.providers.hindsight.answers import ANSWERS
 
 Problem = Refused | Unreachable | Uncertain
@@ -27,6 +29,7 @@ class Said:
     status: int
     headers: Mapping[str, str]
     own: bool  # provably Hindsight's own
+    vendor: VendorError = NO_ANSWER
 
 
 class Faulted(Exception):
@@ -55,14 +58,16 @@ def not_understood(what: str) -> Faulted:
 def answered(said: Said, *, writes: bool, now: Instant, key_env: str | None) -> Faulted:
     answer = answer_to(ANSWERS, said.status, own=said.own)
     reason = f"{answer.says} ({said.status}){_advice(said, key_env)}"
+    vendor = said.vendor
     wait_ms = retry_after_ms(said.headers.get("retry-after"), now)
     match answer.meaning:
         case Meaning.REFUSED:
-            problem: Problem = Refused(reason)
+            problem: Problem = Refused(reason, vendor=vendor)
         case Meaning.UNCERTAIN if writes:
-            problem = Uncertain(reason, wait_ms, away=True)
+            problem = Uncertain(reason, wait_ms, away=True, vendor=vendor)
         case _:
-            problem = Unreachable(reason, wait_ms, suspect=writes and answer.meaning is Meaning.SUSPECT)
+            is_suspect = writes and answer.meaning is Meaning.SUSPECT
+            problem = Unreachable(reason, wait_ms, suspect=is_suspect, vendor=vendor)
     return Faulted(problem, said.status)
 
 

@@ -64,7 +64,7 @@ class Server:
     def __init__(self, settings: HindsightSettings, key: str | None, clock: Clock) -> None:
         # The client retries no write; with one attempt it retries no question either, so retrying is the courier's.
         self._client = Hindsight(settings.url, api_key=key, timeout=settings.timeout_s, max_attempts=1)
-        self._wire = Wire(clock, timeout_s=settings.timeout_s, key_env=settings.api_key_env)
+        self._wire = Wire(clock, timeout_s=settings.timeout_s, key_env=settings.api_key_env, key=key)
         self._client.memory.api_client.rest_client = self._wire
         self._budget = settings.recall_budget
         self._max_tokens = settings.recall_max_tokens

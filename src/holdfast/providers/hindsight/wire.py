@@ -15,6 +15,7 @@ import msgspec
 from hindsight_client_api.rest import RESTResponse
 from yarl import URL
 
+from holdfast.core.vendor_error import BODY_CHARS_MAX, texts_in, vendor_error
 from holdfast.ports.clock import Clock
 from holdfast.providers.hindsight import faults
 
@@ -26,10 +27,11 @@ _READS = ("/memories/recall", "/reflect")  # asked by POST, and change nothing
 class Wire:
     """Stands where the vendor's `RESTClientObject` does; `request` and `close` are what is called."""
 
-    def __init__(self, clock: Clock, *, timeout_s: float, key_env: str | None) -> None:
+    def __init__(self, clock: Clock, *, timeout_s: float, key_env: str | None, key: str | None) -> None:
         self._clock = clock
         self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_S_MAX, timeout_s))
         self._key_env = key_env
+        self._key = key or ""
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -50,7 +52,7 @@ class Wire:
             async with (await self._opened()).request(
                 method, URL(url, encoded=True), data=data, headers=typed, timeout=self._timeout, allow_redirects=False
             ) as response:
-                return await self._answer(response, writes=writes)
+                return await self._answer(response, writes=writes, sent=body)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
             raise faults.not_sent(_kind(error)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -61,12 +63,15 @@ class Wire:
             await self._session.close()
             self._session = None
 
-    async def _answer(self, response: aiohttp.ClientResponse, *, writes: bool) -> RESTResponse:
+    async def _answer(self, response: aiohttp.ClientResponse, *, writes: bool, sent: object) -> RESTResponse:
         if not 200 <= response.status < 300:
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            body = await _read(response) if response.content_type == "application/json" else await _beginning(response)
             said = faults.Said(
                 status=response.status,
-                headers={name.lower(): value for name, value in response.headers.items()},
-                own=await _is_own(response),
+                headers=headers,
+                own=response.content_type == "application/json" and _is_own(body),
+                vendor=vendor_error(response.status, headers, body, sent=texts_in(sent), secrets=[self._key]),
             )
             raise faults.answered(said, writes=writes, now=self._clock.now(), key_env=self._key_env)
         answer = RESTResponse(response)
@@ -87,14 +92,20 @@ class Wire:
         return self._session
 
 
-async def _is_own(response: aiohttp.ClientResponse) -> bool:
-    """Whether the answer has the shape of Hindsight's errors. What it quotes of people's words is not kept."""
-    if response.content_type != "application/json":
-        return False
+def _is_own(body: bytes) -> bool:
+    """Whether the answer has the shape of Hindsight's errors."""
     try:
-        return set(msgspec.json.decode(await _read(response), type=dict[str, object])) == {"detail"}
+        return set(msgspec.json.decode(body, type=dict[str, object])) == {"detail"}
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
+
+
+async def _beginning(response: aiohttp.ClientResponse) -> bytes:
+    """What a proxy says first. It proves nothing, so it may be missing."""
+    try:
+        return await response.content.read(BODY_CHARS_MAX)
+    except (aiohttp.ClientError, TimeoutError, OSError):
+        return b""
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

@@ -122,7 +122,8 @@ class _Watch:
                 self._silences = 0
             except Faulted as fault:
                 self._silences += 1
-                outcome = Uncertain(fault.problem.reason) if self._silences >= SILENCES_MAX else None
+                is_over, problem = self._silences >= SILENCES_MAX, fault.problem
+                outcome = Uncertain(problem.reason, vendor=problem.vendor) if is_over else None
             if outcome is not None:
                 return outcome
             await tasks.sleep(pause_ms)

@@ -7,10 +7,12 @@ Rule 3: the workspace is made sure of before any write, by a call of its own. Wh
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import httpx
 from honcho import Honcho, Peer, Session  # type: ignore[import-untyped]
 from honcho.api_types import MessageCreateParams  # type: ignore[import-untyped]
 from honcho.http import routes  # type: ignore[import-untyped]
@@ -18,7 +20,7 @@ from honcho.http.exceptions import HonchoError  # type: ignore[import-untyped]
 
 from holdfast.core.delivery import Uncertain, Unreachable
 from holdfast.core.ids import Instant
-from holdfast.providers.honcho.faults import MISSHAPEN, CallFailed, failed
+from holdfast.providers.honcho.faults import MISSHAPEN, CallFailed, HonchoAnswer, failed
 from holdfast.providers.honcho.rendering import Said
 
 PAGE = 100
@@ -37,20 +39,36 @@ class Kept:
     metadata: Mapping[str, Any]
 
 
+_seen: ContextVar[HonchoAnswer | None] = ContextVar("seen", default=None)
+
+
+async def _on_answer(response: httpx.Response) -> None:
+    """Calls run side by side; each sees its own answers."""
+    seen = _seen.get()
+    if seen is not None:
+        await seen.note(response)
+
+
 class Calls:
     def __init__(self, *, url: str, workspace: str, key: str | None, key_env: str | None, timeout_s: float) -> None:
         self._honcho: Any = Honcho(base_url=url, workspace_id=workspace, api_key=key, timeout=timeout_s, max_retries=0)
         if key is None:  # without one the SDK looks into the process's environment, which is not ours to send
             self._honcho._http_config["api_key"] = self._honcho._http.api_key = None  # noqa: SLF001
+        self._key = key
         self._key_env = key_env
 
     @contextmanager
     def _calling(self, *, writes: bool) -> Iterator[None]:
+        seen = HonchoAnswer(self._key)
+        token = _seen.set(seen)
+        self._honcho._async_http_client._client.event_hooks = {"response": [_on_answer]}  # noqa: SLF001
         try:
             yield
         except (HonchoError, *MISSHAPEN) as error:
             # Not `from error`: the vendor's exceptions hold people's words, and a traceback shows its causes.
-            raise failed(error, writes=writes, key_env=self._key_env) from None
+            raise failed(error, writes=writes, key_env=self._key_env, vendor=seen.vendor) from None
+        finally:
+            _seen.reset(token)
 
     async def ready(self) -> None:
         with self._calling(writes=False):

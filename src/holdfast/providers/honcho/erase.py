@@ -42,7 +42,8 @@ async def erase(calls: Calls, names: HonchoNames, erasure: Erasure) -> Outcome:
         for one in await _notes_left(calls, names, erasure):
             await calls.delete_conclusion(one)
     except CallFailed as failure:
-        return Unreachable(failure.outcome.reason)  # repeating it does no harm, so nothing about it is uncertain
+        # Repeating it does no harm, so nothing about it is uncertain.
+        return Unreachable(failure.outcome.reason, vendor=failure.outcome.vendor)
     if Left.UNDER_WAY in left.values():
         return Unreachable("deletion is under way at Honcho", retry_after_ms=LOOK_AGAIN_MS)
     shared = [place for place, state in left.items() if state is Left.SHARED]

@@ -3,10 +3,14 @@
 Rule 1: uncertain is what may have happened: an answer that never came, or one that cannot be read, after a request
         that may have arrived. A request that was never sent, or that the server answered with a refusal, is not.
 Rule 2: a status proves something only where the answer is Honcho's own; answers.py has the table (D47).
-Rule 3: a reason never repeats an error's text: Honcho's 422 holds the words that it refused.
+Rule 3: a reason never repeats an error's text: Honcho's 422 holds the words that it refused. What was answered is in
+        `vendor`, without them (core/vendor_error.py). The SDK drops headers and most bodies, so they are read from the
+        response before it does.
 """
 
+import json
 import math
+from dataclasses import replace
 
 import httpx
 from honcho.http import exceptions as sdk  # type: ignore[import-untyped]
@@ -14,6 +18,7 @@ from pydantic import ValidationError
 
 from holdfast.core.answers import Meaning, answer_to
 from holdfast.core.delivery import Refused, Uncertain, Unreachable
+from holdfast.core.vendor_error import NO_ANSWER, VendorError, texts_in, vendor_error
 from holdfast.providers.honcho.answers import ANSWERS, is_own
 
 RETRY_AFTER_MS_MAX = 24 * 60 * 60 * 1000
@@ -31,13 +36,28 @@ class CallFailed(Exception):
         self.status = status
 
 
-def failed(error: Exception, *, writes: bool, key_env: str | None) -> CallFailed:
+class HonchoAnswer:
+    """The answers to one call: the newest that is an error, as far as an operator is told of it."""
+
+    def __init__(self, key: str | None) -> None:
+        self.vendor = NO_ANSWER
+        self._secrets = [key or ""]
+
+    async def note(self, response: httpx.Response) -> None:
+        if response.is_success:
+            return
+        sent = texts_in(_parsed(response.request.content))
+        body = await response.aread()
+        self.vendor = vendor_error(response.status_code, response.headers, body, sent=sent, secrets=self._secrets)
+
+
+def failed(error: Exception, *, writes: bool, key_env: str | None, vendor: VendorError = NO_ANSWER) -> CallFailed:
     """`writes` says whether the call, had it arrived, would have changed anything that matters."""
     status = error.status if isinstance(error, sdk.HonchoError) else 0
     meant = _by_status(error, status, key_env) if status else _without_answer(error)
     if not writes and not isinstance(meant, Unreachable):
         meant = Unreachable(meant.reason, meant.retry_after_ms if isinstance(meant, Uncertain) else None)
-    return CallFailed(meant, status=status)
+    return CallFailed(replace(meant, vendor=vendor if status else NO_ANSWER), status=status)
 
 
 def _by_status(error: sdk.HonchoError, status: int, key_env: str | None) -> Refused | Unreachable | Uncertain:
@@ -80,3 +100,10 @@ def _ms(seconds: float | None) -> int | None:
     if seconds is None or not math.isfinite(seconds) or seconds < 0:
         return None
     return min(round(seconds * 1000), RETRY_AFTER_MS_MAX)
+
+
+def _parsed(body: bytes) -> object:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None

@@ -113,7 +113,8 @@ async def _tidied(calls: Calls, wish: Wish) -> Outcome:
         if wish.surplus(held):
             held = await _held(calls, wish)
     except CallFailed as failure:
-        return Uncertain(f"a part of it may have landed; then {failure.outcome.reason}")
+        why = f"a part of it may have landed; then {failure.outcome.reason}"
+        return Uncertain(why, vendor=failure.outcome.vendor)
     if not wish.holds(held):
         return Uncertain("Honcho acknowledged the conclusion and does not list it so")
     return Delivered(

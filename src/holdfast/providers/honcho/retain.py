@@ -67,7 +67,8 @@ async def _add(calls: Calls, place: str, batch: Sequence[Said], *, first: bool) 
     except CallFailed as failure:
         if first or not isinstance(failure.outcome, Unreachable):
             raise
-        raise CallFailed(Uncertain(f"a part of it landed; then {failure.outcome.reason}")) from None
+        why = f"a part of it landed; then {failure.outcome.reason}"
+        raise CallFailed(Uncertain(why, vendor=failure.outcome.vendor)) from None
 
 
 async def _one_by_one(calls: Calls, place: str, group: Sequence[Load]) -> list[Outcome]:
@@ -83,7 +84,8 @@ async def _confirmed(calls: Calls, place: str, group: Sequence[Load]) -> list[Ou
     try:
         found = await calls.find(place, [one for load in group for one in load.turn_ids])
     except CallFailed as failure:
-        return [Uncertain(f"sent, but Honcho could not be asked for it: {failure.outcome.reason}")] * len(group)
+        why = f"sent, but Honcho could not be asked for it: {failure.outcome.reason}"
+        return [Uncertain(why, vendor=failure.outcome.vendor)] * len(group)
     return [_judged(load, found) for load in group]
 
 

@@ -187,7 +187,7 @@ def settle_reply(claim: ReplyClaim, settlement: ReplySettlement) -> Script[Kept]
         goes_on=int(goes_on),
         settled=int(settlement.state in OVER),
         receipt=plain(settlement.receipt),
-        reason=plain(settlement.reason),
+        reason=plain(settlement.kept_reason),
         draft=None if settlement.draft is None else settlement.draft.value,
     )
     row = yield from one(STANDING, n=claim.n)

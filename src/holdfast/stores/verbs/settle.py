@@ -120,7 +120,7 @@ def _params(claim: LaneClaim, settlement: Settlement) -> dict[str, object]:
         "state": settlement.state.value,
         "delay_ms": settlement.delay_ms,
         "receipt": plain(settlement.receipt),
-        "reason": plain(settlement.reason),
+        "reason": plain(settlement.kept_reason),
         "suspect": int(settlement.suspect),
         "failing": int(settlement.failing),
         "again": int(settlement.again),
