@@ -6,14 +6,14 @@ over, learned that nothing had landed and sent it; then the first one woke up an
 
 from dataclasses import replace
 
-from holdfast.testing import CrashPoint, FaultPlan, world
+from holdfast.testing import CrashPoint, FaultPlan, scope, world
 from holdfast.testing.faults import PauseAtVerb
 from holdfast.testing.history import run_history, scratch
 from holdfast.testing.providers import COURIER
 from tests.simulation.test_crash_points import SEED, STORY
 
 TAKEN = CrashPoint("claim_lanes", "after")
-LONG_MS = 3 * world.LEASE_MS
+LONG_MS = 3 * scope.LEASE_MS
 
 
 def broken():

@@ -9,8 +9,8 @@ from holdfast.testing.chats import has_chats
 from holdfast.testing.faults import CrashAtStatement, CrashAtVerb, PauseAtVerb, VerbFails
 from holdfast.testing.history import run_history, scratch
 from holdfast.testing.report import describe
+from holdfast.testing.scope import LEASE_MS, POST_NAPS, SENDING
 from holdfast.testing.workload import CHATS, FILLER, Say
-from holdfast.testing.world import LEASE_MS, POST_NAPS, SENDING
 
 SEED = 117
 TEXTS = [(CHATS[0], f"m00 {FILLER}"), (CHATS[2], f"m01 {FILLER}"), (CHATS[3], "m02"), (CHATS[0], "/status")]

@@ -15,7 +15,8 @@ from itertools import chain, count, islice
 from multiprocessing import get_context
 from typing import Self, TypeVar
 
-from holdfast.testing.areas import areas_of
+from holdfast.testing.areas import Area, areas_of
+from holdfast.testing.channel_areas import channel_areas_of
 from holdfast.testing.chats import has_chats
 from holdfast.testing.coverage import MEASURED_MAX, Coverage, Reached, coverage_of, described, tracing
 from holdfast.testing.faults import FaultPlan
@@ -213,7 +214,9 @@ def _seeds_for(mutant: Mutant) -> Iterator[int]:
 
 
 def _may_show(mutant: Mutant, seed: int) -> bool:
-    return (has_chats(seed) or not mutant.posts) and (mutant.area is None or mutant.area in areas_of(seed))
+    chats, areas = has_chats(seed), areas_of(seed)
+    beside = frozenset() if Area.FORGETTING in areas else channel_areas_of(seed, chats=chats)
+    return (chats or not mutant.posts) and (mutant.area is None or mutant.area in areas | beside)
 
 
 def _compared(first: Verdict, second: Verdict) -> Verdict:

@@ -12,14 +12,11 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from enum import Enum
 
-from holdfast.core.ids import AgentName
 from holdfast.core.key import Address
 from holdfast.core.outgoing import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
 from holdfast.core.policy import RetryPolicy
 from holdfast.core.posting import PostmanPolicy
-from holdfast.loops.channels import Channels
 from holdfast.ports.channel import ChannelCapabilities, Intake
-from holdfast.testing.crash import Reach, crashing
 
 CHATS_EVERY = 4  # in every so-manieth history replies are posted; in the others nobody comes for them
 FOREVER_S = 10_000.0
@@ -72,6 +69,7 @@ class ChatServer:
     calls: list[Call] = field(default_factory=list)
     landed: list[Post] = field(default_factory=list)
     known: dict[str, float] = field(default_factory=dict)  # nonces, and when they were first seen
+    texts: dict[str, str] = field(default_factory=dict)  # what stands there now, by receipt, where it can be edited
 
     def take(self, post: Post, nonce_lasts_ms: int) -> None:
         now = asyncio.get_running_loop().time()
@@ -80,6 +78,11 @@ class ChatServer:
             return
         self.known[post.nonce] = now
         self.landed.append(post)
+        self.texts[receipt_of(post)] = post.text
+
+
+def receipt_of(post: Post) -> str:
+    return f"posted-{post.nonce}"
 
 
 class Chats:
@@ -91,12 +94,11 @@ class Chats:
         self._seed = seed
         self._healed = healed
 
-    def channels(self, reach: Reach) -> Channels | None:
-        """One node's clients of the platform."""
+    def clients(self) -> dict[str, "FakeChat"]:
+        """One node's clients of the platform, by agent; none where nobody posts."""
         if not self.enabled:
-            return None
-        made = {agent: FakeChat(self._seed, self.server, able, self._healed) for agent, able in ABLE.items()}
-        return Channels({(AgentName(agent), "sim"): crashing(chat, reach) for agent, chat in made.items()})
+            return {}
+        return {agent: FakeChat(self._seed, self.server, able, self._healed) for agent, able in ABLE.items()}
 
 
 def has_chats(seed: int, every: int = CHATS_EVERY) -> bool:
@@ -117,6 +119,7 @@ class FakeChat:
 
     async def run(self, intake: Intake) -> None:
         intake.connected()
+        await asyncio.sleep(FOREVER_S)
 
     async def typing(self, address: Address) -> None:
         """Nobody looks."""
@@ -149,7 +152,7 @@ class FakeChat:
 def _outcome(post: Post, failure: ChatFailure | None, rng: random.Random) -> SendOutcome:
     match failure:
         case None:
-            return Sent(f"posted-{post.nonce}")
+            return Sent(receipt_of(post))
         case ChatFailure.BEFORE_EFFECT:
             return NotSent("connection refused")
         case ChatFailure.LIMITED:

@@ -107,12 +107,17 @@ def _expected(evidence: Evidence, lineage: Lineage, turn: Row) -> Iterator[tuple
 def _named(counting: Sequence[Entry], covered: int) -> list[Entry]:
     """In a group every text is shown with its speaker; done here by hand, as the renderer would."""
     return [
-        replace(e, body=UserSaid(text=f"{e.body.principal}: {e.body.text}", principal=e.body.principal))
+        replace(e, body=UserSaid(text=f"{e.body.principal}: {_lines(e.body.text)}", principal=e.body.principal))
         if isinstance(e.body, UserSaid)
         else e
         for e in counting
         if e.seq > covered
     ]
+
+
+def _lines(text: str) -> str:
+    """No line of a text begins where another speaker's would."""
+    return text.replace("\n", "\n  ")
 
 
 def _fresh(lineage: Lineage, turn: Row, upto: int) -> Iterator[Row | None]:

@@ -4,12 +4,15 @@ import re
 from collections import Counter, defaultdict
 from itertools import pairwise
 
+from holdfast.core.ids import ReplyId
 from holdfast.core.outgoing import OnDoubt
-from holdfast.testing.chats import ABLE, ChatServer
+from holdfast.testing.chats import ChatServer
 from holdfast.testing.evidence import Evidence, Found
+from holdfast.testing.rooms import HALL, NEW_HALL
 from holdfast.testing.rows import Row
 
 OVER = frozenset({"delivered", "failed", "uncertain"})
+CUT_OFF = "it was being sent when its process ended"
 SENDS_MAX = 2  # that may land, of one piece: the first, and one more in doubt
 
 
@@ -27,6 +30,8 @@ def replies_come_to_an_end(evidence: Evidence) -> Found:
 def replies_are_posted_once(evidence: Evidence) -> Found:
     """I10: the platform shows each piece once, unless the reply is uncertain; never more than twice."""
     landed = Counter((post.reply, post.part) for post in _server(evidence).landed)
+    landed.update((row["id"], 0) for row in _posted(evidence) if _edited(evidence, row) is not None)
+    resends = evidence.company.operators.resends if evidence.company is not None else Counter[str]()
     may_land = Counter((call.post.reply, call.post.part) for call in _server(evidence).calls if call.may_land)
     for row in _posted(evidence):
         shown = {part: times for (reply, part), times in landed.items() if reply == row["id"]}
@@ -35,6 +40,7 @@ def replies_are_posted_once(evidence: Evidence) -> Found:
         if row["state"] == "failed" and (max(shown.values(), default=1) > 1 or max(shown, default=-1) >= row["part"]):
             yield f"reply {row['n']} failed after {row['part']} pieces and is shown as {shown}"
         most = SENDS_MAX if evidence.policies[row["agent"]].on_doubt is OnDoubt.RESEND else 1
+        most += resends[row["id"]]  # each request of an operator sends a piece once more
         for part in range(row["part"] + 1):
             if may_land[row["id"], part] > most:
                 yield f"piece {part} of reply {row['n']} was sent {may_land[row['id'], part]} times"
@@ -45,13 +51,15 @@ def posts_are_what_was_said(evidence: Evidence) -> Found:
     pieces: dict[str, dict[int, str]] = defaultdict(dict)
     for post in _server(evidence).landed:
         pieces[post.reply][post.part] = post.text
-    addresses = {post.reply: {str(post.address)} for post in _server(evidence).landed}
+    addresses = {post.reply: {_chat(str(post.address))} for post in _server(evidence).landed}
     for row in _posted(evidence):
+        if (text := _edited(evidence, row)) is not None:
+            pieces[row["id"]][0] = text
         said = "".join(text for _, text in sorted(pieces[row["id"]].items()))
         body = bytes(row["body"]).decode()
         if row["state"] == "delivered" and body and _bare(said) != _bare(body):
             yield f"reply {row['n']} is shown with other words than it has"
-        if addresses.get(row["id"], {row["address"]}) != {row["address"]}:
+        if addresses.get(row["id"], {_chat(row["address"])}) != {_chat(row["address"])}:
             yield f"reply {row['n']} to {row['address']} is shown in {sorted(addresses[row['id']])}"
 
 
@@ -60,19 +68,46 @@ def replies_keep_their_order(evidence: Evidence) -> Found:
 
     An uncertain reply holds up nobody: what its sender still does may be seen beside the next one.
     """
-    numbers = {row["id"]: row["n"] for row in evidence.rows["reply"] if row["state"] != "uncertain"}
+    resends = evidence.company.operators.resends if evidence.company is not None else Counter[str]()
+    numbers = {
+        row["id"]: row["n"]
+        for row in evidence.rows["reply"]
+        if row["state"] != "uncertain" and not resends[row["id"]]  # what is sent again later stands behind others
+    }
     calls: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for call in _server(evidence).calls:
         if call.post.reply in numbers:
-            calls[str(call.post.address)].append((numbers[call.post.reply], call.post.part))
+            calls[_chat(str(call.post.address))].append((numbers[call.post.reply], call.post.part))
     for address, made in calls.items():
         yield from (f"{address} was sent {b} after {a}" for a, b in pairwise(made) if b < a)
 
 
+def resends_send_once_more(evidence: Evidence) -> Found:
+    """I29: a reply that an operator sends again is sent, unless its sender died with it: then it is uncertain."""
+    rows = {row["id"]: row for row in _posted(evidence)}
+    calls = Counter(call.post.reply for call in _server(evidence).calls)
+    for reply, before in evidence.company.operators.sent_before.items() if evidence.company is not None else ():
+        row = rows[reply]
+        is_cut_off = row["state"] == "uncertain" and row["reason"] == CUT_OFF
+        if row["body"] and row["draft"] is None and not is_cut_off and calls[ReplyId(reply)] <= before:
+            yield f"reply {row['n']} was to be sent again; the platform saw {before} calls before it and none after"
+
+
 def _posted(evidence: Evidence) -> list[Row]:
-    if evidence.chats is None or not evidence.chats.enabled:
+    channels = evidence.company.posted if evidence.company is not None else ("sim",)
+    if evidence.chats is None:
         return []
-    return [row for row in evidence.rows["reply"] if row["channel"] == "sim" and row["agent"] in ABLE]
+    return [row for row in evidence.rows["reply"] if row["channel"] in channels and row["channel"] != "agent"]
+
+
+def _edited(evidence: Evidence, row: Row) -> str | None:
+    """What stands where the draft of a reply was, if its first piece took that place."""
+    return _server(evidence).texts.get(row["draft_id"]) if row["draft"] == "replaced" else None
+
+
+def _chat(address: str) -> str:
+    """An address, with the same name for a chat that was given another id."""
+    return address.replace(f":{NEW_HALL.name}", f":{HALL.name}")
 
 
 def _server(evidence: Evidence) -> ChatServer:

@@ -19,7 +19,7 @@ OPENING = frozenset({"new", "branch"})  # the commands that make a session
 
 def sessions_switch_by_command_only(evidence: Evidence) -> Found:
     left_in = {row["message"]: row["session"] for row in evidence.rows["reply"]}
-    texts = {sent.say.event_id: sent.say.text for sent in evidence.sent}
+    texts = evidence.texts
     resumed = _resumed_in(evidence, texts, left_in)
     expired = _expired(evidence)
     opened: Counter[str] = Counter({turn.session for turn in evidence.recorded if turn.turn is not None})

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from holdfast.core.journal import Undone
+from holdfast.core.key import parse
 from holdfast.testing.evidence import IN_TURN, Evidence, Found
 from holdfast.testing.models import DANGEROUS, TOOLS
 from holdfast.testing.rows import Row, body_of
@@ -12,7 +13,8 @@ from holdfast.testing.rows import Row, body_of
 
 def replies_are_single(evidence: Evidence) -> Found:
     """I15: one reply for each turn that ended, each command and each signal; at most one for what was refused."""
-    answers = [row for row in evidence.rows["reply"] if not row["id"].startswith("ask_")]  # questions come on top
+    # Questions to people and letters to other agents come on top.
+    answers = [row for row in evidence.rows["reply"] if not row["id"].startswith("ask_") and not is_letter(row)]
     replies = Counter(row["message"] for row in answers)
     of_turn = Counter((row["session"], row["turn"]) for row in answers if row["turn"] is not None)
     for turn in evidence.rows["turn"]:
@@ -29,6 +31,11 @@ def replies_are_single(evidence: Evidence) -> Found:
             expected = min(replies[row["message"]], 1)
         if replies[row["message"]] != expected:
             yield f"{row['event_id']} ({row['state']}) has {replies[row['message']]} replies"
+
+
+def is_letter(reply: Row) -> bool:
+    """Whether a row of the ledger is a message to another agent, not an answer to one."""
+    return bool(reply["channel"] == "agent" and parse(reply["address"]).agent != reply["agent"])
 
 
 def effects_happen_once(evidence: Evidence) -> Found:
@@ -50,6 +57,16 @@ def humans_said_yes(evidence: Evidence) -> Found:
     for row in evidence.rows["approval"]:
         if row["decided_at"] is None:
             yield f"approval {row['id']} is open although its turn is over"
+
+
+def decisions_stand(evidence: Evidence) -> Found:
+    """I29: what an operator was told about an approval stays true: the first decision counts."""
+    rows = {row["id"]: row for row in evidence.rows["approval"]}
+    for view in evidence.company.operators.decided if evidence.company is not None else ():
+        kept = rows[view.id]
+        told = (view.decision.value if view.decision is not None else None, view.decided_by)
+        if (kept["decision"], kept["decided_by"]) != told:
+            yield f"approval {view.id} is {kept['decision']} by {kept['decided_by']}; an operator was told {told}"
 
 
 def recorded_once(evidence: Evidence) -> Found:

@@ -11,7 +11,9 @@ from holdfast.core.lane import LaneClaim, LaneKey
 from holdfast.core.mailbox import Claim
 from holdfast.core.policy import AgentPolicy
 from holdfast.testing.areas import Late
+from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.chats import Chats
+from holdfast.testing.company import Company
 from holdfast.testing.lineage import Lineage
 from holdfast.testing.models import Asked
 from holdfast.testing.platform import RecordedTurn, Sent
@@ -64,6 +66,22 @@ class Evidence:
     lane_claims: Sequence[LaneClaim] = ()
     chats: Chats | None = None
     late: Backfilled | None = None
+    company: Company | None = None
+    more: Mapping[str, list[Row]] = field(default_factory=dict)  # tables that only some histories fill
+    ended_at: float = 0.0
+
+    def has(self, area: ChannelArea) -> bool:
+        return self.company is not None and area in self.company.areas
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """What was said, by event id: by people, and by agents to each other. Deleted words are not known."""
+        said = {sent.say.event_id: sent.say.text for sent in self.sent}
+        for row in self.rows["reply"]:
+            if row["channel"] == "agent" and row["body"]:
+                text = bytes(row["body"]).decode()
+                said[f"{row['id']}.0"] = f"[a message from the agent {row['agent']}]\n{text}"
+        return said
 
     @cached_property
     def lineage(self) -> Lineage:

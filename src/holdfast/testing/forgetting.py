@@ -33,8 +33,9 @@ from holdfast.testing.node import NodeDown
 from holdfast.testing.platform import AGAIN_S_MAX, ATTEMPTS_MAX, WAIT_S
 from holdfast.testing.report import Violation
 from holdfast.testing.rows import Rows, read_rows
+from holdfast.testing.scope import LEASE_MS
 from holdfast.testing.workload import CHATS, SENDERS, Say, mark_of, marks_in, say
-from holdfast.testing.world import LEASE_MS, World
+from holdfast.testing.world import World
 
 FORGET = "forget_sim"
 FAULTS_MAX = 3  # at verbs of forgetting, besides those of the plan
@@ -118,6 +119,7 @@ def run_forgetting(
 
 class ForgettingWorld(World):
     quotes = True
+    has_channel_areas = False
 
     def __init__(self, seed: int, plan: FaultPlan, folder: Path, told: Callable[[str], None] | None = None) -> None:
         says = [secretly(say(seed, message.n)) for message in plan.messages]

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from holdfast.stores.sqlite.opening import open_ready
 from holdfast.testing.areas import Area, areas_of
+from holdfast.testing.channel_areas import ChannelArea, channel_area_faults, channel_areas_of
 from holdfast.testing.chats import has_chats
 from holdfast.testing.checks_sessions import EXPIRY
 from holdfast.testing.crash import CrashPoint
@@ -25,13 +26,17 @@ from holdfast.testing.invariants import judge
 from holdfast.testing.listening import Surprises, Telling
 from holdfast.testing.loop_faults import draw_at_loops
 from holdfast.testing.report import Violation
-from holdfast.testing.rows import KEEP_PRUNED, Rows, read_rows
+from holdfast.testing.retrying_client import RetryingClient
+from holdfast.testing.room_pruning import pruned
+from holdfast.testing.rows import KEEP_PRUNED, Rows, read_rows, read_tables
+from holdfast.testing.scope import LEASE_MS, NODES, scope
 from holdfast.testing.simloop import Deadlock, StepLimitReached
 from holdfast.testing.workload import Say
-from holdfast.testing.world import DATABASE, NODES, VFS, World, scope
+from holdfast.testing.world import DATABASE, VFS, World
 
 AT_VERBS = (CrashAtVerb, PauseAtVerb, VerbFails)
 RECOVERY_S = 4.5  # longer than a lease and a poll
+MORE = ("attachment", "draft", "enclosure", "identity", "inbound", "watermark")  # tables that only some histories fill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +69,10 @@ def scratch() -> Iterator[Path]:
 
 def plan_of(seed: int) -> FaultPlan:
     """The faults and messages of a seed, with faults at the verbs of its loops and of its areas."""
-    plan = draw(seed, scope(nodes_of(seed), chats=has_chats(seed)))
-    more = draw_at_loops(seed, areas_of(seed), chats=has_chats(seed))
+    chats = has_chats(seed)
+    plan = draw(seed, scope(nodes_of(seed), chats=chats))
+    more = draw_at_loops(seed, areas_of(seed), chats=chats)
+    more += channel_area_faults(seed, channel_areas_of(seed, chats=chats), lease_ms=LEASE_MS)
     return replace(plan, faults=tuple(dict.fromkeys([*plan.faults, *more])))
 
 
@@ -122,7 +129,7 @@ def _verdict(world: World, violations: list[Violation], judged: Callable[[Rows],
     kept = rows.digest()
     digest = f"{world.loop.digest()}{kept}"
     if not violations:
-        violations += [*_recovered_again(world, rows, kept), *judged(rows)]
+        violations += [*_recovered_again(world, rows, kept), *judged(rows), *_pruned(world)]
     violations += [Violation("surprise", what) for what in dict.fromkeys(world.surprises)]
     violations += [Violation("surprise", f"{e.where}: {e.error!r}") for e in world.loop.escaped]
     return Verdict(
@@ -170,10 +177,23 @@ def _recovered_again(world: World, rows: Rows, kept: str) -> list[Violation]:
     return [Violation("I13", f"a recovery after the recovery changed {', '.join(changed)}")]
 
 
+def _pruned(world: World) -> list[Violation]:
+    """I28 once more, after old messages with attachments were pruned by the node that recovered."""
+    if ChannelArea.ROOMS not in world.company.areas:
+        return []
+    client = RetryingClient(f"{world.seed}/area/rooms/prune", world.live)
+    found = world.loop.run_until_complete(pruned(client, world.observer, world.loop.time()))
+    return [Violation("I28", what) for what in found]
+
+
 def evidence_of(world: World, rows: Rows) -> Evidence:
+    more = read_tables(world.observer(), *MORE) if world.company.areas else {}
+    said_in_rooms = world.company.room.expected(rows["inbound"], more.get("watermark", []))
+    for sent in said_in_rooms:  # the platform hears of no acknowledgement when a node dies behind its commit
+        sent.acked_at = world.rested_at if sent.acked_at is None else sent.acked_at
     return Evidence(
         rows=rows,
-        sent=list(world.platform.sent.values()),
+        sent=[*world.platform.sent.values(), *said_in_rooms],
         recorded=world.platform.recorded,
         asked=world.memory.asked,
         effects=world.memory.effects,
@@ -185,6 +205,9 @@ def evidence_of(world: World, rows: Rows) -> Evidence:
         lane_claims=world.lane_claims,
         chats=world.chats,
         late=world.backfilled,
+        company=world.company,
+        more=more,
+        ended_at=world.rested_at,
     )
 
 

@@ -19,6 +19,7 @@ from holdfast.core.turn import Usage
 from holdfast.ports.model import Answer, ModelEvent, ModelRequest, Task, TextDelta, ToolSpec
 from holdfast.ports.tool import ToolContext, ToolOutcome
 from holdfast.testing.faults import ModelFailure, ModelFault
+from holdfast.testing.letters import letter_call, letter_in
 from holdfast.testing.servers import Lookup, Server
 from holdfast.testing.workload import FILLER, marks_in
 
@@ -26,6 +27,8 @@ FOREVER_S = 10_000.0
 TOOLS = {"look": True, "pay": False, "fire": False}  # name -> idempotent
 DANGEROUS = frozenset({"fire"})
 PAID = "paid-"  # what the models of paid answers are called, each with a number of its own
+LENGTH, LENGTH_UNHURRIED = 90, 200  # of an answer, in characters
+PAUSE_S = 1.6  # between two parts of what an unhurried model says
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,10 @@ class FakeModel:
         now_ms: Callable[[], int],
         fault: Callable[[], ModelFault | None],
         cost: Callable[[int], int] | None = None,
+        *,
+        unhurried: bool = False,
     ) -> None:
+        self._unhurried = unhurried  # speaks at length, with pauses in which somebody could be shown what it said
         self._seed = seed
         self._cost = cost  # of an answer by its number, where somebody is paid
         self._memory = memory
@@ -93,7 +99,7 @@ class FakeModel:
         for part in (answer.text[:half], answer.text[half:]):
             if part:
                 yield TextDelta(part)
-                await asyncio.sleep(rng.random() * 0.1)
+                await asyncio.sleep(rng.random() * (PAUSE_S if self._unhurried else 0.1))
         yield self._priced(answer)
 
     def _priced(self, answer: Answer) -> Answer:
@@ -123,11 +129,16 @@ class FakeModel:
             return Answer(text=text, usage=_usage(request.messages, text, rng))
         if request.task is Task.EXTRACT:
             return Answer(text=self._extraction(), usage=_usage(request.messages, "", rng))
+        letter = letter_in(request.messages)
+        if letter is not None:
+            self._memory.calls += 1
+            return Answer(text="", calls=(letter_call(f"call{self._memory.calls}", letter),))
         wishes = _wishes(request.messages)
         if wishes:
             calls = tuple(self._call(name, rng) for name in wishes)
             return Answer(text=rng.choice(("", "let me see")), calls=calls, usage=_usage(request.messages, "", rng))
-        text = f"re {_last_mark(request.messages)} {FILLER[: rng.randrange(90)]}".strip()
+        most = LENGTH_UNHURRIED if self._unhurried else LENGTH
+        text = f"re {_last_mark(request.messages)} {(FILLER * 3)[: rng.randrange(most)]}".strip()
         return Answer(text=text, usage=_usage(request.messages, text, rng))
 
     def _extraction(self) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from holdfast.testing.areas import Area
+from holdfast.testing.channel_areas import ChannelArea
 
 Patch: TypeAlias = tuple[Any, str, Any]  # of what, which name, the replacement
 
@@ -27,7 +28,7 @@ class Mutant:
     twice: bool = False  # seen only by living through the same history twice
     forgets: bool = False  # seen only in histories in which somebody is forgotten
     posts: bool = False  # seen only in histories in which replies are posted
-    area: Area | None = None  # seen only in histories that have it
+    area: Area | ChannelArea | None = None  # seen only in histories that have it
     first: int | None = None  # a seed that is known to show it, lived through before all others
 
     @contextmanager
@@ -49,7 +50,7 @@ def mutant(
     twice: bool = False,
     forgets: bool = False,
     posts: bool = False,
-    area: Area | None = None,
+    area: Area | ChannelArea | None = None,
     first: int | None = None,
 ) -> Callable[[Callable[[], Sequence[Patch]]], Callable[[], Sequence[Patch]]]:
     """Put a function that makes patches into the table, under its own name."""

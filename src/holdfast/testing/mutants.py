@@ -1,6 +1,6 @@
 """Guarantees of the durable core, broken on purpose, to see that the checkers see it. Those of delivery and recall are
 in `mutants_delivery`, those of forgetting in `mutants_forget`, those of replies in `mutants_replies`, those of
-approvals in `mutants_approval`, those of what only some histories have in `mutants_store`."""
+approvals in `mutants_approval`, those of what only some histories have in `mutants_store` and `mutants_channels`."""
 
 import asyncio
 import secrets
@@ -22,7 +22,14 @@ from holdfast.ports.store import Committed
 from holdfast.stores.script import Row, Script, one, run
 from holdfast.stores.store import SqlStore
 from holdfast.stores.verbs import accept, contexts, cursors, fence, mail, nodes, reply, summaries, turns
-from holdfast.testing import mutants_approval, mutants_delivery, mutants_forget, mutants_replies, mutants_store
+from holdfast.testing import (
+    mutants_approval,
+    mutants_channels,
+    mutants_delivery,
+    mutants_forget,
+    mutants_replies,
+    mutants_store,
+)
 from holdfast.testing.entropy import SeededEntropy
 from holdfast.testing.mutant import MUTANTS, Mutant, Patch, mutant
 
@@ -30,6 +37,7 @@ __all__ = [
     "MUTANTS",
     "Mutant",
     "mutants_approval",
+    "mutants_channels",
     "mutants_delivery",
     "mutants_forget",
     "mutants_replies",
@@ -161,7 +169,7 @@ def double_reply() -> Sequence[Patch]:
     return [(turns, "insert_reply", broken)]
 
 
-@mutant("I2", budget=60, first=11)
+@mutant("I2", budget=60, first=204)
 def resume_repeats_tool() -> Sequence[Patch]:
     """A resumed turn runs a tool again although it may have taken effect."""
 

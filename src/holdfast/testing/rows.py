@@ -67,7 +67,7 @@ UNPRUNED = "select 'message ' || message || ' is not pruned' from inbound limit 
 UNEXPIRED = "select 'session ' || id || ' is ' || state from session where state in ('open', 'expiring') limit 1"
 UNPOSTED = """
 select 'reply ' || n || ' is ' || state from reply
- where state in ('pending', 'attempting') and channel = 'sim' limit 1"""
+ where state in ('pending', 'attempting') and channel = '{}' limit 1"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,19 @@ class Rows:
 def read_rows(db: apsw.Connection) -> Rows:
     """Rows that were pruned are read as they were: what was acknowledged is judged, whatever became of its row."""
     tables = {table: _rows(db, f"select {_ROWID.get(table, '')} * from {table} order by 1, 2") for table in TABLES}  # noqa: S608
-    tables["inbound"] += _rows(db, f"select * from {PRUNED} order by 1, 2")  # noqa: S608
+    tables["inbound"] += read_tables(db, PRUNED)[PRUNED]
     return Rows(tables, str(_rows(db, "pragma integrity_check")[0]["integrity_check"]))
+
+
+def read_tables(db: apsw.Connection, *tables: str) -> dict[str, list[Row]]:
+    """Further tables, which only some histories fill."""
+    return {table: _rows(db, f"select * from {table} order by 1, 2") for table in tables}  # noqa: S608
+
+
+def read_accepted(db: apsw.Connection) -> list[Row]:
+    """Every message that was accepted, those that were pruned too."""
+    tables = read_tables(db, "inbound", PRUNED)
+    return tables["inbound"] + tables[PRUNED]
 
 
 def _rows(db: apsw.Connection, sql: str) -> list[Row]:

@@ -28,40 +28,35 @@ from holdfast.core.mailbox import Claim
 from holdfast.core.policy import AgentPolicy
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.providers import Providers
-from holdfast.ports.provider import Capabilities, Configured, Provider
-from holdfast.ports.store import Store
-from holdfast.ports.tool import Tools
+from holdfast.ports.provider import Capabilities, Configured
 from holdfast.runtime import Runtime
 from holdfast.stores.sqlite.connection import open_connection
 from holdfast.stores.sqlite.inline import InlineDatabase
 from holdfast.testing.areas import FINISH, PRUNE, Area, configured, cost_micros, late_provider, without
 from holdfast.testing.armed import Armed
+from holdfast.testing.channel_areas import ChannelArea, channel_areas_of
 from holdfast.testing.chats import CHATS_EVERY, POSTMAN, Chats
 from holdfast.testing.clock import SimClock
-from holdfast.testing.crash import CrashPoint, crashing, points
+from holdfast.testing.company import Company
+from holdfast.testing.crash import crashing
 from holdfast.testing.entropy import SeededEntropy
 from holdfast.testing.errands import errands, speak_again
 from holdfast.testing.evidence import Backfilled, Tally
-from holdfast.testing.faults import FaultPlan, Kill, Pause, Scope, Stop
+from holdfast.testing.faults import FaultPlan, Kill, Pause, Stop
 from holdfast.testing.models import FakeModel, FakeTools, Memory
 from holdfast.testing.node import SimNode
 from holdfast.testing.people import People
 from holdfast.testing.platform import Platform
 from holdfast.testing.providers import ABLE, COURIER, IDEMPOTENT, FakeProvider, IndexedProvider
 from holdfast.testing.rows import LANDED, UNEXPIRED, UNPOSTED, UNPRUNED, parked, unfinished
+from holdfast.testing.scope import LEASE_MS, NODES
 from holdfast.testing.servers import Server
 from holdfast.testing.simloop import SimLoop
 from holdfast.testing.tasks import SimTasks
 from holdfast.testing.trouble import Slot, Trouble
 from holdfast.testing.watched import Watched
-from holdfast.testing.workload import MESSAGES, Say, policies, say
+from holdfast.testing.workload import Say, policies, say
 
-NODES = 2
-LEASE_MS = 3_000
-STEPS = 1_200
-STATEMENTS = 1_500
-MODEL_CALLS = 20
-PROVIDER_CALLS = 400
 STEPS_MAX = 30_000
 TURNS_MAX = 3  # turns at a time per node: fewer than there are chats
 ROUGH_S = 15.0  # how long faults may still strike after everything was said
@@ -73,32 +68,13 @@ REPLAYED_EVERY = 2  # in every so-manieth history an operator replays what was p
 MIXED_VERSIONS_EVERY = 4  # in every so-manieth history the nodes are of different versions
 DATABASE = "history.db"
 VFS = apsw.vfs_names()[0]  # the default one, named: the folder is ours, so its checks are left out
-# A courier that sleeps with a lane in its hand: before it calls, after it called, before it tells what came of it.
-NAPS = (CrashPoint("claim_lanes", "after"), CrashPoint("deliver", "after"), CrashPoint("settle_lanes", "before"))
-# The same with a reply, in histories in which replies are posted.
-POST_NAPS = (CrashPoint("claim_replies", "after"), CrashPoint("send", "after"), CrashPoint("settle_reply", "before"))
-SENDING = (CrashPoint("send", "before"), CrashPoint("send", "after"))
 DULL_TOLD_MAX = 2  # of each such statement, in a story of one's own
-
-
-def scope(nodes: int = NODES, *, chats: bool = False) -> Scope:
-    return Scope(
-        nodes=nodes,
-        steps=STEPS,
-        messages=MESSAGES,
-        points=(*points(Store, Tools, Provider), *(SENDING if chats else ())),
-        naps=NAPS,
-        post_naps=POST_NAPS if chats else (),
-        statements=STATEMENTS,
-        model_calls=MODEL_CALLS,
-        provider_calls=PROVIDER_CALLS,
-        lease_ms=LEASE_MS,
-    )
 
 
 class World(Trouble):
     quotes = False  # whether providers recall what they were told
     chats_every = CHATS_EVERY
+    has_channel_areas = True
 
     def __init__(
         self,
@@ -128,12 +104,18 @@ class World(Trouble):
         self.says = [say(seed, message.n) for message in plan.messages] if says is None else list(says)
         self._dull: Counter[str] = Counter()
         self._dull_max = 0 if says is None else DULL_TOLD_MAX
-        self._configured = configured(seed, areas, policies(seed))
+        self.platform = Platform(seed, self.armed, self.live)
+        self.chats = Chats(seed, self._is_healed, every=self.chats_every)
+        beside = (
+            channel_areas_of(seed, chats=self.chats.enabled)
+            if self.has_channel_areas and says is None
+            else frozenset[ChannelArea]()
+        )
+        self.company = Company(seed, beside, self.chats, self._is_healed, self.observer)
+        self._configured = self.company.policies(configured(seed, areas, policies(seed)))
         late = late_provider(seed, areas, self._configured)
         self.backfilled = None if late is None else Backfilled(late)
         self.policies = without(self._configured, late)
-        self.platform = Platform(seed, self.armed, self.live)
-        self.chats = Chats(seed, lambda: self.armed.healed, every=self.chats_every)
         self._clock = SimClock(self.loop)
         self._agents = self._make_agents()
         self._outside = Context()
@@ -159,7 +141,7 @@ class World(Trouble):
             recording = self.platform.record("ghost-1", purpose=purpose, agent="fern", policies=deliveries)
             senders.append(self.loop.create_task(recording, name="recorder"))
             senders += [self.loop.create_task(errand, name="errand") for errand in errands(self)]
-        for sender in senders:
+        for sender in [*senders, *self.company.begin(self.live, self.platform)]:
             await sender
         await self.live_roughly()
         self.heal()
@@ -172,6 +154,7 @@ class World(Trouble):
             await self.platform.deliver_again()
             self.stranded = await self.come_to_rest(REST_S)
         people.cancel()
+        self.company.end()
         self.rested_at = self.loop.time()
 
     async def live_roughly(self) -> None:
@@ -193,11 +176,11 @@ class World(Trouble):
 
     def unfinished(self) -> str | None:
         also = [
-            *([UNPOSTED] if self.chats.enabled else []),
+            *(UNPOSTED.format(channel) for channel in self.company.posted),
             *([UNPRUNED] if Area.PRUNING in self.areas else []),
             *([UNEXPIRED] if Area.EXPIRY in self.areas else []),
         ]
-        return unfinished(self.observer(), *also) or self._unfilled()
+        return unfinished(self.observer(), *also) or self._unfilled() or self.company.unfinished()
 
     def _unfilled(self) -> str | None:
         """An index that was lost although something had been delivered to it."""
@@ -223,6 +206,9 @@ class World(Trouble):
         if self._observer is None:
             self._observer = open_connection(self.path, readonly=True, synchronous="off")
         return self._observer
+
+    def _is_healed(self) -> bool:
+        return self.armed.healed
 
     def heal(self) -> None:
         self.armed.heal()
@@ -261,7 +247,7 @@ class World(Trouble):
         node.start(self._boot(slot, node, database), name="boot")
 
     async def _boot(self, slot: Slot, node: SimNode, database: InlineDatabase) -> None:
-        entropy = SeededEntropy(f"{self.seed}/{node.name}")
+        entropy, tasks = SeededEntropy(f"{self.seed}/{node.name}"), SimTasks(self.loop, node)
         store = await Watched.open(database, entropy.bits(256).to_bytes(32, "big"))
         store.claims, store.lane_claims, store.looked = self.claims, self.lane_claims, self._looked
         runtime = assemble(
@@ -269,16 +255,17 @@ class World(Trouble):
             self._agents,
             clock=self._clock,
             entropy=entropy,
-            tasks=SimTasks(self.loop, node),
+            tasks=tasks,
             sole=False,
             lease_ms=LEASE_MS,
             turns_max=TURNS_MAX,
             providers=Providers(partial(self._make_providers, node.name, self.policies)),
             courier_policy=COURIER,
             finish_policy=FINISH,
-            channels=self.chats.channels(self._reach),
+            channels=self.company.channels(self._reach, node=node.name, clock=self._clock, tasks=tasks),
             postman_policy=POSTMAN,
             prune_policy=PRUNE if Area.PRUNING in self.areas else None,
+            receive=self.company.receives,
         )
         try:
             await runtime.start()
@@ -290,8 +277,9 @@ class World(Trouble):
 
     def _make_agents(self) -> Agents:
         cost = partial(cost_micros, self.seed) if Area.SPENDING in self.areas else None
-        model = FakeModel(self.seed, self.memory, self._clock.now, self.armed.at_model_call, cost)
-        tools = cast("Any", crashing(FakeTools(self.seed, self.memory), self._reach))
+        unhurried = ChannelArea.DRAFTS in self.company.areas
+        model = FakeModel(self.seed, self.memory, self._clock.now, self.armed.at_model_call, cost, unhurried=unhurried)
+        tools = cast("Any", crashing(self.company.tools(FakeTools(self.seed, self.memory)), self._reach))
         guarded = crashing(model, self._reach)
         return Agents(
             None,

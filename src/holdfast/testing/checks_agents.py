@@ -1,0 +1,59 @@
+"""I25: what agents write to each other arrives once, counts its hops, and comes to an end."""
+
+from collections import Counter
+
+from holdfast.core.ids import AgentName
+from holdfast.core.key import parse
+from holdfast.testing.checks_work import is_letter
+from holdfast.testing.evidence import Evidence, Found
+from holdfast.testing.letters import HOPS_MAX
+from holdfast.testing.rows import Row
+
+ARRIVALS_MAX = 2 ** (HOPS_MAX + 1)  # of one text: each message causes one more and an answer, one hop further
+
+
+def hops_are_counted(evidence: Evidence) -> Found:
+    """I25: a message has come one agent further than what it was written in answer to; none comes too far."""
+    hops = {(row["session"], row["turn"]): 0 for row in evidence.rows["inbound"]}
+    for row in evidence.rows["inbound"]:
+        if row["turn"] is not None:
+            hops[row["session"], row["turn"]] = max(hops[row["session"], row["turn"]], row["hop"])
+        if row["hop"] > evidence.policies[_agent_of(row)].hops_max:
+            yield f"{row['event_id']} came through {row['hop']} agents"
+    arrived = {row["event_id"]: row for row in _between_agents(evidence)}
+    for reply in evidence.rows["reply"]:
+        if reply["channel"] != "agent":
+            continue
+        before = hops.get((reply["session"], reply["turn"]), 0)
+        if is_letter(reply) and reply["hop"] != before + 1:
+            yield f"reply {reply['n']} counts {reply['hop']} hops, in a turn with {before}"
+        found = arrived.get(f"{reply['id']}.0")
+        further = 0 if is_letter(reply) else 1
+        if found is not None and found["hop"] != reply["hop"] + further:
+            yield f"{found['event_id']} counts {found['hop']} hops; it was sent with {reply['hop']}"
+
+
+def letters_arrive_once(evidence: Evidence) -> Found:
+    """I25: what is delivered to another agent is in its mailbox once, and what is there was sent."""
+    arrived = Counter(row["event_id"] for row in _between_agents(evidence))
+    sent = {f"{row['id']}.0": row for row in evidence.rows["reply"] if row["channel"] == "agent"}
+    yield from (f"{event_id} arrived and was never sent" for event_id in arrived if event_id not in sent)
+    for event_id, row in sent.items():
+        if arrived[event_id] != int(row["state"] == "delivered") and row["state"] in {"delivered", "failed"}:
+            yield f"{event_id} is {row['state']} and arrived {arrived[event_id]} times"
+
+
+def circles_come_to_an_end(evidence: Evidence) -> Found:
+    """I25: what people have agents write causes a bounded number of messages, and so of model calls."""
+    asked = sum(" use write " in sent.say.text for sent in evidence.sent)
+    arrived = len(_between_agents(evidence))
+    if arrived > asked * ARRIVALS_MAX:
+        yield f"{asked} texts of people caused {arrived} messages between agents"
+
+
+def _between_agents(evidence: Evidence) -> list[Row]:
+    return [row for row in evidence.rows["inbound"] if row["account"].startswith("agent:")]
+
+
+def _agent_of(row: Row) -> AgentName:
+    return parse(row["address"]).agent

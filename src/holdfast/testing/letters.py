@@ -1,0 +1,98 @@
+"""Agents that write to each other, through the real tool `send_message` and the real channel between agents.
+
+A text names a route: `use write moss reed` has the agent write to moss and asks moss to write to reed. `always` never
+ends: two agents write to each other until the hop count stops them.
+"""
+
+import json
+import random
+import re
+from collections.abc import Sequence
+
+from holdfast.core.context import ModelMessage
+from holdfast.core.errors import AgentNotFound
+from holdfast.core.ids import AgentName
+from holdfast.core.journal import ToolCall
+from holdfast.loops.toolbox import ToolBox
+from holdfast.ports.model import ToolSpec
+from holdfast.ports.tool import ToolContext, ToolOutcome, Tools
+from holdfast.testing.workload import CHATS, HORIZON_MS, SENDERS, Say, mark_of
+from holdfast.tools.send_message import NAME, make_send_tool
+
+HOPS_MAX = 3
+UNATTENDED_MAX = 8  # more than hops allow in one mailbox, so that hops are what ends a circle
+FIRST_LETTER = 400  # the numbers of what people say to have agents write
+LETTERS_MAX = 3
+ROUTE = re.compile(r" use write ([a-z ]+)\Z")
+ALWAYS = "always"
+AGENTS = ("fern", "moss", "reed")
+
+
+def letters(seed: int | str) -> list[Say]:
+    """What people say to have agents write to each other."""
+    rng = random.Random(f"{seed}/area/agents/said")
+    said = []
+    for n in range(FIRST_LETTER, FIRST_LETTER + 1 + rng.randrange(LETTERS_MAX)):
+        chat = rng.choice([chat for chat in CHATS if chat.type == "dm"])
+        others = rng.sample([name for name in AGENTS if name != chat.agent], rng.choice((1, 2)))
+        route = [others[0], chat.agent, ALWAYS] if rng.random() < 0.5 else others
+        said.append(
+            Say(
+                n=n,
+                at_ms=rng.randrange(HORIZON_MS),
+                chat=chat,
+                sender=SENDERS[chat.name][0],
+                text=f"{mark_of(n)} use write {' '.join(route)}",
+                addressed=True,
+                human=True,
+                conflicts=False,
+            )
+        )
+    return said
+
+
+def letter_in(messages: Sequence[ModelMessage]) -> str | None:
+    """The arguments of the call that the newest text wishes for, unless it has had an answer already."""
+    last = max((n for n, message in enumerate(messages) if message.role == "user"), default=-1)
+    if last < 0 or any(message.role == "tool" for message in messages[last:]):
+        return None
+    found = ROUTE.search(messages[last].content)
+    if found is None:
+        return None
+    to, *rest = found[1].split()
+    onward = [rest[0], to, ALWAYS] if rest[-1:] == [ALWAYS] else rest
+    text = f"please use write {' '.join(onward)}" if onward else "please think about it"
+    return json.dumps({"to": to, "text": text})
+
+
+def letter_call(id_: str, arguments: str) -> ToolCall:
+    return ToolCall(id=id_, name=NAME, arguments=arguments)
+
+
+class WritingTools:
+    """Implements `Tools`: those of every history, and the tool that writes to another agent."""
+
+    def __init__(self, others: Tools) -> None:
+        self._others = others
+        self._box = ToolBox()
+        self._box.add(make_send_tool(_find, hops_max=HOPS_MAX), idempotent=True)
+
+    def specs(self, agent: AgentName) -> tuple[ToolSpec, ...]:
+        return (*self._others.specs(agent), *self._box.specs(agent))
+
+    def is_idempotent(self, name: str) -> bool:
+        return self._of(name).is_idempotent(name)
+
+    def needs_approval(self, agent: AgentName, name: str) -> bool:
+        return self._of(name).needs_approval(agent, name)
+
+    async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
+        return await self._of(name).call(name, arguments, context)
+
+    def _of(self, name: str) -> Tools:
+        return self._box if name == NAME else self._others
+
+
+def _find(name: str) -> None:
+    if name not in AGENTS:
+        raise AgentNotFound(f"there is no agent {name}")

@@ -1,0 +1,60 @@
+"""A client of the simulated processes: asks any live node, and asks again until one of them has answered.
+
+What a client asks for may take effect more than once where an answer is lost, so whoever judges it counts how often it
+was asked (`Heard.asked`).
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from holdfast.core.errors import HoldfastError, StoreUnavailable
+from holdfast.runtime import Runtime
+from holdfast.testing.node import NodeDown
+from holdfast.testing.platform import AGAIN_S_MAX, ATTEMPTS_MAX, WAIT_S, Live
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Heard(Generic[T]):
+    """An answer: a value or the error that refused it, and when the question was first asked and when answered."""
+
+    answer: T | HoldfastError | None
+    begun_at: float
+    ended_at: float
+    asked: int
+
+
+class RetryingClient:
+    def __init__(self, chance: str, live: Live) -> None:
+        self._chance = random.Random(chance)
+        self._live = live
+
+    async def until_heard(self, what: str, ask: Callable[[Runtime], Coroutine[Any, Any, T]]) -> Heard[T]:
+        """The first answer. Its `answer` is None only when no node was there in all attempts."""
+        loop = asyncio.get_running_loop()
+        begun_at, asked = loop.time(), 0
+        for _ in range(ATTEMPTS_MAX):
+            live = self._live()
+            if live:
+                asked += 1
+                node, runtime = live[int(self._chance.random() * len(live))]
+                try:
+                    async with asyncio.timeout(WAIT_S):
+                        answer = await node.call(_asked(ask, runtime), name=what)
+                except (NodeDown, TimeoutError):
+                    answer = StoreUnavailable("no answer")
+                if not isinstance(answer, StoreUnavailable):
+                    return Heard(answer, begun_at, loop.time(), asked)
+            await asyncio.sleep(self._chance.random() * AGAIN_S_MAX)
+        return Heard(None, begun_at, loop.time(), asked)
+
+
+async def _asked(ask: Callable[[Runtime], Coroutine[Any, Any, T]], runtime: Runtime) -> T | HoldfastError:
+    try:
+        return await ask(runtime)
+    except HoldfastError as error:
+        return error

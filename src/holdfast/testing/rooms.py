@@ -1,0 +1,311 @@
+"""A platform without redelivery: each thing is said once, to those who are connected, and kept in a history.
+
+A bot that was away asks for what follows the marks that its store keeps (D2). Every node connects for itself, so the
+same thing is mostly heard twice. Connections fail and break; a chat may get a new id, as a Telegram group that becomes
+a supergroup; some messages bring attachments, some of them the same bytes.
+
+Rule 1: the channel takes one event after the other, in the order of positions, over all chats of the account.
+Rule 2: it hears what is said from the moment it connects, and only then asks for what it missed, so nothing falls
+        between. What it takes twice is a duplicate.
+Rule 3: an intake that raises ends the connection; the next one begins at the marks.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import apsw
+
+from holdfast.channels.attendance import WHOLE, Attendance
+from holdfast.core.arrivals import hash_of
+from holdfast.core.errors import ChannelFailed, HoldfastError
+from holdfast.core.ids import AgentName
+from holdfast.core.key import Address
+from holdfast.core.outgoing import NotSent, Post, SendOutcome
+from holdfast.ports.channel import Attachment, ChannelCapabilities, ChatMessage, Intake, Verdict
+from holdfast.ports.clock import Clock
+from holdfast.ports.tasks import Tasks
+from holdfast.testing.chats import ChatServer, FakeChat
+from holdfast.testing.clock import START_MS
+from holdfast.testing.node import is_dead
+from holdfast.testing.platform import Sent
+from holdfast.testing.rows import read_accepted, read_tables
+from holdfast.testing.workload import FILLER, HORIZON_MS, Chat, Say, mark_of
+
+CHANNEL = "room"
+AGENT = AgentName("fern")
+ACCOUNT = "room:1"
+FIRST_ROOM = 200  # the numbers of what is said here
+SAID_MAX = 8
+REFUSES = 0.15  # of all attempts to connect
+BREAKS_S = 4.0  # a connection lasts for about this long
+IDLE_S = 31.0  # after so long without news the channel says that it has heard everything
+LAG_S_MAX = 0.3
+FILES = (b"a picture of a cat", b"a list of things to buy")
+POSITIONS_PER_MS = 1_000
+STRANGER = "eve"
+COMMANDS = ("/new", "/delete")
+GONE = "the chat has another id now"
+
+
+@dataclass(frozen=True, slots=True)
+class RoomChat(Chat):
+    """A chat of this platform. Nothing can be refused to it but on record."""
+
+    durably: bool = True
+
+    @property
+    def address(self) -> Address:
+        return Address(agent=AgentName(self.agent), channel=CHANNEL, type=self.type, chat=self.name)
+
+
+DEN, HALL, NEW_HALL = (
+    RoomChat(AGENT, "dm", "den"),
+    RoomChat(AGENT, "group", "hall"),
+    RoomChat(AGENT, "group", "newhall"),
+)
+PEOPLE = {"den": ("ada",), "hall": ("ada", "bob", STRANGER)}
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """One event of the platform's history: something said, or that a chat has another id from now on."""
+
+    position: int
+    say: Say
+    file: bytes | None = None
+    moved_to: str = ""
+
+    @property
+    def chat(self) -> str:
+        return self.say.chat.name
+
+    @property
+    def said_at_ms(self) -> int:
+        return self.position // POSITIONS_PER_MS
+
+
+@dataclass(slots=True)
+class RoomServer:
+    """What was said, who listens, and what the bot's processes did with it."""
+
+    history: list[Spoken] = field(default_factory=list)
+    queues: list[asyncio.Queue[Spoken]] = field(default_factory=list)
+    sent: dict[str, Sent] = field(default_factory=dict)  # by event id; strangers are not waited for
+    spoken: dict[str, Spoken] = field(default_factory=dict)  # by event id
+    passed_over: set[str] = field(default_factory=set)  # marks that stood behind something that was not taken
+    moved: bool = False
+    breaks: int = 0
+    fetched: int = 0
+
+    def speak(self, say: Say, *, file: bytes | None = None, moved_to: str = "") -> None:
+        now_s = asyncio.get_running_loop().time()
+        newest = self.history[-1].position if self.history else 0
+        said_at_ms = START_MS + int(now_s * 1000)
+        spoken = Spoken(max(newest + 1, said_at_ms * POSITIONS_PER_MS), say, file, moved_to)
+        self.history.append(spoken)
+        self.spoken[say.event_id] = spoken
+        self.moved = self.moved or bool(moved_to)
+        if not moved_to and say.sender != STRANGER:
+            self.sent[say.event_id] = Sent(say, now_s)
+        for queue in self.queues:
+            queue.put_nowait(spoken)
+
+    def after(self, marks: Mapping[str, tuple[int, str]], since_ms: int | None) -> list[Spoken]:
+        """What follows the marks; in a chat without one, what was said since."""
+        first = None if since_ms is None else since_ms * POSITIONS_PER_MS - 1
+        found = []
+        for one in self.history:
+            mark = marks.get(one.chat, (first, ""))[0]
+            if mark is not None and one.position > mark:
+                found.append(one)
+        self.fetched += len(found)
+        return found
+
+    def expected(self, rows: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, Any]]) -> list[Sent]:
+        """What has to be in a mailbox: everything said since the account's first start, and what was taken before."""
+        first = next((int(mark["event_id"]) for mark in marks if is_whole(mark)), None)
+        kept = {row["event_id"] for row in rows if row["account"] == ACCOUNT}
+        return [
+            sent
+            for event_id, sent in self.sent.items()
+            if event_id in kept or (first is not None and self.spoken[event_id].said_at_ms > first)
+        ]
+
+    def took(self, spoken: Spoken, verdict: Verdict) -> None:
+        sent = self.sent.get(spoken.say.event_id)
+        if sent is None:
+            return
+        sent.attempts += 1
+        if verdict in {Verdict.STRANGER, Verdict.IGNORED}:
+            sent.wrong.append(f"was {verdict.value}")
+        if sent.acked_at is None:
+            sent.acked_at = asyncio.get_running_loop().time()
+
+
+class RoomPeople:
+    """Those who talk in the rooms, whoever listens."""
+
+    def __init__(self, seed: int | str, server: RoomServer) -> None:
+        self._chance = random.Random(f"{seed}/area/rooms/said")
+        self._server = server
+
+    async def act(self) -> None:
+        moves_at = self._chance.randrange(SAID_MAX) if self._chance.random() < 0.5 else -1
+        for n in range(SAID_MAX):
+            await asyncio.sleep(self._chance.random() * 2 * HORIZON_MS / 1000 / SAID_MAX)
+            if n == moves_at:
+                self._move(FIRST_ROOM + n)
+            else:
+                self._speak(FIRST_ROOM + n)
+
+    def _move(self, n: int) -> None:
+        """Somebody says something to the bot, and the chat has another id before there can be an answer."""
+        said = self._say(n, HALL, "ada", mark_of(n))
+        self._server.speak(replace(said, addressed=True))
+        self._server.speak(self._say(FIRST_ROOM + SAID_MAX, HALL, "ada", "(moved)"), moved_to=NEW_HALL.name)
+
+    def _speak(self, n: int) -> None:
+        rng = self._chance
+        chat = rng.choice((DEN, HALL, HALL))
+        sender = rng.choice(PEOPLE[chat.name])
+        if self._server.moved and chat is HALL:
+            chat = NEW_HALL
+        text = f"{mark_of(n)} {FILLER[: rng.choice((0, 20, 60))]}".strip()
+        file = rng.choice(FILES) if rng.random() < 0.5 else None
+        if rng.random() < 0.15 and sender != STRANGER:
+            text, file = rng.choice(COMMANDS), None
+        self._server.speak(self._say(n, chat, sender, f"{text}{_named(file)}"), file=file)
+
+    def _say(self, n: int, chat: RoomChat, sender: str, text: str) -> Say:
+        addressed = chat.type == "dm" or self._chance.random() < 0.7
+        return Say(n=n, at_ms=0, chat=chat, sender=sender, text=text, addressed=addressed, human=True, conflicts=False)
+
+
+def is_whole(mark: Mapping[str, Any]) -> bool:
+    """Whether a row of watermarks is the account's own, which keeps when it first started."""
+    return bool(mark["account"] == ACCOUNT and mark["conversation"] == WHOLE)
+
+
+def _named(file: bytes | None) -> str:
+    """How an attachment is told in the text; by hand, as the intake should do it."""
+    if file is None:
+        return ""
+    return f"\n[attached: {file_name(file)}, image/png, {len(file)} bytes, sha256 {hash_of(file)[:16]}]"
+
+
+def file_name(file: bytes) -> str:
+    return f"{FILES.index(file)}.png"
+
+
+class FakeRoom(FakeChat):
+    """Implements `Channel`: one node's connection to the platform."""
+
+    def __init__(
+        self,
+        seed: int | str,
+        room: RoomServer,
+        server: ChatServer,
+        capabilities: ChannelCapabilities,
+        healed: Callable[[], bool],
+        *,
+        node: str,
+        clock: Clock,
+        tasks: Tasks,
+        observe: Callable[[], apsw.Connection],
+    ) -> None:
+        super().__init__(seed, server, capabilities, healed)
+        self._observe = observe
+        self._room = room
+        self._clock = clock
+        self._tasks = tasks
+        self._chance = random.Random(f"{seed}/area/rooms/{node}")
+
+    async def run(self, intake: Intake) -> None:
+        if not self._healed() and self._chance.random() < REFUSES:
+            await asyncio.sleep(self._chance.random() * LAG_S_MAX)
+            raise ChannelFailed("the platform refuses connections")
+        queue: asyncio.Queue[Spoken] = asyncio.Queue()
+        self._room.queues.append(queue)  # first: what is said from here on is heard, whenever the marks are read
+        intake.connected(ACCOUNT)
+        try:
+            await self._listen(queue, intake)
+        except HoldfastError as error:
+            raise ChannelFailed(f"the connection is given up: {error.code}") from error
+        finally:
+            if not is_dead():
+                self._room.queues.remove(queue)
+
+    async def _listen(self, queue: asyncio.Queue[Spoken], intake: Intake) -> None:
+        attendance = Attendance(ACCOUNT, intake, clock=self._clock, tasks=self._tasks)
+        marks = await attendance.resume()
+        await asyncio.sleep(self._chance.random() * LAG_S_MAX)
+        for missed in self._room.after(marks, attendance.since_ms):
+            await self._take(missed, intake)
+        until_s = self._now() + self._chance.random() * 2 * BREAKS_S
+        while self._healed() or self._now() < until_s:
+            try:
+                async with asyncio.timeout(IDLE_S if self._healed() else max(0.0, until_s - self._now())):
+                    spoken = await queue.get()
+            except TimeoutError:
+                if queue.empty():
+                    await attendance.advance(self._clock.now())
+                continue
+            await self._take(spoken, intake)
+        self._room.breaks += 1
+        raise ChannelFailed("the connection broke")
+
+    async def _take(self, spoken: Spoken, intake: Intake) -> None:
+        await asyncio.sleep(self._chance.random() * LAG_S_MAX / 10)
+        say = spoken.say
+        if spoken.moved_to:
+            await intake.moved(spoken.chat, spoken.moved_to, new_type=say.chat.type)
+            await intake.note_read(ACCOUNT, spoken.chat, spoken.position, say.event_id)
+            return
+        self._room.took(spoken, await intake.receive(_message(spoken)))
+        self._look_at_marks()
+
+    def _look_at_marks(self) -> None:
+        """While everything goes on: no mark stands behind something that is in no mailbox."""
+        accepted, watermarks = read_accepted(self._observe()), read_tables(self._observe(), "watermark")["watermark"]
+        taken = {row["event_id"] for row in accepted if row["account"] == ACCOUNT}
+        marks = {row["conversation"]: row["position"] for row in watermarks if not is_whole(row)}
+        for sent in self._room.expected(accepted, watermarks):
+            one = self._room.spoken[sent.say.event_id]
+            if one.position <= marks.get(one.chat, 0) and sent.say.event_id not in taken:
+                self._room.passed_over.add(f"{one.chat} was read up to {marks[one.chat]} without {sent.say.event_id}")
+
+    async def send(self, post: Post) -> SendOutcome:
+        if self._room.moved and post.address.chat == HALL.name:
+            return NotSent(GONE, retry_after_ms=300)
+        return await super().send(post)
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _message(spoken: Spoken) -> ChatMessage:
+    say = spoken.say
+    files = () if spoken.file is None else (spoken.file,)
+    return ChatMessage(
+        account=ACCOUNT,
+        event_id=say.event_id,
+        chat=say.chat.name,
+        chat_type=say.chat.type,
+        sender=say.sender,
+        text=say.text.partition("\n[attached")[0],
+        addressed=say.addressed,
+        human=say.human,
+        position=spoken.position,
+        attachments=tuple(
+            Attachment(name=file_name(file), media_type="image/png", size=len(file), body=file) for file in files
+        ),
+    )
+
+
+def allowed() -> Iterator[str]:
+    """Who may come in."""
+    yield from (f"{CHANNEL}:{name}" for names in PEOPLE.values() for name in names if name != STRANGER)
