@@ -192,7 +192,7 @@ def _supervisor(
         entropy=parts.entropy,
         tasks=parts.tasks,
         policy=courier_policy,
-        refill=lambda key: refill(parts.store, parts.providers, key),
+        refill=lambda key: refill(parts.store, parts.providers, key, courier_policy),
     )
     others = (
         parts.compressor,

@@ -1,10 +1,11 @@
 """Refilling: a provider gets what it missed, or an index that was lost gets everything once more."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from holdfast.core.delivery import DeliveryPolicy, Landing, Parcel
-from holdfast.core.errors import InvalidInput, ProviderFailed
-from holdfast.core.lane import LaneKey
+from holdfast.core.errors import HoldfastError, InvalidInput, ProviderFailed
+from holdfast.core.lane import CourierPolicy, LaneKey
 from holdfast.loops.providers import Providers
 from holdfast.ports.provider import Indexed
 from holdfast.ports.reader import Reader
@@ -32,7 +33,7 @@ async def rebuild(reader: Reader, providers: Providers, key: LaneKey) -> int:
     return await provider.rebuild(_delivered(reader, key))
 
 
-async def refill(reader: Reader, providers: Providers, key: LaneKey) -> int | None:
+async def refill(reader: Reader, providers: Providers, key: LaneKey, policy: CourierPolicy | None = None) -> int | None:
     """Rebuild a provider's index if it is damaged or gone; None when nothing was missing. Raises `ProviderFailed`.
 
     A new index says that it needs it too. It lacks nothing if it has the first parcel that was ever delivered.
@@ -40,13 +41,27 @@ async def refill(reader: Reader, providers: Providers, key: LaneKey) -> int | No
     provider = providers.get(key)
     if not isinstance(provider, Indexed) or not (oldest := await reader.delivered_parcels(key, after=0, limit=1)):
         return None
+    wait_ms = (policy or CourierPolicy()).call_wait_ms
+    try:
+        async with asyncio.timeout(wait_ms / 1000):  # its deliveries wait meanwhile
+            landing = await _first_landing(provider, key, oldest[0][1])
+    except TimeoutError as error:
+        raise ProviderFailed(f"no answer within {wait_ms} ms", provider=key.provider) from error
+    except HoldfastError:
+        raise
+    except Exception as error:  # somebody else's code
+        raise ProviderFailed(f"{type(error).__name__}: {error}", provider=key.provider) from error
+    if landing is None:
+        return None
+    taken = await rebuild(reader, providers, key)
+    return None if landing is Landing.LANDED else taken
+
+
+async def _first_landing(provider: Indexed, key: LaneKey, oldest: Parcel) -> Landing | None:
+    """What became of the first parcel, for an index that needs to be filled; None for one that does not."""
     if (why := await provider.healthy()) is not None:  # opens the index, so that it knows
         raise ProviderFailed(why, provider=key.provider)
-    if not provider.needs_rebuild:
-        return None
-    was_whole = await provider.landed(oldest[0][1]) is Landing.LANDED
-    taken = await rebuild(reader, providers, key)
-    return None if was_whole else taken
+    return await provider.landed(oldest) if provider.needs_rebuild else None
 
 
 async def _delivered(reader: Reader, key: LaneKey) -> AsyncIterator[Parcel]:

@@ -1,12 +1,15 @@
 """An index that was lost is filled again from the journal between deliveries: nothing that was delivered is missing
 from it afterwards, however the two meet."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 import holdfast
 from holdfast.core.ids import AgentName, Provider
-from holdfast.core.lane import LaneKey
+from holdfast.core.lane import CourierPolicy, LaneKey
 from holdfast.loops.refill import refill
 from holdfast.ports.provider import Indexed as IndexedProvider
 from tests.integration.fakes import Gate, soon
@@ -100,6 +103,44 @@ def test_an_index_that_could_not_be_looked_into_is_looked_into_again(world):
         return service.words()
 
     assert world.run(scenario()) == ["one"]
+
+
+class Unwell(Indexed):
+    """The first question about what it has gets no answer, or ends in an error of its own code."""
+
+    asked = 0
+
+    def __init__(self, service, *, stalls):
+        super().__init__(service)
+        self._stalls = stalls
+
+    async def landed(self, parcel):
+        self.asked += 1
+        if self.asked > 1:
+            return await super().landed(parcel)
+        if self._stalls:
+            await asyncio.Event().wait()
+        raise RuntimeError("a fault in the provider's code")
+
+
+@pytest.mark.parametrize("stalls", [True, False])
+def test_an_index_that_did_not_answer_is_filled_later_and_holds_up_no_delivery_for_ever(world, caplog, stalls):
+    async def scenario():
+        service = Service()
+        provider = Unwell(service, stalls=stalls)
+        runtime = await world.open(shelf=replace(shelf(service), provider=provider))
+        await say(runtime, "one")
+        await world.pass_time(1)
+        provider.needs_rebuild = True
+        await world.pass_time(LOOK_ROUND_S)
+        await say(runtime, "two")
+        await world.pass_time(CourierPolicy().call_wait_ms / 1000 + 2 * LOOK_ROUND_S)
+        await runtime.close()
+        return service.words(), provider.needs_rebuild
+
+    assert world.run(scenario()) == (["one", "two"], False)
+    failed = [record.fields["code"] for record in caplog.records if record.getMessage() == "loop.failed"]
+    assert failed == ["provider_failed"]
 
 
 # --- the real index ---------------------------------------------------------------------------------
