@@ -21,7 +21,7 @@ STORY = [
 BY_HAND = {"resend_reply"}  # an operator's
 USED = [*(point for point in points(ReplyStore) if point.verb not in BY_HAND), *SENDING]
 STATEMENTS_PER_TEST = 50
-STATEMENTS_MAX = 500
+STATEMENTS_MAX = 550
 STRIDE = 10  # of the statements, one in so many before every push and the others in the soak
 
 LATER = pytest.param(3, marks=pytest.mark.soak)

@@ -3,30 +3,31 @@
 from collections import Counter
 
 from holdfast.core.ids import AgentName
+from holdfast.core.journal import UserSaid
 from holdfast.core.key import parse
 from holdfast.testing.checks_work import is_letter
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.letters import HOPS_MAX
-from holdfast.testing.rows import Row
+from holdfast.testing.rows import Row, body_of
 
 ARRIVALS_MAX = 2 ** (HOPS_MAX + 1)  # of one text: each message causes one more and an answer, one hop further
 
 
 def hops_are_counted(evidence: Evidence) -> Found:
     """I25: a message has come one agent further than what it was written in answer to; none comes too far."""
-    hops = {(row["session"], row["turn"]): 0 for row in evidence.rows["inbound"]}
     for row in evidence.rows["inbound"]:
-        if row["turn"] is not None:
-            hops[row["session"], row["turn"]] = max(hops[row["session"], row["turn"]], row["hop"])
         if row["hop"] > evidence.policies[_agent_of(row)].hops_max:
             yield f"{row['event_id']} came through {row['hop']} agents"
     arrived = {row["event_id"]: row for row in _between_agents(evidence)}
+    joined = _joined(evidence) if arrived else {}
     for reply in evidence.rows["reply"]:
         if reply["channel"] != "agent":
             continue
-        before = hops.get((reply["session"], reply["turn"]), 0)
-        if is_letter(reply) and reply["hop"] != before + 1:
-            yield f"reply {reply['n']} counts {reply['hop']} hops, in a turn with {before}"
+        if is_letter(reply) and (reply["session"], reply["turn"]) in joined:
+            before = [(at, hop) for at, hop in joined[reply["session"], reply["turn"]] if at <= reply["at"]]
+            least, most = max((hop for at, hop in before if at < reply["at"]), default=0), max(hop for _, hop in before)
+            if not least + 1 <= reply["hop"] <= most + 1:
+                yield f"reply {reply['n']} counts {reply['hop']} hops, in a turn with {most}"
         found = arrived.get(f"{reply['id']}.0")
         further = 0 if is_letter(reply) else 1
         if found is not None and found["hop"] != reply["hop"] + further:
@@ -49,6 +50,18 @@ def circles_come_to_an_end(evidence: Evidence) -> Found:
     arrived = len(_between_agents(evidence))
     if arrived > asked * ARRIVALS_MAX:
         yield f"{asked} texts of people caused {arrived} messages between agents"
+
+
+def _joined(evidence: Evidence) -> dict[tuple[str, int], list[tuple[int, int]]]:
+    """When each message joined its turn, and its hops. A message that steers a turn joins it after letters of that turn
+    were written."""
+    hops = {row["message"]: row["hop"] for row in evidence.rows["inbound"]}
+    found: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for entry in evidence.rows["entry"]:
+        said = body_of(entry) if entry["kind"] == "user" else None
+        if isinstance(said, UserSaid) and said.message in hops:
+            found.setdefault((entry["session"], entry["turn"]), []).append((entry["at"], hops[said.message]))
+    return found
 
 
 def _between_agents(evidence: Evidence) -> list[Row]:

@@ -35,6 +35,10 @@ class People:
                 if approval not in self._seen:
                     self._seen[approval] = self._say(len(self._seen), approval, address, principal)
 
+    def unfinished(self) -> str | None:
+        """An answer that is still to be given, which may come when an operator has decided already."""
+        return next((f"{name} is being answered" for name, task in self._seen.items() if not task.done()), None)
+
     def _say(self, number: int, approval: str, address: str, principal: str) -> asyncio.Task[None]:
         rng = random.Random(f"{self._seed}/people/{number}")
         text = rng.choices(ANSWERS, WEIGHTS)[0].format(approval)

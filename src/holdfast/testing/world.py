@@ -105,6 +105,7 @@ class World(Trouble):
         self._dull: Counter[str] = Counter()
         self._dull_max = 0 if says is None else DULL_TOLD_MAX
         self.platform = Platform(seed, self.armed, self.live)
+        self._people = People(seed, self.platform, self.observer)
         self.chats = Chats(seed, self._is_healed, every=self.chats_every)
         beside = (
             channel_areas_of(seed, chats=self.chats.enabled)
@@ -133,7 +134,7 @@ class World(Trouble):
         outages: list[Kill | Pause | Stop] = [*self.plan.of(Kill), *self.plan.of(Pause), *self.plan.of(Stop)]
         for outage in outages:
             self.loop.at_step(outage.step, partial(self._strike, outage))
-        people = self.loop.create_task(People(self.seed, self.platform, self.observer).answer(), name="people")
+        people = self.loop.create_task(self._people.answer(), name="people")
         senders = [self.loop.create_task(self.platform.deliver(one), name=f"send {one.n}") for one in self.says]
         if self.says:
             purpose = "conversation" if self.seed % 3 else "review"
@@ -180,7 +181,8 @@ class World(Trouble):
             *([UNPRUNED] if Area.PRUNING in self.areas else []),
             *([UNEXPIRED] if Area.EXPIRY in self.areas else []),
         ]
-        return unfinished(self.observer(), *also) or self._unfilled() or self.company.unfinished()
+        found = unfinished(self.observer(), *also) or self._unfilled()
+        return found or self.company.unfinished() or self._people.unfinished()
 
     def _unfilled(self) -> str | None:
         """An index that was lost although something had been delivered to it."""
