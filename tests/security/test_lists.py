@@ -81,8 +81,19 @@ class Connected:
         ]
 
     def tool_servers(self):
-        how = {"server": "desk", "state": LineState.UP, "since": Instant(1), "reason": "", "attempts": 0, "restarts": 0}
-        return [ServerStanding(agent=one, tools=("look",), **how) for one in (THEIRS, OURS)]
+        return [
+            ServerStanding(
+                agent=one,
+                server="desk",
+                state=LineState.UP,
+                since=Instant(1),
+                reason="",
+                attempts=0,
+                restarts=0,
+                tools=("look",),
+            )
+            for one in (THEIRS, OURS)
+        ]
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")

@@ -7,7 +7,7 @@ from holdfast.core.delivery import DeliveryPolicy, Landing, Parcel
 from holdfast.core.errors import HoldfastError, InvalidInput, ProviderFailed
 from holdfast.core.lane import CourierPolicy, LaneKey
 from holdfast.loops.providers import Providers
-from holdfast.ports.provider import Indexed
+from holdfast.ports.provider import Indexed, Provider
 from holdfast.ports.reader import Reader
 from holdfast.ports.store import Store
 
@@ -57,11 +57,12 @@ async def refill(reader: Reader, providers: Providers, key: LaneKey, policy: Cou
     return None if landing is Landing.LANDED else taken
 
 
-async def _first_landing(provider: Indexed, key: LaneKey, oldest: Parcel) -> Landing | None:
+async def _first_landing(provider: Provider, key: LaneKey, oldest: Parcel) -> Landing | None:
     """What became of the first parcel, for an index that needs to be filled; None for one that does not."""
     if (why := await provider.healthy()) is not None:  # opens the index, so that it knows
         raise ProviderFailed(why, provider=key.provider)
-    return await provider.landed(oldest) if provider.needs_rebuild else None
+    needs_rebuild = isinstance(provider, Indexed) and provider.needs_rebuild
+    return await provider.landed(oldest) if needs_rebuild else None
 
 
 async def _delivered(reader: Reader, key: LaneKey) -> AsyncIterator[Parcel]:
