@@ -7,7 +7,7 @@
     python -m tools.mutation list --seed 7              only show what would be planted
 
 Each mutation is made in a copy of the tree. It is killed when a test that enters the mutated function fails, and
-otherwise by the simulator. What survives needs a test, or a reason in docs/reference/mutants.md.
+otherwise by the simulator. What survives needs a test, or a written reason.
 """
 
 import argparse
