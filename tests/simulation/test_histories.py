@@ -5,19 +5,16 @@ one is told by `holdfast sim --replay SEED`; its seed is then kept in seeds.json
 """
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from holdfast.testing.campaign import run_chunk
-from holdfast.testing.history import plan_of, run_history, scratch
+from holdfast.testing.history import run_history, scratch
 from holdfast.testing.report import describe
+from tests.simulation.short import FIRST, OTHERS, short
 
-HISTORIES = 2_000
 CHUNK = 40
-MESSAGES = 9
-FIRST = 10_000
 CORPUS = json.loads((Path(__file__).parent / "seeds.json").read_text(encoding="utf-8"))
 
 
@@ -25,13 +22,7 @@ def told(verdicts):
     return "\n".join(describe(one.seed, one.violations) for one in verdicts if one.violations)
 
 
-def short(seed, folder):
-    """The same chance and the same faults, with less said; `holdfast sim` lives through all of it."""
-    plan = plan_of(seed)
-    return run_history(seed, folder=folder, plan=replace(plan, messages=plan.messages[:MESSAGES]))
-
-
-@pytest.mark.parametrize("first", range(FIRST, FIRST + HISTORIES, CHUNK))
+@pytest.mark.parametrize("first", OTHERS[::CHUNK])
 def test_no_history_breaks_an_invariant(first):
     with scratch() as folder:
         verdicts = [short(seed, folder) for seed in range(first, first + CHUNK)]

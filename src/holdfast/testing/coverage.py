@@ -114,26 +114,40 @@ def tracing(reached: Reached) -> Iterator[None]:
 
 
 def _tracer(lines: Lines) -> Callable[[FrameType, str, Any], Any]:
-    """Functions whose lines have all been seen are not traced any more, which is most of them soon."""
-    wanted = {(_file_of(name), number): (name, number) for name, numbers in known_lines().items() for number in numbers}
-    left: dict[CodeType, set[int]] = {}
+    """A function is traced until all of its lines were seen, which for most of them is soon.
 
-    def line(frame: FrameType, event: str, _argument: object) -> Any:  # noqa: ANN401
-        number = frame.f_lineno
-        if event == "line" and number in left[frame.f_code]:
-            left[frame.f_code].discard(number)
-            name, number = wanted[frame.f_code.co_filename, number]
-            lines[name].add(number)
-        return line
+    Codes are told apart by their identity, since to hash one costs more than to run most of them.
+    """
+    wanted = {(_file_of(name), number): name for name, numbers in known_lines().items() for number in numbers}
+    found: dict[int, LineTracer] = {}
 
     def call(frame: FrameType, _event: str, _argument: object) -> Any:  # noqa: ANN401
         code = frame.f_code
-        if code not in left:
-            numbers = {number for _, _, number in code.co_lines() if number is not None}
-            left[code] = {number for number in numbers if (code.co_filename, number) in wanted}
-        return line if left[code] else None
+        known = found.get(id(code))
+        if known is None:
+            known = found[id(code)] = LineTracer(code, wanted, lines)
+        return known if known.left else None
 
     return call
+
+
+class LineTracer:
+    """Notes the lines of one code. It keeps the code, so that no other one gets its id."""
+
+    __slots__ = ("_code", "_lines", "left")
+
+    def __init__(self, code: CodeType, wanted: Mapping[tuple[str, int], str], lines: Lines) -> None:
+        numbers = {number for _, _, number in code.co_lines() if number is not None}
+        file = code.co_filename
+        self.left = {number: wanted[file, number] for number in numbers if (file, number) in wanted}
+        self._code = code
+        self._lines = lines
+
+    def __call__(self, frame: FrameType, event: str, _argument: object) -> "LineTracer":
+        name = self.left.pop(frame.f_lineno, None) if event == "line" else None
+        if name is not None:
+            self._lines[name].add(frame.f_lineno)
+        return self
 
 
 @cache

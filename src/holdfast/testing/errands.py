@@ -21,7 +21,7 @@ from holdfast.testing.workload import HORIZON_MS
 if TYPE_CHECKING:
     from holdfast.testing.world import World
 
-QUESTIONS_MAX = 8
+QUESTIONS_MAX = 10
 PAUSE_S_MAX = 0.8
 NOTES = 3
 OPERATORS = 9_000  # the notes of an operator are numbered from here

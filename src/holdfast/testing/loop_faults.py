@@ -41,7 +41,7 @@ IN_AREAS: Mapping[Area, Mapping[str, tuple[str, ...]]] = {
     Area.FORGETTING: {"forgetter": ("forget", "sweep_forgotten", "scrub_forgotten")},
     Area.OPERATOR: {"operator": ("apply_memory", "undo_memory")},
     Area.PRUNING: {"reaper": ("prune",)},
-    Area.REBUILD: {"courier": ("delivered_parcels", "rebuild")},
+    Area.REBUILD: {"refill": ("delivered_parcels", "rebuild")},  # apart from the courier, whose verbs are many
     Area.SPENDING: {"spending": ("spent", "record_spend")},
 }
 IN_CHATS: Mapping[str, tuple[str, ...]] = {"postman": ("next_reply_due", "claim_replies", "settle_reply")}

@@ -169,7 +169,7 @@ def double_reply() -> Sequence[Patch]:
     return [(turns, "insert_reply", broken)]
 
 
-@mutant("I2", budget=60, first=204)
+@mutant("I2", budget=60, first=71)
 def resume_repeats_tool() -> Sequence[Patch]:
     """A resumed turn runs a tool again although it may have taken effect."""
 

@@ -132,7 +132,7 @@ def draft_left_standing() -> Sequence[Patch]:
     return [(replies, "hand_over", broken)]
 
 
-@mutant("I24", "I10", budget=120, area=DRAFTS, first=573)
+@mutant("I24", "I10", budget=120, area=DRAFTS, first=1417)
 def reply_before_the_last_edit() -> Sequence[Patch]:
     """A reply takes the place of a draft while an edit of it may still be on its way."""
     free = (
@@ -182,7 +182,7 @@ def letter_with_a_new_id_each_time() -> Sequence[Patch]:
 # --- people --------------------------------------------------------------------------------------------------------
 
 
-@mutant("I26", budget=120, area=LINKS, first=120)
+@mutant("I26", budget=120, area=LINKS, first=1082)
 def prefetch_outlives_the_link() -> Sequence[Patch]:
     """What was looked up ahead for two linked people is shown to one of them after they were unlinked."""
     honest = recaller._found  # noqa: SLF001 - what is broken

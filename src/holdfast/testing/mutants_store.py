@@ -24,7 +24,7 @@ FIRST_PAGE = 1
 # --- expiry --------------------------------------------------------------------------------------------------------
 
 
-@mutant("I9", budget=150, area=Area.EXPIRY, first=1259)
+@mutant("I9", budget=150, area=Area.EXPIRY, first=3264)
 def expiry_closes_over_mail() -> Sequence[Patch]:
     """A message that came before the session was closed does not reopen it."""
     honest = finish._leave_session  # noqa: SLF001
@@ -35,7 +35,7 @@ def expiry_closes_over_mail() -> Sequence[Patch]:
     return [(finish, "_leave_session", broken)]
 
 
-@mutant("I8", budget=BUDGET, area=Area.EXPIRY)
+@mutant("I8", budget=BUDGET, area=Area.EXPIRY, first=103)
 def expiry_closes_what_went_on() -> Sequence[Patch]:
     """A session that somebody came back to while its epoch was extracted is closed all the same."""
 
@@ -59,7 +59,7 @@ def expiry_ends_what_is_used() -> Sequence[Patch]:
     return [(finish, "_refusal", broken), (finish, "EXPIRED", alone)]
 
 
-@mutant("I8", budget=BUDGET, area=Area.EXPIRY)
+@mutant("I8", budget=BUDGET, area=Area.EXPIRY, first=103)
 def expiry_freezes_twice() -> Sequence[Patch]:
     """What an earlier epoch froze is extracted once more at the next end."""
     again = finish.END_EPOCH.replace("step <> 'cancelled'", "step = 'nothing'")
@@ -85,7 +85,7 @@ def pruning_takes_open_messages() -> Sequence[Patch]:
 # --- backfill and rebuilding ---------------------------------------------------------------------------------------
 
 
-@mutant("I11", budget=BUDGET, area=Area.BACKFILL)
+@mutant("I11", budget=BUDGET, area=Area.BACKFILL, first=95)
 def backfill_loses_the_first_turn() -> Sequence[Patch]:
     """The oldest turn of a session is left out."""
     honest = pending_turns

@@ -11,7 +11,7 @@ import apsw
 
 from holdfast.core.access_token import AccessToken, Scope
 from holdfast.core.audit import Audit
-from holdfast.core.ids import AgentName, ApprovalId, MessageId, SessionId, TokenId
+from holdfast.core.ids import AgentName, ApprovalId, MessageId, ReplyId, SessionId, TokenId
 from holdfast.runtime import Runtime
 from holdfast.testing.workload import CHATS
 
@@ -55,6 +55,16 @@ async def _snapshot(node: Runtime, db: apsw.Connection, chance: float) -> object
     return await node.reader.snapshot(session, made[-1].n) if made else None
 
 
+async def _attachment(node: Runtime, db: apsw.Connection, chance: float) -> object:
+    await node.reader.enclosures(MessageId(_pick(db, "enclosure", "message", chance)))
+    hash_ = _pick(db, "enclosure", "hash", chance)
+    return await node.reader.enclosure_of(hash_), await node.reader.attachment(hash_)
+
+
+async def _reply(node: Runtime, db: apsw.Connection, chance: float) -> object:
+    return await node.replies.find(ReplyId(_pick(db, "reply", "id", chance)))
+
+
 async def _decision(node: Runtime, db: apsw.Connection, chance: float) -> object:
     approval = ApprovalId(_pick(db, "approval", "id", chance))
     return await node.reader.waits_at(str(CHATS[0].address), approval), await node.approvals.find(approval)
@@ -74,22 +84,27 @@ async def _recall(node: Runtime, _db: apsw.Connection, _chance: float) -> object
 
 QUESTIONS: Mapping[str, Question] = {
     "audit": audit,
+    "attachment": _attachment,
     "approvals": _plain(lambda node: node.approvals.list()),
     "compress": _of_session(lambda node, session: node.begin_compression(session)),
     "context": _of_session(lambda node, session: node.context(session)),
+    "conversation": _plain(lambda node: node.reader.conversation(str(CHATS[0].address), before=1 << 31, limit=20)),
     "decision": _decision,
     "deliveries": _plain(lambda node: node.deliveries()),
     "ends": _plain(lambda node: node.finalisations.list()),
     "gauges": _plain(lambda node: node.reader.gauges()),
     "health": _plain(lambda node: node.health()),
     "history": _of_session(lambda node, session: node.history(session)),
+    "links": _plain(lambda node: node.access.links()),
     "mailbox": _plain(lambda node: node.reader.mailbox(str(CHATS[0].address))),
     "memory history": _plain(lambda node: node.memory_history("fern")),
     "notes": _plain(lambda node: node.reader.memory_subjects(FERN)),
     "operations": _plain(lambda node: node.reader.operations()),
+    "pairings": _plain(lambda node: node.access.pairs()),
     "prompt": _of_session(lambda node, session: node.prompt(session)),
     "recall": _recall,
     "replies": _plain(lambda node: node.replies.list()),
+    "reply": _reply,
     "sessions": _plain(lambda node: node.sessions(agent="fern")),
     "snapshot": _snapshot,
     "spend": _plain(lambda node: node.reader.spend_by_model()),
