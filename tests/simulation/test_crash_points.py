@@ -15,7 +15,7 @@ from holdfast.testing.history import run_history, scratch
 from holdfast.testing.report import describe
 from holdfast.testing.workload import CHATS, FILLER, Say
 
-SEED = 51
+SEED = 68
 HOME, CLUB = CHATS[0], CHATS[1]
 LONG = FILLER * 4
 TEXTS = [
