@@ -108,6 +108,17 @@ async def test_what_came_with_a_message_that_is_answered_and_not_old_is_kept(dri
     assert [one.name for one in await driver.store.enclosures((await left(driver))[0])] == ["cat.png", "cat.png"]
 
 
+async def test_pruning_takes_everything_that_came_with_each_message(driver):
+    for n in range(2):
+        await bring(driver, *(enclosure(f"{n} {m}".encode()) for m in range(3)), chat=f"c{n}")
+        claim = await driver.claim(f"c{n}")
+        await driver.answer(claim, await driver.open(claim))
+    driver.clock.advance(10)
+    assert await driver.store.prune(older_than_ms=5, limit=2) == 2
+    assert await kept(driver) == []
+    assert await driver.rows("select 1 from enclosure") == []
+
+
 async def left(driver):
     return [row[0] for row in await driver.rows("select message from inbound")]
 

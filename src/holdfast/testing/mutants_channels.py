@@ -1,7 +1,7 @@
 """Guarantees towards platforms, people and other agents, broken on purpose: catching up, attachments, new ids of chats,
 drafts, hops, links, and what operators ask for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from holdfast.loops.gateway import Received
 from holdfast.loops.intake import Reception
 from holdfast.loops.liaison import AgentChannel
 from holdfast.ports.channel import ChatMessage, Verdict, conversation_of
-from holdfast.stores.script import Script, one, run
+from holdfast.stores.script import Script, one, rows, run
 from holdfast.stores.store import SqlStore
 from holdfast.stores.verbs import approvals, drafts, identity, outgoing, reading, replies, turns, upkeep
 from holdfast.testing.channel_areas import ChannelArea
@@ -74,16 +74,26 @@ def attachment_outlives_its_message() -> Sequence[Patch]:
 @mutant("I28", budget=10, area=ROOMS)
 def pruning_takes_recent_attachments() -> Sequence[Patch]:
     """Pruning old messages deletes what came with answered ones that are not old."""
-    answered = """
-select enclosure.message from enclosure join inbound on inbound.message = enclosure.message
- where inbound.state = 'answered' limit :limit"""
-    return [(upkeep, "ORPHANED", answered)]
+    honest = reading.drop_enclosures
+
+    def broken(messages: Iterable[str]) -> Script[int]:
+        if not (old := list(messages)):
+            return 0
+        answered = yield from rows("select message from inbound where state = 'answered'")
+        return (yield from honest([*old, *(row[0] for row in answered)]))
+
+    return [(upkeep, "drop_enclosures", broken)]
 
 
 @mutant("I28", budget=10, area=ROOMS)
 def pruning_leaves_attachments() -> Sequence[Patch]:
     """What came with a message that was pruned stays for ever."""
-    return [(upkeep, "ORPHANED", _replaced(upkeep.ORPHANED, "where not exists", "where 1 = 0 and not exists"))]
+
+    def broken(_messages: Iterable[str]) -> Script[int]:
+        yield from ()
+        return 0
+
+    return [(upkeep, "drop_enclosures", broken)]
 
 
 @mutant("I27", "I15", budget=30, area=ROOMS)

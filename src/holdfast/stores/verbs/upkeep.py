@@ -16,10 +16,6 @@ select message, account, conversation, event_id, body_hash, state from inbound
 BURY = """
 insert into tombstone (hash, body_hash, message, state) values (:hash, :body_hash, :message, :state)
 on conflict (hash) do nothing"""
-# What came with a message has no longer a life than its row.
-ORPHANED = """
-select enclosure.message from enclosure
- where not exists (select 1 from inbound where inbound.message = enclosure.message) limit :limit"""
 REMOVE = "delete from inbound where message = :message"
 
 
@@ -48,7 +44,5 @@ def prune(older_than_ms: int, limit: int, secret: bytes) -> Script[int]:
     ]
     yield from many(BURY, buried)
     yield from many(REMOVE, [{"message": grave["message"]} for grave in buried])
-    if buried:
-        orphaned = yield from rows(ORPHANED, limit=limit)
-        yield from drop_enclosures(row[0] for row in orphaned)
+    yield from drop_enclosures(str(grave["message"]) for grave in buried)  # what came with a message goes with it
     return len(buried)
