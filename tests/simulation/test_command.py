@@ -33,6 +33,12 @@ def test_a_broken_guarantee_is_reported_with_its_seed_and_a_small_plan():
     assert "I3" in {one["invariant"] for one in violation["violations"]}
     assert all(part.startswith("Message") for part in violation["plan"])
     assert len(violation["plan"]) <= 4
+    assert "seed 1 broke I3: " in found.stderr
+
+
+def test_a_log_file_hears_how_far_a_run_is():
+    told = sim("--histories", "24", "--seed", "5", "--no-mutants", "--jobs", "1")
+    assert told.stderr.splitlines() == ["20 of 24 histories and mutants", "24 of 24 histories and mutants"]
 
 
 def test_people_get_the_same_in_words():

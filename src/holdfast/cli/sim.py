@@ -1,16 +1,22 @@
 """`holdfast sim`: simulate histories with everything going wrong, and see that nothing is lost."""
 
-from typing import Annotated, Any
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.cli.options import Json
+
+if TYPE_CHECKING:
+    from holdfast.testing.history import Verdict
 
 Histories = Annotated[int, typer.Option("--histories", min=1, help="How many random histories to live through.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The seed of the first one; the others count up from it.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Worker processes.", show_default="one per core")]
 Mutants = Annotated[bool, typer.Option("--mutants/--no-mutants", help="Also break each guarantee on purpose.")]
 Replay = Annotated[int | None, typer.Option("--replay", metavar="SEED", help="Tell the story of one history.")]
+
+STEPS = 20  # lines of progress in a log file
 
 
 def sim(  # noqa: PLR0917 - each is an option of the command line
@@ -54,15 +60,37 @@ def _run(seeds: range, jobs: int | None, *, mutants: bool) -> dict[str, object]:
 
     names = list(MUTANTS) if mutants else []
     if not is_terminal():
-        return report_of(run_campaign(seeds, jobs=jobs, mutants=names))
+        steps = _Steps(len(seeds) + len(names))
+        return report_of(run_campaign(seeds, jobs=jobs, mutants=names, progressed=steps.advance, found=_tell))
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("histories and mutants"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, transient=True) as progress:
         task = progress.add_task("", total=len(seeds) + len(names))
         return report_of(
-            run_campaign(seeds, jobs=jobs, mutants=names, progressed=lambda done: progress.advance(task, done))
+            run_campaign(
+                seeds, jobs=jobs, mutants=names, progressed=lambda done: progress.advance(task, done), found=_tell
+            )
         )
+
+
+class _Steps:
+    """Progress for a log file: one line on stderr for every twentieth part of the run."""
+
+    def __init__(self, total: int) -> None:
+        self._total, self._done, self._said = total, 0, 0
+
+    def advance(self, done: int) -> None:
+        self._done += done
+        if (part := self._done * STEPS // self._total) > self._said:
+            self._said = part
+            print(f"{self._done} of {self._total} histories and mutants", file=sys.stderr, flush=True)
+
+
+def _tell(verdict: "Verdict") -> None:
+    """A broken invariant is worth knowing before the run ends, which may be hours later."""
+    for what in verdict.violations:
+        print(f"seed {verdict.seed} broke {what.invariant}: {what.what}", file=sys.stderr, flush=True)
 
 
 def _print(report: dict[str, object]) -> None:

@@ -84,17 +84,22 @@ def run_campaign(
     jobs: int | None = None,
     mutants: Sequence[str] = (),
     progressed: Callable[[int], None] = lambda _done: None,
+    found: Callable[[Verdict], None] = lambda _verdict: None,
 ) -> Campaign:
-    """Live through every seed, then through each mutant until it dies. `progressed` hears of finished pieces."""
+    """Live through every seed, then through each mutant until it dies.
+
+    `progressed` is called with the number of finished pieces, `found` at once with each history that broke an
+    invariant.
+    """
     verdicts: dict[int, Verdict] = {}
     campaign, reached = Campaign(first_seed=seeds.start), Reached()
     with Workers(jobs) as workers:
         for chunk, measured in workers.spread(measured_chunk, _chunks(seeds[:MEASURED_MAX])):
-            verdicts |= {verdict.seed: verdict for verdict in chunk}
+            _collect(chunk, verdicts, found)
             reached.add(measured)
             progressed(len(chunk))
         for chunk in workers.spread(run_chunk, _chunks(seeds[MEASURED_MAX:])):
-            verdicts |= {verdict.seed: verdict for verdict in chunk}
+            _collect(chunk, verdicts, found)
             progressed(len(chunk))
         for fate in workers.spread(run_mutant, mutants):
             campaign.fates.append(fate)
@@ -103,6 +108,13 @@ def run_campaign(
     _sum_up(campaign, [verdicts[seed] for seed in seeds])
     campaign.coverage = coverage_of(reached)
     return campaign
+
+
+def _collect(chunk: list[Verdict], verdicts: dict[int, Verdict], found: Callable[[Verdict], None]) -> None:
+    for verdict in chunk:
+        verdicts[verdict.seed] = verdict
+        if verdict.violations:
+            found(verdict)
 
 
 def _chunks(seeds: range) -> list[range]:
