@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from holdfast.core.ids import AgentName
 from tests.contract.driver import address_of, record, retain
 
 UNITS = """
@@ -122,6 +123,16 @@ async def test_a_turn_undone_before_it_was_scheduled_is_passed_over(driver):
     await driver.command("/new")
     assert [unit[1:3] for unit in await units(driver)] == [(1, 1), (3, 3)]
     assert {unit[0] for unit in await units(driver)} == {session}
+
+
+async def test_a_session_that_is_undone_whole_leaves_a_new_provider_nothing_to_settle(driver):
+    driver.policies = ()
+    await driver.chat("one")
+    await driver.command("/undo")
+    await driver.store.backfill(AgentName("fern"), retain(), limit=9)
+    assert await units(driver) == []
+    ((scheduled, settled),) = await driver.rows("select scheduled_seq, settled_seq from cursor")
+    assert settled == scheduled > 0
 
 
 async def test_undo_drops_a_unit_that_never_left(driver):

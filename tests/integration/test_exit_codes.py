@@ -118,7 +118,15 @@ async def test_a_status_file_of_an_earlier_process_with_the_same_number_is_not_b
 # --- a lost terminal -------------------------------------------------------------------------------
 
 
-async def test_a_hangup_ends_the_process_as_cleanly_as_a_request_to_terminate(tmp_path):
+@pytest.fixture
+def hangups():
+    """Processes that this test starts are told of a hangup, even when the suite itself runs under `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+async def test_a_hangup_ends_the_process_as_cleanly_as_a_request_to_terminate(tmp_path, hangups):
     data = tmp_path / "data"
     up = await Up.start(data)
     async with up.client() as client:
@@ -155,14 +163,14 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
 
 
-def test_the_gateway_ends_cleanly_when_its_terminal_is_closed(tmp_path):
+def test_the_gateway_ends_cleanly_when_its_terminal_is_closed(tmp_path, hangups):
     data = tmp_path / "data"
     terminal = Terminal("up", "--data", data, "--port", "0", sees=b"ready    http")
     assert terminal.lose() == 0
     assert '"runtime.closed"' in (data / "holdfast.log").read_text()
 
 
-def test_a_chat_whose_terminal_is_closed_ends_cleanly_and_keeps_what_was_said(tmp_path):
+def test_a_chat_whose_terminal_is_closed_ends_cleanly_and_keeps_what_was_said(tmp_path, hangups):
     data = tmp_path / "data"
     terminal = Terminal("chat", "--data", data, sees=b"you> ")
     terminal.type("My cat is called Byron.\n")

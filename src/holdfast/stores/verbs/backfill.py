@@ -51,7 +51,8 @@ def _fill(session: SessionId, agent: AgentName, policy: DeliveryPolicy, start: i
     ]
     yield from add_units(session, agent, policy, units)
     through = pending[-1].last_seq if pending else start
-    yield from run(ADVANCE, provider=policy.provider, stream=session, through=through, start=start, expected=-1)
+    settled = start if units else through  # nothing will be settled where every turn is undone
+    yield from run(ADVANCE, provider=policy.provider, stream=session, through=through, start=settled, expected=-1)
     return len(units)
 
 
