@@ -30,7 +30,7 @@ from tools.mutation.place import ROOT
 BUDGET_S = 45.0  # of recorded test time for each mutation, before the simulator is asked
 HANGING_S = 400
 SIMULATED = "tests/simulation/test_histories.py"
-CHUNKS = 4  # of simulated histories
+CHUNKS = 4  # of 40 simulated histories each
 NOT_RECORDED = ("tests/chaos", "tests/kill", "tests/acceptance", "tests/disk", "tests/fuzz")
 PARTS = ("src", "tests", "tools", "docs", "changes", "requirements", "pyproject.toml", "README.md", "Makefile")
 
@@ -63,13 +63,13 @@ class Copy:
             elif origin.is_file():
                 shutil.copy2(origin, folder / part)
 
-    def judge(self, mutation: Mutation, asked: list[list[str]]) -> Fate:
+    def judge(self, mutation: Mutation, asked: list[list[str]], chunks: int) -> Fate:
         began = time.monotonic()
         file = self._root / mutation.path
         sound = file.read_bytes()
         try:
             self._write(file, mutation.applied(sound))
-            by = next(filter(None, map(self._first_failure, [*asked, _simulated()])), "")
+            by = next(filter(None, map(self._first_failure, [*asked, *_simulated(chunks)])), "")
         finally:
             self._write(file, sound)
         return Fate(
@@ -109,8 +109,8 @@ class Copy:
         return failed[0].split(" - ")[0] if failed else f"pytest exits with {done.returncode}: {done.stdout[-200:]}"
 
 
-def _simulated() -> list[str]:
-    return [f"{SIMULATED}::test_no_history_breaks_an_invariant[{10_000 + 40 * n}]" for n in range(CHUNKS)]
+def _simulated(chunks: int) -> list[list[str]]:
+    return [[f"{SIMULATED}::test_no_history_breaks_an_invariant[{10_000 + 40 * n}]"] for n in range(chunks)]
 
 
 def record(folder: Path) -> int:
@@ -122,7 +122,7 @@ def record(folder: Path) -> int:
     return subprocess.run([*command, *ignored], cwd=ROOT, env=env, check=False).returncode
 
 
-def run(hits: Hits, mutations: list[Mutation], results: Path, jobs: int, budget_s: float) -> list[Fate]:
+def run(hits: Hits, mutations: list[Mutation], results: Path, *, jobs: int, budget_s: float, chunks: int) -> list[Fate]:
     fates: list[Fate] = []
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(jobs) as pool:
         copies: SimpleQueue[Copy] = SimpleQueue()
@@ -133,16 +133,13 @@ def run(hits: Hits, mutations: list[Mutation], results: Path, jobs: int, budget_
         def judge(mutation: Mutation) -> Fate:
             copy = copies.get()
             try:
-                return copy.judge(mutation, stages(hits.tests_of(mutation), hits.seconds, budget_s))
+                return copy.judge(mutation, stages(hits.tests_of(mutation), hits.seconds, budget_s), chunks)
             finally:
                 copies.put(copy)
 
         for fate in pool.map(judge, mutations):
             fates.append(fate)
-            verdict = "killed  " if fate.by else "SURVIVED"
-            print(
-                f"{verdict} {fate.seconds:6.1f} s  {fate.name}  {fate.before!r:.60} -> {fate.after!r:.60}", flush=True
-            )
+            print(_line(fate), flush=True)
             results.write_text(json.dumps([asdict(one) for one in fates], indent=1) + "\n", encoding="utf-8")
     return fates
 
@@ -160,6 +157,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--budget", type=float, default=BUDGET_S, help="seconds of recorded test time per mutation")
+    parser.add_argument("--chunks", type=int, default=CHUNKS, help="of 40 simulated histories, for what no test kills")
     parser.add_argument("--only", type=Path, help="results of an earlier run: test its survivors again")
     parser.add_argument("--results", type=Path, default=Path("mutation-results.json"))
     given = parser.parse_args()
@@ -175,7 +173,14 @@ def main() -> int:
         parser.error("name the folder of the recorded hits")
     if given.command == "hits":
         return record(given.folder)
-    fates = run(Hits(given.folder), mutations, given.results, given.jobs, given.budget)
+    fates = run(
+        Hits(given.folder),
+        mutations,
+        given.results,
+        jobs=given.jobs,
+        budget_s=given.budget,
+        chunks=given.chunks,
+    )
     survivors = [fate for fate in fates if not fate.by]
     print(f"{len(fates)} planted, {len(survivors)} survived ({100 * len(survivors) / max(1, len(fates)):.1f} %)")
     return 1 if survivors else 0
