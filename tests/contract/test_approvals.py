@@ -297,7 +297,9 @@ async def test_an_operator_cannot_decide_what_does_not_exist_or_is_overdue(drive
     await waiting(driver, wait_ms=10)
     clock.advance(10)
     late = await driver.store.decide_approval(ApprovalId("K7M2QX"), Decision.APPROVED, by="operator")
-    assert late.decision is None
+    assert (late.decision, late.decided_by) == (Decision.EXPIRED, "")
+    assert await driver.store.approvals() == [], "it no longer waits for anybody"
+    assert await driver.rows("select waits_until, yields from mailbox") == [(None, 0)]
 
 
 # --- other ends

@@ -221,13 +221,15 @@ def _decide(mailbox: str, id: ApprovalId, decision: Decision, *, by: str, reason
 
 
 def decide_approval(id: ApprovalId, decision: Decision, by: str, reason: str) -> Script[ApprovalView]:
-    """An operator's decision. Decided before or overdue, it stays as it is; the view says how that is."""
+    """An operator's decision. What was decided before stays; what is overdue expires now, and the view says so."""
     found = yield from one(MAILBOX_OF, id=plain(id))
     if found is None:
         raise ApprovalNotFound(f"there is no approval {id[:40]!r}", approval=id[:40])
     yield from one(LOCK, mailbox=found[0])
     current = yield from read_approval(id)
-    if current.decision is None and not current.is_due:
+    if current.decision is None and current.is_due:
+        yield from _decide(found[0], id, Decision.EXPIRED, by="", reason="")
+    elif current.decision is None:
         yield from _decide(found[0], id, decision, by=by, reason=reason)
     return (yield from approval(id))
 
