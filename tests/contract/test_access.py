@@ -169,6 +169,23 @@ async def test_taking_an_admission_back_shuts_the_door_and_lets_them_ask_again(d
     assert [kind for kind, _ in await audit(driver)] == ["pair", "unpair"]
 
 
+async def test_a_decision_that_is_heard_again_after_another_one_changes_nothing(driver):
+    """A process may sleep with a request in its hands while another one carries it out."""
+    await driver.store.ask_pairing(ask(driver))
+    yes, no = verdict(driver), verdict(driver, admit=False)
+    await driver.store.decide_pairing(yes)
+    assert (await driver.store.decide_pairing(no)).state is Pairing.DENIED
+    assert (await driver.store.decide_pairing(yes)).state is Pairing.DENIED
+    assert not await driver.store.admitted(FERN, BOB)
+    off = OperationId(driver.id("op"))
+    assert list(await driver.store.unpair(BOB, by="test", operation=off)) == ["fern"]
+    await driver.store.ask_pairing(ask(driver, "22222222"))
+    await driver.store.decide_pairing(verdict(driver, "22222222"))
+    assert list(await driver.store.unpair(BOB, by="test", operation=off)) == ["fern"]
+    assert await driver.store.admitted(FERN, BOB), "they were admitted since"
+    assert [kind for kind, _ in await audit(driver)] == ["pair", "deny", "unpair", "pair"]
+
+
 async def test_an_admission_that_one_agent_takes_back_stays_at_the_others(driver):
     await driver.store.ask_pairing(ask(driver))
     await driver.store.ask_pairing(ask(driver, "22222222", agent="moss"))

@@ -82,7 +82,8 @@ async def test_a_link_is_on_record_once_however_often_it_is_made(driver):
     assert await driver.store.link(request) == first
     assert await link(driver, DISCORD, TELEGRAM) == first
     (one,) = await driver.store.operations()
-    assert (one.kind, one.outcome, one.detail) == ("link", "done", {"principal": DISCORD, "person": TELEGRAM})
+    assert (one.kind, one.outcome) == ("link", "done")
+    assert (one.detail["principal"], one.detail["person"]) == (DISCORD, TELEGRAM)
     assert one.ended_at is not None
 
 
@@ -106,6 +107,35 @@ async def test_taking_a_link_back_ends_it_and_is_on_record(driver):
     assert await spoken(driver) == [DISCORD]
     assert await kin(driver, DISCORD) == {DISCORD}
     assert list(await driver.store.links()) == []
+    assert [one.kind for one in await driver.store.operations()] == ["link", "unlink"]
+
+
+async def test_a_request_that_is_heard_again_after_it_was_taken_back_changes_nothing(driver, clock):
+    """A process may sleep with a request in its hands while another one carries it out, and wake up days later."""
+    request = linking(driver, DISCORD, TELEGRAM)
+    made = await driver.store.link(request)
+    ended = OperationId(driver.id("op"))
+    gone = await driver.store.unlink(Principal(DISCORD), by="test", operation=ended)
+    clock.advance(1_000)
+    assert await driver.store.link(request) == made
+    assert await kin(driver, DISCORD) == {DISCORD}, "the first request was over"
+    again = await link(driver, DISCORD, TELEGRAM)
+    assert await driver.store.unlink(Principal(DISCORD), by="test", operation=ended) == gone
+    assert await kin(driver, DISCORD) == {DISCORD, TELEGRAM}, "the second link was not the one to take back"
+    assert (made.at, gone.at, again.at) == (made.at, made.at, made.at + 1_000)
+
+
+async def test_a_request_that_changed_nothing_changes_nothing_when_it_is_heard_again(driver):
+    nothing = OperationId(driver.id("op"))
+    assert await driver.store.unlink(Principal(DISCORD), by="test", operation=nothing) is None
+    await link(driver, DISCORD, TELEGRAM)
+    request = linking(driver, DISCORD, TELEGRAM)
+    made = await driver.store.link(request)
+    assert await driver.store.unlink(Principal(DISCORD), by="test", operation=nothing) is None
+    assert await kin(driver, DISCORD) == {DISCORD, TELEGRAM}
+    await unlink(driver, DISCORD)
+    assert await driver.store.link(request) == made
+    assert await kin(driver, DISCORD) == {DISCORD}
     assert [one.kind for one in await driver.store.operations()] == ["link", "unlink"]
 
 

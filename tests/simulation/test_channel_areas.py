@@ -72,10 +72,3 @@ def test_two_people_may_be_one_from_the_request_to_the_confirmed_end(since_s, un
     made = LinkChange("bob", "ada", True, 2.0, 4.0)
     ended = LinkChange("bob", "ada", False, 6.0, 7.0)
     assert IdentityLog(changes=[made, ended]).may_be_one("ada", "bob", since_s, until_s) is expected
-
-
-def test_a_request_that_nobody_answered_may_link_at_any_later_time():
-    made = LinkChange("bob", "ada", True, 2.0, 4.0, lingers=True)
-    ended = LinkChange("bob", "ada", False, 6.0, 7.0)
-    assert IdentityLog(changes=[made, ended]).may_be_one("ada", "bob", 8.0, 9.0)
-    assert not IdentityLog(changes=[made, ended]).may_be_one("ada", "cy", 8.0, 9.0)

@@ -37,8 +37,6 @@ def links_are_as_asked_for(evidence: Evidence) -> Found:
     if evidence.company is None or not evidence.has(ChannelArea.LINKS):
         return
     log = evidence.company.identities
-    if any(change.lingers for change in log.changes):
-        return
     linked: dict[str, str] = {}
     for change in log.changes:
         if change.linked:

@@ -29,7 +29,6 @@ class LinkChange:
     linked: bool
     begun_at: float
     ended_at: float
-    lingers: bool = False  # a request without an answer may take effect at any later time
 
 
 @dataclass(slots=True)
@@ -45,8 +44,6 @@ class IdentityLog:
         for change in self.changes:
             if {change.principal, change.person} != {one, other}:
                 continue
-            if change.linked and change.lingers:
-                return change.begun_at <= until_s
             if change.linked:
                 begun = change.begun_at
             elif begun is not None:
@@ -82,8 +79,7 @@ class Linker:
         )
         heard = await self._client.until_heard(f"link {n}", lambda runtime: runtime.store.link(request))
         if isinstance(heard.answer, Link):
-            lingers = heard.asked > 1
-            self._log.changes.append(LinkChange(principal, person, True, heard.begun_at, heard.ended_at, lingers))
+            self._log.changes.append(LinkChange(principal, person, True, heard.begun_at, heard.ended_at))
         else:
             self._log.refused += 1
 

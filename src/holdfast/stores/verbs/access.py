@@ -20,8 +20,9 @@ from holdfast.core.errors import PairingNotFound
 from holdfast.core.ids import AgentName, Instant, OperationId, Principal, ReplyId
 from holdfast.core.turn import Reply
 from holdfast.stores.script import Row, Script, one, plain, rows, run
+from holdfast.stores.verbs import operations
 from holdfast.stores.verbs.accept import NEW_ADDRESS, NEW_MAILBOX
-from holdfast.stores.verbs.identity import BOX_OF, KIN, record
+from holdfast.stores.verbs.identity import BOX_OF, KIN
 from holdfast.stores.verbs.reply import insert_reply
 
 ADMITTED = f"""
@@ -120,14 +121,15 @@ def decide_pairing(decision: PairingDecision, policy: PairingPolicy) -> Script[P
     if row is None or not decision.is_about(row[1]) or _view(row, policy).state is Pairing.EXPIRED:
         raise PairingNotFound(f"nobody waits under the code {decision.code}", code=decision.code)
     word, agent, principal = ADMIT_WORD if decision.admit else DENY_WORD, row[1], row[3]
-    if row[7] != word:
+    kind = "pair" if decision.admit else "deny"
+    is_new = (yield from operations.start(decision.operation, kind, decision.by)) is None
+    if is_new and row[7] != word:
         yield from run(DECIDE, code=decision.code, decision=word)
         yield from run(ADMIT if decision.admit else DISMISS, agent=agent, principal=principal)
         if decision.admit:
             text = admitted_text(agent)
             yield from _say(decision.reply, text, decision.code, address=row[9], channel=row[2])
-        kind = "pair" if decision.admit else "deny"
-        yield from record(decision.operation, kind, decision.by, {"agent": agent, "principal": principal})
+        yield from operations.finish(decision.operation, {"agent": agent, "principal": principal})
     done = yield from one(BY_CODE, code=decision.code)
     assert done is not None  # noqa: S101 - held under lock
     return _view(done, policy)
@@ -136,11 +138,14 @@ def decide_pairing(decision: PairingDecision, policy: PairingPolicy) -> Script[P
 def unpair(principal: Principal, agent: AgentName | None, by: str, operation: OperationId) -> Script[tuple[str, ...]]:
     """The agents that no longer let them in, or no longer refuse them; none when nothing was decided."""
     where = {"principal": principal, "agent": agent or ""}
+    before = yield from operations.start(operation, "unpair", by)
+    if before is not None:
+        return tuple(before.get("agents", ()))
     # The request first: a decision holds its row while it admits, so an admission that is under way is seen after it.
     gone = {row[0] for row in (yield from rows(DROP_ALL, **where))}
     gone |= {row[0] for row in (yield from rows(DISMISS_ALL, **where))}
     if gone:
-        yield from record(operation, "unpair", by, {"principal": principal, "agents": sorted(gone)})
+        yield from operations.finish(operation, {"principal": principal, "agents": sorted(gone)})
     return tuple(sorted(gone))
 
 

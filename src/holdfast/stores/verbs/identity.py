@@ -14,6 +14,7 @@ from holdfast.core.identity import ChatMove, Link, LinkRequest, Moved, check_mov
 from holdfast.core.ids import AgentName, Instant, OperationId, Principal
 from holdfast.core.key import Address, parse
 from holdfast.stores.script import Row, Script, one, rows, run
+from holdfast.stores.verbs import operations
 
 # Everybody who is the same person as one principal, themselves included; nothing for whom nobody linked.
 KIN = """
@@ -65,18 +66,22 @@ insert into withdrawal (agent, n) values (:agent, 1) on conflict (agent) do upda
 def link(request: LinkRequest) -> Script[Link]:
     """Raises `IdentityConflict`. A link that exists already is given back as it is."""
     ends = {"principal": request.principal, "person": request.person}
+    before = yield from operations.start(request.operation, "link", request.by)
+    if before is not None:  # it may have been taken back since
+        return Link(principal=request.principal, person=request.person, at=Instant(before["at"]))
     found = yield from _lock_both(ends)
     own, theirs = found[request.principal], found[request.person]
     followers = [row[0] for row in (yield from rows(FOLLOWERS, principal=request.principal))]
     why = why_not_linked(request, own[1], theirs[1], followers)
     if why is not None:
         raise IdentityConflict(why, principal=request.principal, person=request.person)
-    if own[1] != request.person:
+    changed = own[1] != request.person
+    if changed:
         yield from run(SET_PERSON, **ends)
-        yield from record(request.operation, "link", request.by, ends)
         yield from withdraw("")
     made = yield from one(LINKED, principal=request.principal)
     assert made is not None  # noqa: S101 - written above, or found under lock
+    yield from operations.finish(request.operation, {**ends, "at": made[1]}, changed=changed)
     return Link(principal=request.principal, person=request.person, at=Instant(made[1]))
 
 
@@ -92,11 +97,14 @@ def _lock_both(ends: Mapping[str, str]) -> Script[dict[str, Row]]:
 
 def unlink(principal: Principal, by: str, operation: OperationId) -> Script[Link | None]:
     """The link that was taken back; None when there was none."""
+    before = yield from operations.start(operation, "unlink", by)
+    if before is not None:
+        return Link(principal=principal, person=before["person"], at=Instant(before["at"])) if before else None
     row = yield from one(LINKED, principal=principal)
     if row is None:
         return None
     yield from run(UNLINK, principal=principal)
-    yield from record(operation, "unlink", by, {"principal": principal, "person": row[0]})
+    yield from operations.finish(operation, {"principal": principal, "person": row[0], "at": row[1]})
     yield from withdraw("")
     return Link(principal=principal, person=Principal(row[0]), at=Instant(row[1]))
 

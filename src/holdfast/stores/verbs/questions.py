@@ -81,9 +81,11 @@ select id, agent, address, session_id, depth, owner, fence, ready_at from mailbo
  where id = (select mailbox_id from address where address = :address)"""
 SUMMARIES = f"select {SUMMARY_FIELDS} from summary where session = :session order by n"
 SUMMARY = f"select {SUMMARY_FIELDS} from summary where session = :session and n = :n"
+# A decision about people that changed nothing is kept only so that its repetition changes nothing either.
 OPERATIONS = f"""
 select {OPERATION_FIELDS} from operation
- where (:session = '' or session = :session) and id > :after order by id limit :limit"""
+ where (:session = '' or session = :session) and id > :after
+   and (session <> '' or outcome <> 'nothing') order by id limit :limit"""
 COUNTS = """
 select count(*), coalesce(max(seq), 0), (select fork_n from session where id = :session)
   from entry where session = :session"""
