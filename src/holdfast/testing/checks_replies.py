@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from holdfast.core.ids import ReplyId
 from holdfast.core.outgoing import OnDoubt
+from holdfast.core.posting import NOBODY_KNOWS
 from holdfast.testing.chats import ChatServer
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.rooms import HALL, NEW_HALL
@@ -83,12 +84,15 @@ def replies_keep_their_order(evidence: Evidence) -> Found:
 
 
 def resends_send_once_more(evidence: Evidence) -> Found:
-    """I29: a reply that an operator sends again is sent, unless its sender died with it: then it is uncertain."""
+    """I29: a reply that an operator sends again is sent, unless its sender died with it: then it is uncertain.
+
+    An agent that holds what is in doubt says so in other words.
+    """
     rows = {row["id"]: row for row in _posted(evidence)}
     calls = Counter(call.post.reply for call in _server(evidence).calls)
     for reply, before in evidence.company.operators.sent_before.items() if evidence.company is not None else ():
         row = rows[reply]
-        is_cut_off = row["state"] == "uncertain" and row["reason"] == CUT_OFF
+        is_cut_off = row["state"] == "uncertain" and row["reason"] in {CUT_OFF, NOBODY_KNOWS}
         if row["body"] and row["draft"] is None and not is_cut_off and calls[ReplyId(reply)] <= before:
             yield f"reply {row['n']} was to be sent again; the platform saw {before} calls before it and none after"
 
