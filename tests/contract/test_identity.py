@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.errors import AddressNotFound, AddressTaken, IdentityConflict, InvalidInput
+from holdfast.core.errors import AddressNotFound, AddressTaken, IdentityConflict, InvalidInput, InvalidName
 from holdfast.core.forget import ForgetRequest
 from holdfast.core.identity import ChatMove, LinkRequest, Moved
 from holdfast.core.ids import AgentName, ForgetId, OperationId, Principal
@@ -159,6 +159,12 @@ async def test_an_ambiguous_link_is_refused_and_changes_nothing(driver, principa
 async def test_nobody_is_linked_to_themselves(driver):
     with pytest.raises(IdentityConflict):
         linking(driver, DISCORD, DISCORD)
+
+
+@pytest.mark.parametrize("ends", [("", TELEGRAM), (DISCORD, ""), (DISCORD, "tele\0gram")])
+async def test_both_ends_of_a_link_have_a_name(driver, ends):
+    with pytest.raises(InvalidName):
+        linking(driver, *ends)
 
 
 async def test_of_two_links_that_contradict_each_other_one_is_refused(driver):

@@ -245,6 +245,29 @@ def test_how_many_entries_are_not_shown_is_said_where_they_stood():
     ]
 
 
+def test_no_more_turns_go_than_must():
+    """Three turns of 110 tokens do not fit by just one of them."""
+    entries = line(*exchange(1, "x" * 400), *exchange(2, "x" * 400), *exchange(3, "x" * 400))
+    used = context(entries).used_tokens()
+    a_turn = sum(entry.tokens for entry in entries[:2])
+    _, gone = fit(context(entries), Thresholds(context_tokens=int(used - a_turn), hard=1.0))
+    assert gone == 2
+
+
+def test_what_people_said_between_two_steps_stays_when_the_steps_go():
+    said: list[tuple[int, AnyBody]] = [(1, UserSaid(text="count the cats", principal="ada"))]
+    for n in range(1, 4):
+        said += [
+            (1, AssistantSaid(text="", calls=(ToolCall(id=f"c{n}", name="count"),))),
+            (1, ToolReturned(call=f"c{n}", name="count", text=f"{n} " + "x" * 400)),
+            (1, UserSaid(text=f"and the dogs {n}", principal="ada")),
+        ]
+    fitted, gone = fit(context(line(*said), open_turn=1), Thresholds(context_tokens=200))
+    assert gone == 4
+    spoken = [entry.text for entry in fitted.entries if isinstance(entry.body, UserSaid)]
+    assert spoken == ["count the cats", "and the dogs 1", "and the dogs 2", "and the dogs 3"]
+
+
 def test_a_turn_too_long_for_the_window_loses_its_oldest_steps_with_their_results():
     said: list[tuple[int, AnyBody]] = [(1, UserSaid(text="count the cats", principal="ada"))]
     for n in range(1, 4):

@@ -50,6 +50,7 @@ def test_what_the_system_says_about_a_file_decides_which_error_it_is(number, kin
     error = OSError(number, "words of the system")
     found = unwritable("the file cannot be made", error)
     assert type(found) is kind
+    assert kind is StoreFull or str(found) == "the file cannot be made: words of the system"
     assert is_out_of_space(error) is (kind is StoreFull)
     assert ("no space is left on the disk" in why_unusable(error)) is (kind is StoreFull)
 

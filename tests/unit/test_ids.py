@@ -29,6 +29,7 @@ def test_an_id_has_its_prefix_and_25_characters_that_are_not_confused(now, chanc
 
 def test_only_the_low_80_bits_of_chance_are_used():
     assert make_id("op", Instant(1), 5) == make_id("op", Instant(1), 5 | (1 << ID_RANDOM_BITS))
+    assert len({make_id("op", Instant(1), 1 << bit) for bit in range(ID_RANDOM_BITS)}) == ID_RANDOM_BITS
 
 
 def test_the_alphabet_leaves_out_what_looks_alike():

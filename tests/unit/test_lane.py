@@ -22,6 +22,7 @@ from holdfast.core.lane import (
     LaneClaim,
     LaneKey,
     Package,
+    Settlement,
     Tally,
     Wellness,
     after_asking,
@@ -190,6 +191,19 @@ def test_what_may_have_landed_behind_a_failure_is_in_doubt_and_not_sent_again():
     done = settle_all([package(n) for n in (1, 2, 3, 4)], outcomes, POLICY, 0.5, UNKNOWN)
     assert [one.untried for one in done] == [False, False, False, False]
     assert [one.state.value for one in done] == ["delivered", "uncertain", "uncertain", "delivered"]
+
+
+def test_a_provider_answers_about_each_package():
+    with pytest.raises(ValueError, match="shorter"):
+        settle_all([package(1), package(2)], [Delivered()], POLICY, 0.5, UNKNOWN)
+
+
+@pytest.mark.parametrize("sign", ["failing", "again", "doubtful"])
+def test_an_attempt_that_may_still_arrive_leaves_a_doubt(sign):
+    quiet = Settlement(n=1, state=DeliveryState.SCHEDULED)
+    assert not quiet.leaves_doubt
+    assert replace(quiet, **{sign: True}).leaves_doubt
+    assert replace(quiet, state=DeliveryState.UNCERTAIN).leaves_doubt
 
 
 def test_what_follows_a_parked_one_goes_on():

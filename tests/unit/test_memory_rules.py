@@ -127,6 +127,11 @@ def test_a_batch_without_changes_or_with_too_many_is_refused(count):
     assert refused(holding(), *[add("x")] * count)[0] == "empty"
 
 
+def test_a_batch_may_have_as_many_changes_as_it_says():
+    plan = plan_batch(holding(), batch(*[add("x")] * CHANGES_MAX))
+    assert isinstance(plan, MemoryPlan)
+
+
 def test_a_blocked_text_refuses_the_whole_batch():
     assert refused(holding(), add("fine"), add("\U000e0041")) == ("blocked", 1)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.dates import DAY_MS, Days, civil, days_asked, tells_time
+from holdfast.core.dates import DAY_MS, Days, civil, days_asked, moment, tells_time
 from holdfast.core.ids import Instant
 from holdfast.core.kindred import KINDRED
 from holdfast.core.stem import IRREGULAR, stem
@@ -107,6 +107,14 @@ def test_kindred_is_mutual_and_never_oneself():
 )
 def test_an_instant_is_a_day_of_the_calendar(at, date):
     assert civil(at) == date
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [(0, "1970-01-01 00:00 UTC"), (NOW, "2023-11-14 22:13 UTC"), (951_868_740_000, "2000-02-29 23:59 UTC")],
+)
+def test_an_instant_is_told_to_the_minute(at, told):
+    assert moment(at) == told
 
 
 @pytest.mark.parametrize(

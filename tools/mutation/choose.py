@@ -7,6 +7,7 @@ afterwards are the tests looked up that enter the mutated function.
 import ast
 import json
 import random
+import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, islice
@@ -50,20 +51,25 @@ class Hits:
         self._users = _users_of_constants()
 
     def tests_of(self, mutation: Mutation) -> list[str]:
-        """The tests that enter the mutated function, or a function that uses the mutated constant.
+        """The tests that enter the mutated function, or a function that uses the mutated constant, or name it.
 
         Those that enter little else come first: they are quick, and few files have to be loaded for them.
         """
         functions = {f"{mutation.path}::{mutation.scope}", *self._users.get((mutation.path, mutation.scope), ())}
         nested = {name for name in self._tests if any(name.startswith(f"{one}.") for one in functions)}
         tests = set().union(*(self._tests.get(name, set()) for name in functions | nested))
+        if mutation.scope.isupper():
+            tests |= self._tests_that_say(mutation.scope)
         tests = tests or self._tests_that_import(mutation.path)  # a function that runs only while its module loads
         return sorted(tests, key=lambda test: (self._breadth[test], self.seconds[test], test))
 
     def _tests_that_import(self, path: str) -> set[str]:
-        module = path.removeprefix("src/").removesuffix(".py").replace("/", ".")
+        return self._tests_that_say(path.removeprefix("src/").removesuffix(".py").replace("/", "."))
+
+    def _tests_that_say(self, name: str) -> set[str]:
+        said = re.compile(rf"\b{re.escape(name)}\b")
         files = {test.split("::")[0] for test in self.seconds}
-        using = {file for file in files if module in (ROOT / file).read_text(encoding="utf-8")}
+        using = {file for file in files if said.search((ROOT / file).read_text(encoding="utf-8"))}
         return {test for test in self.seconds if test.split("::")[0] in using}
 
 

@@ -168,7 +168,7 @@ class Audit:
             line = self._lines.get(at) if at else None
             if line is None:
                 return None
-            if n > line.fork_n or line.parent is None:
+            if n > line.fork_n:
                 return line.ends.get(n)
             at = line.parent
         return None
