@@ -62,6 +62,18 @@ async def test_messages_around_a_switch_land_in_the_right_sessions(tmp_path):
         assert closed == {old: "closed", middle: "closed", new: "open"}
 
 
+async def test_words_that_somebody_else_has_answered_again_stay_their_speakers(tmp_path):
+    """Forgetting ada finds the second answer too, and memory files it under her."""
+    async with await Process.start(tmp_path, agents(ScriptedModel())) as runtime:
+        await ask_all(runtime, "it is ada's", chat="room", sender="ada")
+        await ask_all(runtime, "/retry", chat="room", sender="bob")
+    import apsw
+
+    db = apsw.Connection(str(tmp_path / "holdfast.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    assert list(db.execute("select distinct principal from turn")) == [("ada",)]
+    db.close()
+
+
 async def test_every_command_is_answered_exactly_once_also_after_a_kill(tmp_path, monkeypatch):
     model = ScriptedModel(stands_at(gate := Gate(), says("busy")))
     before = await Process.start(tmp_path, agents(model))

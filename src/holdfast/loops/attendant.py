@@ -9,7 +9,7 @@ from itertools import takewhile
 from holdfast import log
 from holdfast.core import say
 from holdfast.core.command import Command, Verb, help_text
-from holdfast.core.ids import OperationId, ReplyId, SessionId, make_id
+from holdfast.core.ids import OperationId, Principal, ReplyId, SessionId, make_id
 from holdfast.core.inbound import Inbound, Kind
 from holdfast.core.journal import UserSaid, effective
 from holdfast.core.mailbox import Claim, Mail, take
@@ -111,7 +111,10 @@ class Attendant:
         await self._runner.start(claim, await self._store.open_turn(claim, opening))
 
     async def _retry(self, claim: Claim, mail: Mail, head: Inbound) -> bool:
-        """Undo plus a new turn that the /retry message owns; False when there is nothing to try again."""
+        """Undo plus a new turn that the /retry message owns; False when there is nothing to try again.
+
+        The turn is of the person whose words are answered again, whoever in the room asked for that.
+        """
         if mail.session is None:
             return False
         context = await self._store.read_context(mail.session)
@@ -134,7 +137,7 @@ class Attendant:
             session=mail.session,
             messages=(head.message,),
             entries=again,
-            principal=head.principal,
+            principal=Principal(again[-1].principal),
             human=head.human,
             retry=True,
             where=head.where,
