@@ -55,12 +55,23 @@ def moved_chats_go_on(evidence: Evidence) -> Found:
     if evidence.company is None:
         return
     old, new = str(HALL.address), str(NEW_HALL.address)
-    if old in homes and new in homes and homes[old] != homes[new]:
+    is_apart = _heard_first(evidence, homes.get(new), homes.get(old))
+    if old in homes and new in homes and homes[old] != homes[new] and not is_apart:
         yield f"{new} has another mailbox than {old}, which it was before"
     for row in evidence.rows["reply"]:
-        if GONE in (row["reason"] or "") and row["state"] == "failed":
+        if GONE in (row["reason"] or "") and row["state"] == "failed" and not is_apart:
             yield f"reply {row['n']} was sent to {row['address']} only, which the platform no longer knows"
     yield from _moved_by_hand(evidence, homes)
+
+
+def _heard_first(evidence: Evidence, one: str | None, other: str | None) -> bool:
+    """Whether something was said in the one mailbox before anything was in the other.
+
+    A process that begins to listen after a move hears only the new chat, while another one that slept may still have
+    what was said in the old one, and the move, before it.
+    """
+    since = {row["mailbox"]: row["at"] for row in sorted(evidence.rows["inbound"], key=lambda row: -row["at"])}
+    return one in since and since[one] < since.get(other, since[one])
 
 
 def _moved_by_hand(evidence: Evidence, homes: dict[str, str]) -> Found:
