@@ -7,6 +7,7 @@ from holdfast.core.compress import Thresholds
 from holdfast.core.context import ModelMessage
 from holdfast.core.ids import SessionId
 from tests.integration.fakes import Process, ScriptedModel, agents, policy, says, soon
+from tests.patience import within
 
 AGENTS = 100
 ROUNDS = 6  # messages per agent; the threshold is crossed on the way
@@ -38,7 +39,7 @@ async def test_a_hundred_agents_cross_the_threshold_together(tmp_path):
             return ids, session.summaries
 
         names = [f"a{n}" for n in range(AGENTS)]
-        async with asyncio.timeout(60):
+        async with within(60):
             results = await asyncio.gather(*(converse(name) for name in names))
 
         for agent, (ids, summaries) in zip(names, results, strict=True):

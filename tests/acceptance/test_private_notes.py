@@ -3,12 +3,12 @@
 The gateway is a real process with the practice model; nothing is configured.
 """
 
-import asyncio
 from pathlib import Path
 
 import httpx
 
 import holdfast
+from tests.patience import within
 from tests.processes import Up
 
 
@@ -25,7 +25,7 @@ async def said(client: httpx.AsyncClient, chat: str, text: str, **more: str) -> 
 
 async def extracted(client: httpx.AsyncClient) -> None:
     """Until every ended epoch was extracted, and everything noted has reached its providers."""
-    async with asyncio.timeout(60):
+    async with within(60):
         while True:
             ends = (await client.get("/v1/finalisations")).json()["finalisations"]
             open_ends = [one for one in ends if one["ended_at"] is None]
@@ -79,7 +79,7 @@ async def test_the_same_through_the_library(tmp_path: Path):
     async with holdfast.open(tmp_path) as runtime:
         await runtime.ask("ada-dm", "My cat is called Byron.", sender="ada")
         await runtime.ask("ada-dm", "/new", sender="ada")
-        async with asyncio.timeout(60):
+        async with within(60):
             while not all(one.ended for one in await runtime.finalisations.list(limit=9)):
                 pass  # each look reads the store, while the others go on
         assert "Byron" not in await runtime.ask("bob-dm", "What is the cat called?", sender="bob")

@@ -16,6 +16,7 @@ from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.toolbox import ToolBox
 from holdfast.ports.reader import MessageTrace
 from tests.integration.fakes import QUICK, Gate, ScriptedModel, gist, policy, says, stands_at
+from tests.patience import within
 from tests.platforms.discord import FakeDiscord
 
 OPEN = AccessPolicy(door=Door.OPEN, group_door=Door.OPEN)
@@ -112,7 +113,7 @@ async def both_held(runtime):
     """What each agent left unanswered first."""
     held: dict[str, MessageTrace] = {}
     feed = runtime.events()
-    async with asyncio.timeout(30):
+    async with within(30):
         while len(held) < 2:
             event = await feed.next_within(1_000)
             if event is not None and event.name == "message.observed" and event.fields["held"]:

@@ -13,6 +13,8 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
+from tests.patience import within
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 UNTIL = """(async () => {
   while (!(%s)) await new Promise((go) => setTimeout(go, 20));
@@ -75,7 +77,7 @@ class Page:
 
     async def until(self, condition: str) -> None:
         """Wait until a condition holds in the page, looking again and again."""
-        async with asyncio.timeout(30):
+        async with within(30):
             await self.run(UNTIL % condition)
 
     async def shot(self) -> bytes:

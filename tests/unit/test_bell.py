@@ -7,6 +7,7 @@ import pytest
 from holdfast.loops import bell as bells
 from holdfast.loops.bell import Bell, Feed, FeedOverrun
 from holdfast.ports.notifier import Event, Topic
+from tests.patience import within
 
 SOON_MS = 60_000  # far beyond what a passing test waits
 AT_ONCE_MS = 0
@@ -160,5 +161,5 @@ async def test_closing_a_feed_lets_go_of_whoever_waits_on_it():
     waiting = asyncio.create_task(feed.next_within(SOON_MS))
     await asyncio.sleep(0)
     feed.close()
-    async with asyncio.timeout(SOON_MS / 10_000):
+    async with within(SOON_MS / 10_000):
         assert await waiting is None

@@ -13,6 +13,7 @@ from holdfast.ports.tool import ToolOutcome
 from holdfast.tools.mcp.server import McpServer
 from holdfast.tools.mcp.settings import McpSettings
 from holdfast.tools.mcp.tools import McpTools
+from tests.patience import within
 
 SCHEMA: Mapping[str, object] = {"type": "object", "properties": {}}
 
@@ -61,7 +62,7 @@ def served(name: str, board: Switchboard, *others: str) -> McpServer:
 
 
 async def up(one: McpServer) -> None:
-    async with asyncio.timeout(20):
+    async with within(20):
         await one.settled()
 
 
@@ -107,7 +108,7 @@ async def test_whatever_the_library_raises_during_a_call_is_an_unknown_outcome_a
 
 
 async def test_a_server_that_was_never_started_is_closed_at_once():
-    async with asyncio.timeout(1):
+    async with within(1):
         await served("t", Switchboard()).close()
 
 

@@ -12,6 +12,7 @@ from holdfast.models.choose import make_model
 from holdfast.models.settings import parse_settings
 from holdfast.ports.model import Answer, Model, ModelRequest, Task, ToolSpec
 from tests.integration.models.vendor import KEY, FakeVendor, Play
+from tests.patience import HANGS_S
 
 ENVIRONMENT = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
 NAMES = {"openai": "openai:gpt-5.2", "anthropic": "anthropic:claude-haiku-5-5", "ollama": "ollama:llama3.2"}
@@ -50,9 +51,12 @@ async def model_at(vendor: FakeVendor, kind: str = "openai", **settings: object)
         await model.close()
 
 
+HANGS_MS = int(HANGS_S * 1_000)  # the limit of the test is for that; the vendors' libraries are loaded meanwhile
+
+
 async def ask(model: Model, asked: ModelRequest | None = None, heard: list[str] | None = None) -> Answer:
     pieces = heard if heard is not None else []
-    return await hear(model, asked or request(), 20_000, pieces.append, pieces.clear)
+    return await hear(model, asked or request(), HANGS_MS, pieces.append, pieces.clear)
 
 
 async def answer_to(

@@ -1,6 +1,5 @@
 """A wrong model table is a sentence before anybody is asked: which key, which value, what to do. Never a secret."""
 
-import asyncio
 import json
 
 import pytest
@@ -18,6 +17,7 @@ from holdfast.models.settings import ModelSettings, parse_settings
 from holdfast.models.vendors import VENDORS
 from tests.integration.models.asking import ENVIRONMENT, ask
 from tests.integration.models.vendor import FakeVendor, hangs, page, status
+from tests.patience import within
 
 GPT, CLAUDE = "openai:gpt-5.2", "anthropic:claude-haiku-5-5"
 EXAMPLE = 'write the vendor, a colon and the model, as in "openai:gpt-5.2", or "practice"'
@@ -242,7 +242,8 @@ async def test_an_ollama_that_is_there_answers_with_its_newest_model():
 async def test_an_ollama_with_bad_manners_leaves_the_practice_model(play):
     async with FakeVendor([play]) as ollama:
         assert await ask_ollama(ollama.url) is None
-        found = await asyncio.wait_for(detect_model({"OLLAMA_HOST": ollama.url}), 10)
+        async with within(10):
+            found = await detect_model({"OLLAMA_HOST": ollama.url})
     assert found.settings.is_practice
     assert found.sentence == (
         "The practice model answers, offline. For a real one, set OPENAI_API_KEY or ANTHROPIC_API_KEY, "

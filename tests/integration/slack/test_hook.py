@@ -20,7 +20,6 @@ from holdfast.core.errors import BadSignature, ChannelFailed, InvalidName, Store
 from holdfast.core.ids import Instant
 from holdfast.machine import SystemClock
 from holdfast.ports.channel import WebhookRequest
-from tests.integration.pace import WAIT_S
 from tests.integration.slack.kit import channel_of, setup_of
 from tests.platforms.slack import Fault
 
@@ -445,7 +444,7 @@ async def test_a_token_that_is_revoked_later_ends_the_run(idle):
         idle.world.slack.faults = [Fault("auth.test", error="token_revoked")]
         idle.clock.ms += LOOK_MS
         with pytest.raises(ChannelFailed, match="bot token \\(token_revoked\\)"):
-            await asyncio.wait_for(run, WAIT_S)
+            await run
 
 
 async def test_a_fault_of_ours_ends_the_run_and_is_answered_503(idle, monkeypatch):
@@ -458,7 +457,7 @@ async def test_a_fault_of_ours_ends_the_run_and_is_answered_503(idle, monkeypatc
     async with idle.running() as run:
         assert await idle.say("hello") == 503
         with pytest.raises(ChannelFailed, match="fault of ours"):
-            await asyncio.wait_for(run, WAIT_S)
+            await run
 
 
 async def test_neither_words_nor_secrets_are_in_the_log(desk, caplog):
