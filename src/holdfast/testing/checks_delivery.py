@@ -17,6 +17,7 @@ from holdfast.testing.rows import Row, body_of
 from holdfast.testing.servers import Server
 
 LANDED = frozenset({"delivered", "retracted"})
+RETRY = "/retry"
 
 
 def _effects(evidence: Evidence) -> Iterator[tuple[LaneKey, Parcel]]:
@@ -194,12 +195,22 @@ def marks_are_true(evidence: Evidence) -> Found:
 
 
 def speakers_stay_the_same(evidence: Evidence) -> Found:
-    """I5: one principal from the message over its turn and its deliveries to what took effect."""
+    """I5: one principal from the message over its turn and its deliveries to what took effect.
+
+    A `/retry` owns a turn of words that somebody else may have said: the turn is theirs.
+    """
     turns = {(row["session"], row["n"]): row["principal"] for row in evidence.rows["turn"]}
     for row in evidence.rows["inbound"]:
         speaker = turns.get((row["session"], row["turn"]))
-        if speaker is not None and speaker != row["principal"]:
+        if speaker is not None and speaker != row["principal"] and evidence.texts.get(row["event_id"]) != RETRY:
             yield f"{row['event_id']} of {row['principal']} is in a turn of {speaker}"
+    for row in evidence.rows["entry"]:
+        said = body_of(row) if row["kind"] == "user" else None
+        speaker = turns.get((row["session"], row["turn"]))
+        if not isinstance(said, UserSaid) or speaker is None or not said.message:
+            continue  # what a program recorded is as the program says
+        if said.principal != speaker:
+            yield f"entry {row['seq']} of {row['session']} by {said.principal} is in a turn of {speaker}"
     for unit in evidence.rows["delivery"]:
         speakers = {turns.get((unit["stream"], n)) for n in _numbers(unit)}
         if speakers != {unit["principal"]}:
