@@ -130,6 +130,24 @@ def test_when_prefers_what_tells_a_time():
     assert talk.best("When did we visit the lighthouse?")[0] == "We visited the lighthouse on Sunday."
 
 
+@pytest.mark.parametrize(
+    ("question", "asks"),
+    [("when did we go", True), ("what day is it", True), ("which year was that", True), ("good day to you", False)],
+)
+def test_a_question_for_a_time_begins_like_one(question, asks):
+    assert read_question(question, voices=[]).asks_when is asks
+
+
+def test_a_scene_is_worth_more_the_more_of_its_lines_speak_of_the_matter():
+    talk = Talk().say("kiln", scene=1).say("kiln", scene=2).say("kiln", scene=2)
+    one, two, three = (trace for trace, _ in talk.lines)
+    worth = scene_worth([Sighting(0.5, [one, two, three])], 10)
+    gain = scene_worth([Sighting(1.0, [one, two])], 10)[1] * 0.5
+    assert worth[1] == pytest.approx(gain)
+    half = Weights().scene_half
+    assert worth[2] / worth[1] == pytest.approx((2 / (2 + half)) / (1 / (1 + half)))
+
+
 def test_the_days_that_are_named_are_preferred():
     talk = Talk().say("rehearsal at noon", at=NOW, scene=1).say("rehearsal in the hall", at=NOW - 150 * DAY, scene=2)
     assert talk.best("what was the rehearsal in June 2023")[0] == "rehearsal in the hall"

@@ -38,7 +38,8 @@ def test_forms_of_a_word_have_one_stem(group):
 PORTER = """
 motoring motor; sing sing; conflated conflat; falling fall; hissing hiss; filing file; sky sky; digitizer digit;
 conditional condit; hopefulness hope; electrical electr; goodness good; revival reviv; replacement replac;
-adoption adopt; communism commun; activate activ; probate probat; rate rate; cease ceas; controlling control; roll roll
+adoption adopt; communism commun; activate activ; probate probat; rate rate; cease ceas; controlling control; roll roll;
+feed feed; agreed agre
 """
 
 

@@ -1,5 +1,7 @@
 """The promise: recalled words are framed as data with their provenance, shown once, within the cap."""
 
+import pytest
+
 from holdfast.core.ids import Instant, Principal, Provider, SessionId
 from holdfast.core.recall import (
     CLOSING,
@@ -51,6 +53,16 @@ def test_there_are_no_more_things_and_characters_than_allowed():
     assert len(texts(many)) == POLICY.limit
     assert len(texts(many, RecallPolicy(chars_max=250))) == 2
     assert texts([memory("   ")]) == []
+
+
+def test_what_fits_to_the_last_character_is_shown():
+    assert texts([memory("x" * 60), memory("y" * 40)], RecallPolicy(chars_max=100)) == ["x" * 60, "y" * 40]
+    assert texts([memory("x" * 60), memory("y" * 41)], RecallPolicy(chars_max=100)) == ["x" * 60]
+
+
+def test_each_memory_has_its_date():
+    with pytest.raises(ValueError, match="longer"):
+        frame(Found(key=KEY, memories=(memory("a"),)), POLICY, ["2026-05-04", "2026-05-05"])
 
 
 def test_the_frame_says_that_it_is_data_and_where_each_thing_is_from():

@@ -152,7 +152,7 @@ def _belong_together(rest: str, cut: int) -> bool:
         return True
     if unicodedata.category(after) in {"Mn", "Me", "Mc"}:
         return True
-    return ord(before) in _FLAGS and ord(after) in _FLAGS and _flags_before(rest, cut) % 2 == 1
+    return ord(after) in _FLAGS and _flags_before(rest, cut) % 2 == 1
 
 
 def _flags_before(rest: str, cut: int) -> int:
