@@ -179,6 +179,35 @@ async def test_a_limit_of_the_whole_account_makes_every_chat_wait(street):
     assert channel.posts[1][0] >= 10
 
 
+@pytest.mark.parametrize("later", [NotSent("slow down", retry_after_ms=1_000, whole_account=True), NotSent("away")])
+def test_a_shorter_wait_that_is_heard_later_takes_nothing_from_a_longer_one(street, later):
+    """Several requests are under way when an account is limited; whoever writes before the time is locked out."""
+
+    async def scenario():
+        limited = NotSent("slow down", retry_after_ms=60_000, whole_account=True)
+
+        def after(seconds, outcome):
+            async def move(_post):
+                await street.rest(seconds)
+                return outcome
+
+            return move
+
+        channel = street.channel(after(1, limited), *(after(2, later) for _ in range(4)))
+        runtime = await street.open(channel)
+        for chat in "abcde":
+            await street.say(runtime, "hello", chat=chat)
+        await street.rest(10)
+        assert len(channel.posts) == 5
+        await street.say(runtime, "hello", chat="f")
+        await street.rest(45)
+        assert len(channel.posts) == 5
+        await street.rest(60)
+        assert await street.states(runtime) == ["delivered"] * 6
+
+    street.loop.run_until_complete(scenario())
+
+
 @lives
 async def test_what_nobody_can_say_is_sent_once_more_and_shown(street):
     channel = street.channel(Doubtful("the connection was lost"))

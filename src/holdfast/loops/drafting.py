@@ -133,7 +133,7 @@ class Drafter(Loop):
             return one.began_at  # where it belongs is found out at once
         first = one.began_at if one.shown else first_due(one.began_at, len(one.text))
         rests = (self._rest_until.get(what, first) for what in _limits(one.place))
-        return max(first, one.not_before, *rests)
+        return max(first, *rests)
 
     def _begin(self, one: Sketch) -> None:
         one.busy = True
@@ -187,8 +187,10 @@ class Drafter(Loop):
     def _pause(self, one: Sketch, place: Place, wait_ms: int, *, whole_account: bool) -> None:
         until = Instant(self._clock.now() + (wait_ms or TROUBLE_MS))
         chat, account = _limits(place)
-        self._rest_until[account if whole_account else chat] = until
-        one.is_new, one.not_before = True, until
+        limited = account if whole_account else chat
+        # Another request may have been told of a longer wait while this one was under way.
+        self._rest_until[limited] = max(until, self._rest_until.get(limited, until))
+        one.is_new = True
 
     # --- what no reply takes the place of
 

@@ -156,20 +156,23 @@ class Poster:
 
     def _learn(self, claim: ReplyClaim, outcome: SendOutcome) -> None:
         """What this says of the chat and of the account beside the reply."""
-        now = self._desk.clock.now()
         self._rest(claim.chat, self._channel.capabilities.chat_interval_ms)
         match outcome:
             case NotSent(retry_after_ms=wait_ms, whole_account=True) if wait_ms:
-                self._account_rests_until = Instant(now + wait_ms)
+                self._rest_account(wait_ms)
             case NotSent(retry_after_ms=wait_ms) if wait_ms:
                 self._rest(claim.chat, wait_ms)
             case NotSent():
                 self._failures += 1
                 if self._failures >= FAILURES_MAX:
                     delay_ms = PROBES.delay_ms(self._failures - FAILURES_MAX + 1, self._desk.entropy.fraction())
-                    self._account_rests_until = Instant(now + delay_ms)
+                    self._rest_account(delay_ms)
             case Sent() | Declined():
                 self._failures = 0
+
+    def _rest_account(self, wait_ms: int) -> None:
+        """Several requests are under way at once: the longest wait that any of them was told of holds."""
+        self._account_rests_until = max(self._account_rests_until, Instant(self._desk.clock.now() + wait_ms))
 
     def _rest(self, chat: str, wait_ms: int) -> None:
         if wait_ms:

@@ -59,7 +59,6 @@ class Sketch:
     place: Place | None = None
     draft: Draft | None = None
     held_until: Instant = Instant(0)
-    not_before: Instant = Instant(0)
     busy: bool = False  # a request is under way
     in_doubt: bool = False  # the answer to the newest edit was lost
     over: bool = False  # nothing more is shown of it
