@@ -643,6 +643,8 @@ async def test_a_draft_that_another_process_intended_and_never_told_of_is_let_go
     for _ in range(3):
         world.hear(LONG)
         await world.rest(6_000)
+    world.hear(name="turn.answered")
+    await world.rest(100)
     assert platform.asked == []
     assert world.store.verbs("intend", "release", "note")[1:] == [("release", "dra_old", 0)]
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.channels.slack import history
+from holdfast.channels.slack import history, reading
 from holdfast.core.errors import StoreUnavailable
 from tests.integration.slack.kit import running, slept
 from tests.platforms.slack import Fault
@@ -30,6 +30,10 @@ async def known(world, *rooms):
 
 def say_unheard(world, room, *texts, thread=None):
     return [world.slack.say(room, world.ada, text, thread=thread, deliver=False) for text in texts]
+
+
+def asked_for(world, room):
+    return [params for method, params in world.slack.requests if params.get("channel") == room and "history" in method]
 
 
 async def test_what_was_missed_is_read_back_after_a_lost_connection(world):
@@ -59,6 +63,20 @@ async def test_many_pages_are_read_back_oldest_first(world, monkeypatch):
     say_unheard(world, world.dm, *map(str, range(30)))
     async with running(world.slack, world.bot, world.mailbox):
         await world.mailbox.until_texts("before", *map(str, range(30)))
+
+
+async def test_no_more_readings_back_wait_than_there_is_room_for(world, monkeypatch):
+    rooms = [world.slack.room(world.bot) for _ in range(6)]
+    async with running(world.slack, world.bot, world.mailbox):
+        await known(world, *rooms)
+    monkeypatch.setattr(reading, "WAITING_MAX", 2)
+    world.slack.requests.clear()
+    world.slack.faults = [Fault("conversations.history", stall=True, times=1_000_000)]
+    async with running(world.slack, world.bot, world.mailbox):
+        await world.slack.until(lambda: sum(len(asked_for(world, room)) for room in rooms) >= 2)
+        for _ in range(200):
+            await asyncio.sleep(0)  # a third would be asked for by now; should it be late, the test only shows less
+        assert sum(len(asked_for(world, room)) for room in rooms) == 2
 
 
 async def test_what_comes_in_meanwhile_waits_behind_what_was_missed(world):
@@ -175,11 +193,14 @@ async def test_a_room_that_is_closed_to_the_bot_holds_up_no_other(world):
         await known(world, world.room, world.dm)
     say_unheard(world, world.dm, "missed")
     world.slack.rooms[world.room].bots.remove(world.bot)
+    world.slack.requests.clear()
     async with running(world.slack, world.bot, world.mailbox):
         await world.mailbox.until_texts("before", "missed", chat=world.dm)
+        await world.slack.until(lambda: asked_for(world, world.room))
         world.slack.rooms[world.room].bots.append(world.bot)
         world.slack.say(world.room, world.ada, "back again")
         await world.mailbox.until_texts("before", "back again", chat=world.room)
+    assert len(asked_for(world, world.room)) == 1, "a refusal is not asked about again"
 
 
 @pytest.mark.parametrize("reason", ["warning", "refresh_requested", "too_many_websockets"])

@@ -136,6 +136,53 @@ async def test_nobody_waits_for_room_behind_a_fault_of_ours():
     assert lanes.is_broken
 
 
+async def test_room_that_becomes_free_is_one_piece_of_works_however_many_wait():
+    ends = [asyncio.Event() for _ in range(3)]
+    lanes = Lanes(HastyTasks(), lambda: None, waiting_max=1)
+
+    async def put(n):
+        async def work():
+            await ends[n].wait()
+
+        await lanes.put(f"D{n}", work)
+
+    await put(0)
+    waiting = [asyncio.ensure_future(put(n)) for n in (1, 2)]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert [task.done() for task in waiting] == [False, False]
+    ends[0].set()
+    async with within(WAIT_S):
+        await waiting[0]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not waiting[1].done()
+    ends[1].set()
+    async with within(WAIT_S):
+        await waiting[1]
+    await lanes.close()
+
+
+async def test_closing_waits_until_what_was_cancelled_has_ended():
+    """A message that is being kept in that moment must not be kept by a run that is over."""
+    begun, story = asyncio.Event(), []
+
+    async def work():
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(20):
+                await asyncio.sleep(0)
+            story.append("ended")
+
+    lanes = Lanes(HastyTasks(), lambda: None, waiting_max=1)
+    await lanes.put("D1", work)
+    await begun.wait()
+    await lanes.close()
+    assert story == ["ended"]
+
+
 async def test_neither_words_nor_tokens_are_in_the_log(world, caplog):
     caplog.set_level(logging.DEBUG)
     logging.getLogger("slack_sdk").setLevel(logging.DEBUG)

@@ -177,6 +177,29 @@ async def test_many_conversations_are_listed_in_pages_and_few_are_asked_at_once(
         await world.mailbox.until(lambda: len(world.mailbox.taken) == 30)
 
 
+async def test_conversations_that_wait_for_the_store_hold_up_no_others_after_a_lost_connection(world):
+    """Each has a message that cannot be kept, and its reading back waits behind that since the connection before."""
+    await start(world)
+    busy = [world.slack.room(world.bot) for _ in range(ASKED_MAX)]
+    async with running(world.slack, world.bot, world.mailbox):
+        for room in busy:
+            world.mailbox.shut(room)
+            world.slack.say(room, world.ada, "held up")
+        await world.mailbox.until(lambda: len(world.mailbox.asked) == ASKED_MAX)
+        for connects in (3, 4):
+            listed = len(asked(world, "users.conversations"))
+            world.slack.drop(world.bot)
+            await world.slack.until(lambda connects=connects: world.bot.connects == connects)
+            await world.slack.until(lambda listed=listed: len(asked(world, "users.conversations")) == listed + 4)
+        late = world.slack.room(world.bot)
+        unheard(world, late, "first")
+        world.slack.drop(world.bot)
+        await world.mailbox.until_texts("first", chat=late)
+        for room in busy:
+            world.mailbox.open(room)
+        await world.mailbox.until(lambda: len(world.mailbox.taken) == ASKED_MAX + 1)
+
+
 async def test_a_type_that_the_app_may_not_list_is_passed_over_and_read_when_it_is_heard(world, caplog):
     world.bot.may_list.remove("im")
     await start(world)

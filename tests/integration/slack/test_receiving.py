@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from holdfast.channels.slack import people
-from holdfast.core.errors import InvalidName, StoreUnavailable
+from holdfast.channels.slack import people, reading
+from holdfast.core.errors import InvalidName, InvariantBroken, StoreFull, StoreUnavailable
 from holdfast.ports.channel import Change, Verdict
 from tests.integration.slack.kit import running
 from tests.platforms.slack import Fault
@@ -178,8 +178,10 @@ async def test_nothing_is_acknowledged_before_it_is_durable(world):
     assert world.mailbox.texts() == ["quick", "slow"]
 
 
-async def test_what_cannot_be_made_durable_waits_at_the_head_of_its_conversation(world):
-    world.mailbox.errors = [StoreUnavailable("no"), StoreUnavailable("no"), StoreUnavailable("no")]
+@pytest.mark.parametrize("error", [StoreUnavailable, StoreFull, InvariantBroken])
+async def test_what_cannot_be_made_durable_waits_at_the_head_of_its_conversation(world, error):
+    """Whether time, the operator or a new release mends it: only what its sender would have to correct is let go."""
+    world.mailbox.errors = [error("no"), error("no"), error("no")]
     async with running(world.slack, world.bot, world.mailbox):
         for text in ("one", "two", "three"):
             world.slack.say(world.dm, world.ada, text)
@@ -206,6 +208,21 @@ async def test_what_slack_sends_again_is_acknowledged_and_not_doubled(world):
         world.mailbox.open(world.dm)
         await world.slack.until(lambda: len(world.bot.acknowledged) == 2)
     assert world.mailbox.texts() == ["once"]
+
+
+async def test_what_was_taken_lately_is_not_asked_about_again_and_what_was_long_ago_is(world, monkeypatch):
+    """What is remembered has a limit, and the oldest goes first; the intake knows the rest."""
+    monkeypatch.setattr(reading, "TAKEN_MAX", 2)
+    async with running(world.slack, world.bot, world.mailbox):
+        for text in ("one", "two", "three"):
+            world.slack.say(world.dm, world.ada, text)
+        await world.slack.until(lambda: len(world.bot.acknowledged) == 3)
+        first, _, last = list(world.slack.rooms[world.dm].messages.values())
+        for n, message in enumerate((last, first), 4):
+            world.slack._announce(world.slack.rooms[world.dm], message)
+            await world.slack.until(lambda n=n: len(world.bot.acknowledged) == n)
+    assert [one.text for one in world.mailbox.asked] == ["one", "two", "three", "one"]
+    assert world.mailbox.texts() == ["one", "two", "three"]
 
 
 async def test_a_restarted_process_takes_the_same_event_as_a_duplicate(world):
