@@ -137,6 +137,47 @@ async def test_a_turn_that_has_ended_is_not_drafted(studio):
         await studio.intend()
 
 
+async def test_an_older_turn_of_the_same_claim_is_not_drafted_any_more(studio):
+    """The next turn of the conversation is open by the time the drafter comes to it."""
+    late = studio.intent()
+    await studio.answer()
+    await studio.driver.accept(studio.driver.arrival("and", channel="telegram"))
+    await studio.driver.open(studio.claim)
+    with pytest.raises(ClaimLost):
+        await studio.store.intend_draft(late)
+    assert await studio.drafts() == []
+
+
+async def test_a_claim_drafts_the_session_that_its_mailbox_is_in_and_no_other(studio):
+    await studio.driver.write("update mailbox set session_id = null where id = :box", box=studio.claim.mailbox)
+    with pytest.raises(ClaimLost):
+        await studio.intend()
+
+
+async def test_a_draft_that_stands_is_not_taken_up_while_a_reply_is_on_its_way(driver):
+    """It may be the question that the turn asked, which is to take the draft's place before the turn goes on."""
+    studio = await Studio(driver).open()
+    await studio.answer("the first")
+    (first,) = await studio.replies()
+    done = ReplySettlement(state=ReplyState.DELIVERED, part=1, doubts=0, receipt="76")
+    await studio.store.settle_reply(first, done)
+    await studio.store.release_claim(studio.claim)
+    await studio.open()
+    await studio.show()
+    await studio.again()
+    driver.clock.advance(HOLD_MS)
+    await driver.write("update reply set state = 'pending' where n = :n", n=first.n)
+    assert await studio.intend("dra_2") is None
+    await driver.write("update reply set state = 'delivered' where n = :n", n=first.n)
+    assert (await studio.intend("dra_2")).receipt == "77"
+
+
+async def test_a_draft_of_the_same_claim_under_another_id_may_have_been_posted(studio):
+    await studio.intend("dra_1")
+    again = await studio.intend("dra_2")
+    assert (again.id, again.state) == ("dra_1", DraftState.UNKNOWN)
+
+
 async def test_a_draft_does_not_overtake_a_reply_that_is_on_its_way(driver):
     studio = await Studio(driver).open()
     await studio.answer("the first")
@@ -314,6 +355,14 @@ async def test_a_draft_of_an_open_turn_or_of_a_reply_on_its_way_is_no_stray(stud
     assert await strays(studio) == ()
     await studio.answer()
     assert await strays(studio) == ()
+
+
+async def test_a_reply_of_the_turn_to_somebody_else_replaces_no_draft(studio):
+    draft = await studio.show()
+    await studio.answer()
+    await studio.store.release_draft(draft)
+    await studio.driver.write("update reply set address = :address", address=str(replace(HOME, chat="elsewhere")))
+    assert [stray.receipt for stray in await strays(studio)] == ["77"]
 
 
 async def test_the_draft_of_a_forgotten_session_is_a_stray_until_it_is_retracted(studio):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.errors import MessageNotFound, SessionNotFound
+from holdfast.core.errors import InvalidInput, MessageNotFound, SessionNotFound
 from tests.contract.driver import address_of, record, retain
 
 
@@ -51,6 +51,29 @@ async def test_sessions_are_listed_newest_first_in_pages(driver):
     page = await driver.store.sessions(limit=3)
     assert [one.id for one in page] == ["kk", "mm", "aa"]
     assert [one.id for one in await driver.store.sessions(after=page[-1].id, limit=3)] == ["zz"]
+
+
+async def test_pages_of_sessions_that_began_at_the_same_time_skip_none_and_repeat_none(driver):
+    for n, name in enumerate(("zz", "aa", "mm", "kk", "bb")):
+        driver.clock.advance(n // 3)
+        await driver.store.record_turn(record("k1", session=name, agent="moss" if name == "mm" else "fern"))
+    await driver.chat("one")
+    found, after = [], ""
+    while page := await driver.store.sessions(agent="fern", after=after, limit=1):
+        found += [one.id for one in page]
+        after = page[-1].id
+    assert found == [one.id for one in await driver.store.sessions(agent="fern")]
+    assert found[1:] == ["bb", "kk", "zz", "aa"]
+    rest = [one.id for one in await driver.store.sessions(agent="fern", after="mm")]
+    assert rest == ["aa"], "another agent's session is a place in time"
+
+
+async def test_a_session_that_is_not_there_is_no_place_to_read_on_from(driver):
+    """It may have been deleted since the page before. An empty page would say that nothing is left."""
+    await driver.chat("one")
+    for where in ({}, {"agent": "fern"}, {"address": address_of("home")}):
+        with pytest.raises(InvalidInput, match="no session 'ses_gone'"):
+            await driver.store.sessions(after="ses_gone", **where)
 
 
 async def test_sessions_can_be_asked_for_by_agent_and_by_place(driver):

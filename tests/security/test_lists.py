@@ -207,6 +207,60 @@ async def test_pages_of_all_the_tokens_agents_are_one_list_newest_first(live):
             assert list_in(await live.client.get(path, headers=both, params={"limit": 2})) == everything[:2]
 
 
+CURSORS = {
+    "/v1/sessions": lambda page: list_in(page)[-1]["id"] if list_in(page) else None,
+    "/v1/deliveries": lambda page: page.json()["next"],
+    "/v1/replies": lambda page: page.json()["next"],
+}
+FILTERS = {"/v1/deliveries": {"state": "delivered"}, "/v1/replies": {"state": "pending", "channel": "telegram"}}
+
+
+async def pages(live, headers, path, limit, **asked):
+    """Everything that is listed, page by page; no more pages than there are things."""
+    found, after = [], {}
+    for _ in range(1_000):
+        page = await live.client.get(path, headers=headers, params={**asked, **after, "limit": limit})
+        assert page.status_code == 200
+        assert len(list_in(page)) <= limit
+        found += list_in(page)
+        cursor = CURSORS[path](page)
+        if cursor is None:
+            return found
+        after = {"after": cursor}
+    raise AssertionError("the pages have no end")
+
+
+@pytest.mark.parametrize("agents", [{OURS}, {OURS, THEIRS}], ids=["one agent", "both"])
+@pytest.mark.parametrize("limit", [1, 2])
+@pytest.mark.parametrize("path", CURSORS)
+async def test_pages_of_a_limited_token_skip_nothing_and_repeat_nothing(live, path, limit, agents):
+    number = 20 + len(agents)
+    if await live.runtime.reader.token(hash_token(spell_token(number))) is None:
+        token = AccessToken(id=TokenId(f"pages{number}"), scopes=frozenset(Scope), agents=frozenset(agents))
+        await live.runtime.store.add_token(token, hash_token(spell_token(number)))
+    headers = {"Authorization": f"Bearer {spell_token(number)}"}
+    whole = list_in(await live.client.get(path, headers=headers, params={"limit": 1_000}))
+    assert len(whole) > 1
+    assert await pages(live, headers, path, limit) == whole
+    if path in FILTERS:
+        key, wanted = next(iter(FILTERS[path].items()))
+        some = [one for one in whole if one[key] == wanted]
+        assert some
+        assert await pages(live, headers, path, limit, **FILTERS[path]) == some
+        assert await pages(live, headers, path, limit, **{key: "uncertain"}) == []
+
+
+async def test_another_agents_session_is_no_place_to_read_on_from(live):
+    """Told apart from one that is not there, it would be known to exist, and when it began."""
+    theirs = (await live.runtime.sessions(agent=THEIRS))[0].id
+    answers = []
+    for after in (theirs, "ses_nowhere"):
+        response = await live.client.get("/v1/sessions", headers=BOB, params={"after": after})
+        answers.append((response.status_code, response.text.replace(after, "x")))
+    assert answers[0] == answers[1]
+    assert (response.status_code, code_of(response)) == (400, "invalid_input")
+
+
 # --- what no route asks for today --------------------------------------------------------------------
 
 

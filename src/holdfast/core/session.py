@@ -6,6 +6,7 @@ from enum import Enum
 
 from holdfast.core.command import TITLE_CHARS_MAX, Command
 from holdfast.core.delivery import DeliveryPolicy
+from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import (
     AgentName,
     Instant,
@@ -92,3 +93,8 @@ def clean_title(text: str) -> str:
 def title_key(title: str) -> str:
     """Titles with equal keys are the same title, whatever the database makes of upper and lower case."""
     return unicodedata.normalize("NFC", title).casefold()
+
+
+def no_place_after(session: str) -> InvalidInput:
+    """For a list that is to go on after a session which is not there, or not the caller's to see."""
+    return InvalidInput(f"after: there is no session {session[:80]!r} (any more); begin again without it")

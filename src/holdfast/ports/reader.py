@@ -179,7 +179,7 @@ class Reader(ReplyReader, AccessReader, Protocol):
     async def sessions(
         self, *, agent: str | None = None, address: str | None = None, after: str = "", limit: int = 100
     ) -> Sequence[Session]:
-        """Newest first."""
+        """Newest first; `after` is the last one of the page before. Raises `InvalidInput` when that is not there."""
         ...
 
     async def entries(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:

@@ -27,7 +27,7 @@ from holdfast.core.ids import AgentName, ForgetId, MessageId, Principal, Session
 from holdfast.core.inbound import BY_HUMAN, AcceptOutcome, Origin
 from holdfast.core.key import agent_name, check_part, parse
 from holdfast.core.recall import Found
-from holdfast.core.session import Session
+from holdfast.core.session import Session, no_place_after
 from holdfast.core.spend import SpendTotal
 from holdfast.ports.access import AccessDesk
 from holdfast.ports.notifier import Feed
@@ -214,6 +214,7 @@ class FencedService:
         limit: int = 100,
     ) -> Sequence[Session]:
         """Newest first, over all the agents that the token names."""
+        await self._check_place(after)
         if agent is not None or chat is not None:
             wanted = [name for name in [self.default_agent if agent is None else agent] if self._token.sees(name)]
         else:
@@ -223,6 +224,14 @@ class FencedService:
             found += await self._inner.sessions(agent=name, chat=chat, channel=channel, after=after, limit=limit)
         found.sort(key=lambda one: (one.opened_at, one.id), reverse=True)
         return found[:limit]
+
+    async def _check_place(self, after: str) -> None:
+        """Raises `InvalidInput`: another agent's session is no place to read on from, as one that is not there."""
+        if after:
+            try:
+                await self.reader.session(SessionId(after))
+            except SessionNotFound:
+                raise no_place_after(after) from None
 
     async def history(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
         await self.reader.session(session)

@@ -10,7 +10,7 @@ from holdfast.core.ids import AgentName, ApprovalId, Instant, MailboxId, Message
 from holdfast.core.inbound import UNFINISHED, MessageState
 from holdfast.core.journal import is_undone
 from holdfast.core.posting import is_possible_duplicate
-from holdfast.core.session import Purpose, Session, SessionState
+from holdfast.core.session import Purpose, Session, SessionState, no_place_after
 from holdfast.ports.reader import DeliveryView, EntryView, MailboxView, MessageTrace, ReplyView
 from holdfast.stores.script import Row, Script, one, rows
 from holdfast.stores.verbs.approvals import released_by, waited_for
@@ -63,6 +63,7 @@ session.undo_count, session.opened_at, session.active_at, session.closed_at, ses
 SESSION = f"""
 select {SESSION_FIELDS} from session left join mailbox on mailbox.session_id = session.id
  where session.id = :session"""
+IS_SESSION = "select 1 from session where id = :session"
 # Newest first; an id alone tells no age, since writers without a mailbox bring their own.
 OLDER_THAN_AFTER = """
 (:after = '' or (session.opened_at, session.id) < (select opened_at, id from session where id = :after))
@@ -249,6 +250,9 @@ def session(wanted: SessionId) -> Script[Session]:
 
 
 def sessions(agent: str | None, address: str | None, after: str, limit: int) -> Script[Sequence[Session]]:
+    """Raises `InvalidInput` for an `after` that is not there (any more): an empty page would say that none is left."""
+    if after and (yield from one(IS_SESSION, session=after)) is None:
+        raise no_place_after(after)
     if address is not None:
         found = yield from rows(SESSIONS_OF_PLACE, address=address, after=after, limit=limit)
     else:
