@@ -153,6 +153,38 @@ async def test_an_event_that_overtook_another_does_not_hide_it(world):
         await world.mailbox.until_texts("later", "earlier")
 
 
+async def test_a_reply_that_was_overtaken_in_its_thread_is_read_back(world):
+    async with running(world.slack, world.bot, world.mailbox):
+        thread = world.slack.say(world.room, world.ada, "thread")
+        await world.mailbox.until_texts("thread")
+        world.slack.hold(world.bot)
+        for text in ("earlier", "later"):
+            world.slack.say(world.room, world.ada, text, thread=thread)
+        world.slack.release(world.bot, lambda held: held[1:])
+        await world.mailbox.until_texts("thread", "later")
+    async with running(world.slack, world.bot, world.mailbox):
+        await world.mailbox.until_texts("thread", "later", "earlier")
+
+
+async def test_a_thread_that_was_deleted_does_not_hide_what_else_was_missed(world):
+    async with running(world.slack, world.bot, world.mailbox):
+        thread = world.slack.say(world.room, world.ada, "thread")
+        world.slack.say(world.room, world.ada, "reply", thread=thread)
+        await world.mailbox.until_texts("thread", "reply")
+    say_unheard(world, world.room, "missed")
+    world.slack.faults = [Fault("conversations.replies", error="thread_not_found", times=1_000_000)]
+    async with running(world.slack, world.bot, world.mailbox):
+        await world.mailbox.until_texts("thread", "reply", "missed")
+
+
+def test_marks_are_put_back_to_where_they_were_and_never_forward():
+    put_back, late = history.put_back, 9_000_000_000
+    assert put_back({None: late, "t1": late, "t2": late}, {None: 7, "t1": 5}, None) == {None: 7, "t1": 5, "t2": 7}
+    assert put_back({None: 3}, {None: 7}, None) == {None: 3}
+    assert put_back({None: late}, {}, None) == {None: late}
+    assert put_back({None: late}, {}, 5) == {None: 5 + history.OVERLAP}, "nothing up to there is read"
+
+
 async def test_what_could_not_be_kept_when_the_line_fell_is_kept_later(world):
     async with running(world.slack, world.bot, world.mailbox):
         world.mailbox.shut(world.dm)

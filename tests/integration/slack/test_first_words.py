@@ -99,6 +99,39 @@ async def test_what_comes_in_waits_behind_the_first_words(world):
         world.slack.faults.clear()
 
 
+async def surveyed(world, clock):
+    """Everybody was asked since the last connecting, and the time was noted."""
+    before = len(noted(world))
+    clock.ahead_ms += LEAST_MS
+    world.slack.drop(world.bot)
+    await world.mailbox.until(lambda: len(noted(world)) > before)
+
+
+async def test_first_words_are_read_back_after_a_lost_connection_though_all_were_asked_before(world):
+    clock = Later()
+    await start(world, clock)
+    async with running(world.slack, world.bot, world.mailbox, clock):
+        await surveyed(world, clock)
+        world.slack.drop(world.bot)
+        unheard(world, world.dm, "first")
+        await world.mailbox.until_texts("first")
+
+
+async def test_what_comes_in_after_a_lost_connection_waits_behind_the_first_words_too(world):
+    clock = Later()
+    await start(world, clock)
+    async with running(world.slack, world.bot, world.mailbox, clock):
+        await surveyed(world, clock)
+        world.slack.faults = [Fault("users.conversations", status=503, body="", times=1_000_000)]
+        connects = world.bot.connects
+        world.slack.drop(world.bot)
+        unheard(world, world.dm, "first")
+        await world.slack.until(lambda: world.bot.connects > connects)
+        world.slack.say(world.dm, world.ada, "second")
+        await world.mailbox.until_texts("first", "second")
+        world.slack.faults.clear()
+
+
 @pytest.mark.parametrize("fault", FAILS, ids=lambda fault: f"{fault.on} {fault.error or fault.status}")
 async def test_asking_is_tried_until_it_works(world, fault):
     await start(world)
@@ -224,6 +257,22 @@ async def test_what_nobody_could_list_is_read_back_however_much_later_it_is_hear
         await world.slack.until(lambda: world.bot.connects == 3)
         world.slack.say(world.dm, world.ada, "second")
         await world.mailbox.until_texts("first", "second", chat=world.dm)
+
+
+async def test_a_channel_that_nobody_could_list_begins_where_everything_was_heard(world):
+    """The bot may have been invited since: unlike a conversation of two, what was said before may not be for it."""
+    clock = Later()
+    await start(world, clock)
+    unheard(world, world.room, "before the bot came")
+    clock.ahead_ms = 2 * OVERLAP_MS
+    world.slack.faults = [Fault("users.conversations", error="missing_scope", times=1_000_000)]
+    async with running(world.slack, world.bot, world.mailbox, clock):
+        await world.mailbox.until(lambda: len(noted(world)) == 2)
+        world.slack.drop(world.bot)
+        await world.slack.until(lambda: world.bot.connects == 3)
+        world.slack.say(world.room, world.ada, "welcome")
+        await world.slack.until(lambda: not world.bot.sent and world.bot.acknowledged)
+        await world.mailbox.until_texts("welcome")
 
 
 async def test_writes_are_few_however_much_is_said(world):

@@ -80,12 +80,16 @@ async def _top(web: Web, chat: str, marks: Marks) -> list[Json] | Failure:
 
 
 def _threads(top: list[Json], marks: Marks) -> dict[str, int]:
-    """The threads to read, and from where: those with newer replies, and those that may have some."""
+    """The threads to read, and from where: those with newer replies, and those that may have some.
+
+    In a thread that was read shortly before the newest mark, a later reply may have overtaken an earlier one.
+    """
     latest = {word(parent, "ts"): position_of(word(parent, "latest_reply")) for parent in top}
     known = {thread: mark for thread, mark in marks.items() if thread is not None}
     recent = {thread: mark for thread, mark in known.items() if mark > max(marks.values()) - THREADS_REACH}
     grown = {ts: known.get(ts, marks.get(None, 0)) for ts, reply in latest.items() if reply is not None}
-    return {ts: mark for ts, mark in (recent | grown).items() if (latest.get(ts) or mark + 1) > mark}
+    loose = max(marks.values()) - OVERLAP
+    return {ts: mark for ts, mark in (recent | grown).items() if mark > loose or (latest.get(ts) or mark + 1) > mark}
 
 
 def _is_since(message: Json, mark: int | None) -> bool:
