@@ -65,6 +65,14 @@ def test_each_memory_has_its_date():
         frame(Found(key=KEY, memories=(memory("a"),)), POLICY, ["2026-05-04", "2026-05-05"])
 
 
+def test_a_memory_takes_as_much_room_as_is_shown_of_it_and_one_that_does_not_fit_hides_no_smaller_one():
+    small = RecallPolicy(chars_max=100, item_chars_max=40)
+    assert [text[0] for text in texts([memory(char * 500) for char in "abc"], small)] == ["a", "b"]
+    assert [text[0] for text in texts([memory(char * 500) for char in "abc"] + [memory("d" * 20)], small)] == list(
+        "abd"
+    )
+
+
 def test_the_frame_says_that_it_is_data_and_where_each_thing_is_from():
     one = memory("The cat is Byron.", session=SessionId("s-1"), turn=3, speaker="ada", at=Instant(1))
     text = frame(Found(key=KEY, memories=(one,)), POLICY, ["2026-05-04"])
@@ -81,7 +89,8 @@ def test_recalled_words_cannot_leave_their_frame():
 
 def test_a_long_memory_is_cut():
     text = frame(Found(key=KEY, memories=(memory("x" * 9_999),)), POLICY, [""])
-    assert len(text) < POLICY.item_chars_max + len(OPENING) + 99
+    (line,) = [line for line in text.splitlines() if line.startswith("- ")]
+    assert line == f"- [local] {'x' * (POLICY.item_chars_max - 1)}…"
 
 
 def test_a_turn_says_which_memory_was_skipped():

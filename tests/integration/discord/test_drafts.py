@@ -1,5 +1,7 @@
 """A reply on Discord grows in one message, and an edit says what is certain about it."""
 
+import json
+
 import pytest
 
 from holdfast.channels.discord import make_discord
@@ -83,3 +85,21 @@ def test_the_setting_is_off_by_default_and_takes_yes_or_no_only(world):
     assert make_discord(setup_of(world.fake, world.bot, stream=True)).capabilities.drafts
     with pytest.raises(ConfigInvalid, match=r"discord.stream is 1: it must be true or false"):
         make_discord(setup_of(world.fake, world.bot, stream=1))
+
+
+async def test_edits_keep_to_the_pace_that_discord_asks_for(channel):
+    """Five messages in five seconds in a channel and fifty requests a second in all, edits included."""
+    able = channel.capabilities
+    assert able.group_edit_interval_ms * 5 > 5_000
+    assert able.account_edit_interval_ms * 50 >= 1_000
+
+
+async def test_the_reason_of_a_refused_edit_repeats_no_word_of_the_draft(world, channel):
+    sent = await channel.send(post_to(world.room, "hello"))
+    words = "my cat is called Byron and he bites"
+    body = json.dumps({"message": f"Cannot say {words} here", "code": 50007})
+    world.fake.faults.append(Fault(PATCH, status=403, body=body))
+    outcome = await channel.edit(post_to(world.room, words).address, sent.receipt, words)
+    assert isinstance(outcome, Declined)
+    assert outcome.vendor.status == 403
+    assert "Byron" not in outcome.vendor.extract

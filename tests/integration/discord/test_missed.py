@@ -10,7 +10,7 @@ import pytest
 from holdfast.channels.attendance import WHOLE, Attendance
 from holdfast.channels.discord.reading import Event, Reading
 from holdfast.channels.discord.rooms import Room
-from holdfast.core.errors import EmptyMessage, StoreUnavailable
+from holdfast.core.errors import EmptyMessage, InvariantBroken, StoreFull, StoreUnavailable
 from holdfast.machine import SystemClock, SystemEntropy
 from holdfast.ports.channel import Change, ChatMessage
 from tests.integration.discord.kit import Mailbox, running
@@ -118,8 +118,10 @@ async def test_a_store_that_is_away_loses_nothing_and_keeps_the_order(world):
     assert [one.of for one in world.mailbox.taken if one.change is Change.EDITED] == [first["id"]]
 
 
-async def test_the_first_message_of_a_conversation_survives_a_store_that_is_away(world):
-    world.mailbox.errors.extend([StoreUnavailable("away")] * 3)
+@pytest.mark.parametrize("error", [StoreUnavailable, StoreFull, InvariantBroken])
+async def test_the_first_message_of_a_conversation_survives_a_store_that_is_away(world, error):
+    """Whether time, the operator or a new release mends it: only what its sender would have to correct is let go."""
+    world.mailbox.errors.extend([error("away")] * 3)
     async with running(world.fake, world.bot, world.mailbox):
         world.fake.say(world.dm, world.ann, "hello")
         world.fake.say(world.dm, world.ann, "anybody there?")

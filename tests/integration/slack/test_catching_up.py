@@ -166,6 +166,18 @@ async def test_a_reply_that_was_overtaken_in_its_thread_is_read_back(world):
         await world.mailbox.until_texts("thread", "later", "earlier")
 
 
+async def test_new_replies_of_a_thread_that_was_never_read_are_read_back_and_older_ones_are_not(world, monkeypatch):
+    """The thread began before the newest mark, and within a day of it."""
+    monkeypatch.setattr(history, "OVERLAP", 0)
+    (thread,) = say_unheard(world, world.room, "not for us")
+    say_unheard(world, world.room, "nor this", thread=thread)
+    async with running(world.slack, world.bot, world.mailbox):
+        await known(world, world.room)
+    say_unheard(world, world.room, "missed", thread=thread)
+    async with running(world.slack, world.bot, world.mailbox):
+        await world.mailbox.until_texts("before", "missed")
+
+
 async def test_a_thread_that_was_deleted_does_not_hide_what_else_was_missed(world):
     async with running(world.slack, world.bot, world.mailbox):
         thread = world.slack.say(world.room, world.ada, "thread")

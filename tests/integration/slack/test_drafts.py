@@ -89,3 +89,8 @@ def test_the_setting_is_off_by_default_and_takes_yes_or_no_only():
     assert make_slack(setup_of({**names, "stream": True}, environment=secrets)).capabilities.drafts
     with pytest.raises(ConfigInvalid, match=r"slack.stream is 'on': it must be true or false"):
         make_slack(setup_of({**names, "stream": "on"}, environment=secrets))
+
+
+async def test_edits_keep_to_the_pace_that_slack_asks_for(channel):
+    """chat.update takes about fifty calls a minute in the whole workspace."""
+    assert channel.capabilities.account_edit_interval_ms * 50 >= 60_000

@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 
 from holdfast.channels.slack.answers import ANSWERS
+from holdfast.channels.slack.history import SKEW_MS
 from holdfast.core.answers import Meaning, answer_to
+from holdfast.core.ids import make_id
 from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
+from holdfast.machine import SystemClock
 from tests.integration.settled import logged, reply_reason, says
 from tests.integration.slack.kit import channel_of, post_to
 from tests.platforms.slack import Fault
@@ -114,6 +117,25 @@ async def test_a_post_that_did_arrive_is_found_and_not_sent_again(world, channel
     (message,) = world.slack.posts(world.room)
     again = replace(post_to(world.room, thread=thread, doubtful=True), reply=reply_of(message))
     assert await channel.send(again) == Sent(message["ts"], proved=True)
+    assert len(world.slack.posts(world.room)) == 1
+
+
+async def test_another_part_of_the_same_reply_is_not_taken_for_the_one_in_doubt(world, channel):
+    first = post_to(world.room, "part one")
+    assert isinstance(await channel.send(replace(first, parts=2)), Sent)
+    second = replace(first, text="part two", part=1, parts=2, doubtful=True, doubtful_for_ms=90_000)
+    outcome = await channel.send(second)
+    posts = world.slack.posts(world.room)
+    assert [one["text"] for one in posts] == ["part one", "part two"]
+    assert outcome == Sent(posts[1]["ts"], proved=True)
+
+
+async def test_a_post_is_found_though_slacks_clock_is_behind_ours(world, channel):
+    """Slack's time of a message may be earlier than the time at which we made the reply."""
+    world.slack.faults = [Fault("chat.postMessage", cut=True, effect=True)]
+    ahead = replace(post_to(world.room), reply=make_id("rep", SystemClock().now() + SKEW_MS - 60_000, 1))
+    assert isinstance(await channel.send(ahead), Doubtful)
+    assert isinstance(await channel.send(replace(ahead, doubtful=True)), Sent)
     assert len(world.slack.posts(world.room)) == 1
 
 

@@ -148,3 +148,10 @@ async def test_a_message_is_retracted_once_and_is_gone(ada, chat):
     assert chat.texts() == []
     assert isinstance(await ada.channel.edit(post(chat).address, sent.receipt, "more"), Declined)
     assert isinstance(await ada.channel.edit(post(chat).address, "no number", "more"), Declined)
+
+
+async def test_edits_keep_to_the_pace_that_telegram_asks_for(ada):
+    """Twenty messages a minute in a group and thirty a second in all, edits included."""
+    able = ada.channel.capabilities
+    assert able.group_edit_interval_ms * 20 > 60_000
+    assert able.account_edit_interval_ms * 30 >= 1_000

@@ -8,7 +8,7 @@ import logging
 import aiohttp
 import pytest
 
-from holdfast.core.errors import ChannelFailed, InvalidName, StoreUnavailable
+from holdfast.core.errors import ChannelFailed, InvalidName, InvariantBroken, StoreFull, StoreUnavailable
 from tests.integration.telegram.kit import rig
 from tests.platforms.telegram import Drop, Page, Refuse
 
@@ -42,11 +42,13 @@ async def test_an_update_is_confirmed_only_after_it_was_taken(ada, say):
     ]
 
 
-async def test_what_could_not_be_taken_comes_again_with_all_that_is_behind_it(ada, say):
+@pytest.mark.parametrize("error", [StoreUnavailable, StoreFull, InvariantBroken])
+async def test_what_could_not_be_taken_comes_again_with_all_that_is_behind_it(ada, say, error):
+    """Whether time, the operator or a new release mends it: only what its sender would have to correct is let go."""
     for text in ("one", "two", "three"):
         say(text)
-    ada.ear.raises.extend([None, StoreUnavailable("the disk is away")])
-    with pytest.raises(StoreUnavailable):
+    ada.ear.raises.extend([None, error("the disk is away")])
+    with pytest.raises(error):
         await ada.channel.run(ada.ear)
     assert len(ada.bot.pending) == 3
     async with ada.running():
