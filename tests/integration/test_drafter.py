@@ -22,7 +22,7 @@ from holdfast.core.drafting import (
 from holdfast.core.errors import ClaimLost, MessageNotFound, StoreUnavailable
 from holdfast.core.ids import AgentName
 from holdfast.core.key import Address
-from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
+from holdfast.core.outgoing import Declined, Doubtful, NotSent, SendOutcome, Sent
 from holdfast.loops import drafting
 from holdfast.loops.bell import Bell
 from holdfast.loops.channels import Channels
@@ -661,7 +661,7 @@ async def test_strays_are_looked_for_every_minute_and_kept_until_they_are_gone(w
     platform = world.add_channel()
     began = world.clock.now()
     world.store.strays = [stray(chat) for chat in ("gone", "never", "away")] + [stray("x", "absent")]
-    answers = {
+    answers: dict[str, list[SendOutcome]] = {
         "gone": [Sent("r")],
         "never": [Declined("too old")],
         "away": [NotSent("away"), Doubtful("lost"), Sent("r")],

@@ -5,6 +5,7 @@ is shown holds both agents' things, so that a list which is empty for another re
 """
 
 from hashlib import sha256
+from types import SimpleNamespace
 
 import pytest
 import pytest_asyncio
@@ -217,7 +218,8 @@ FILTERS = {"/v1/deliveries": {"state": "delivered"}, "/v1/replies": {"state": "p
 
 async def pages(live, headers, path, limit, **asked):
     """Everything that is listed, page by page; no more pages than there are things."""
-    found, after = [], {}
+    found: list[object] = []
+    after: dict[str, str | int] = {}
     for _ in range(1_000):
         page = await live.client.get(path, headers=headers, params={**asked, **after, "limit": limit})
         assert page.status_code == 200
@@ -259,6 +261,19 @@ async def test_another_agents_session_is_no_place_to_read_on_from(live):
         answers.append((response.status_code, response.text.replace(after, "x")))
     assert answers[0] == answers[1]
     assert (response.status_code, code_of(response)) == (400, "invalid_input")
+
+
+async def test_sessions_of_several_agents_are_one_list_by_age_and_not_by_id():
+    """Writers without a mailbox bring ids of their own."""
+    begun = {OURS: [("aa", 4), ("zz", 1)], THEIRS: [("mm", 3), ("bb", 2)]}
+
+    async def sessions(*, agent, **_):
+        return [SimpleNamespace(id=id_, opened_at=at) for id_, at in begun[agent]]
+
+    parts = dict.fromkeys(("reader", "approvals", "replies", "access"))
+    token = AccessToken(id=TokenId("both"), scopes=frozenset(Scope), agents=frozenset(begun))
+    service = FencedService(SimpleNamespace(**parts, sessions=sessions), token)
+    assert [one.id for one in await service.sessions(limit=3)] == ["aa", "mm", "bb"]
 
 
 # --- what no route asks for today --------------------------------------------------------------------

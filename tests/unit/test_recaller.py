@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from holdfast.core.circuit import Circuit
 from holdfast.core.errors import StoreUnavailable
 from holdfast.core.ids import AgentName, Principal, Provider, SessionId
 from holdfast.core.lane import LaneKey
@@ -42,7 +43,7 @@ class SlowProvider:
 class World:
     def __init__(self, kin=None):
         self.provider = SlowProvider()
-        self.circuits = {}
+        self.circuits: dict[LaneKey, Circuit] = {}
         breaker = RecallBreaker(self.circuits, ManualClock(), SeededEntropy("x"))
         providers = SimpleNamespace(of=lambda _agent: {SLOW: SimpleNamespace(provider=self.provider)})
         self.recaller = Recaller(providers, AsyncTasks(), breaker, kin)  # type: ignore[arg-type]

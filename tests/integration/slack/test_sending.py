@@ -9,7 +9,7 @@ import pytest
 from holdfast.channels.slack.answers import ANSWERS
 from holdfast.channels.slack.history import SKEW_MS
 from holdfast.core.answers import Meaning, answer_to
-from holdfast.core.ids import make_id
+from holdfast.core.ids import Instant, ReplyId, make_id
 from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
 from holdfast.machine import SystemClock
 from tests.integration.settled import logged, reply_reason, says
@@ -133,7 +133,8 @@ async def test_another_part_of_the_same_reply_is_not_taken_for_the_one_in_doubt(
 async def test_a_post_is_found_though_slacks_clock_is_behind_ours(world, channel):
     """Slack's time of a message may be earlier than the time at which we made the reply."""
     world.slack.faults = [Fault("chat.postMessage", cut=True, effect=True)]
-    ahead = replace(post_to(world.room), reply=make_id("rep", SystemClock().now() + SKEW_MS - 60_000, 1))
+    made_at = Instant(SystemClock().now() + SKEW_MS - 60_000)
+    ahead = replace(post_to(world.room), reply=ReplyId(make_id("rep", made_at, 1)))
     assert isinstance(await channel.send(ahead), Doubtful)
     assert isinstance(await channel.send(replace(ahead, doubtful=True)), Sent)
     assert len(world.slack.posts(world.room)) == 1
