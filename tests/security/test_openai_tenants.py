@@ -109,3 +109,13 @@ async def test_a_question_that_another_agent_is_being_asked_is_none_of_a_tokens_
     assert refused[0].text.replace("ada", "eve") == refused[1].text
     world.model.gate.set()
     await soon(waiting)
+
+
+async def test_another_agent_is_no_model_of_a_token(world):
+    bob = await world.token(1, "bob")
+    listed = (await world.live.client.get("/v1/models", headers=bob)).json()["data"]
+    assert [one["id"] for one in listed] == ["bob"]
+    assert (await world.live.client.get("/v1/models/bob", headers=bob)).status_code == 200
+    theirs, nowhere = [await world.live.client.get(f"/v1/models/{name}", headers=bob) for name in ("ada", "eve")]
+    assert (theirs.status_code, code_of(theirs)) == (404, "agent_not_found")
+    assert theirs.text.replace("ada", "eve") == nowhere.text

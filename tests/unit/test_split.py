@@ -114,3 +114,115 @@ def test_the_last_of_several_pieces_ends_without_blanks_and_a_single_one_is_unch
 def test_a_flag_made_of_tags_is_never_cut():
     england = "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"
     assert split("x" * 28 + england + england, 32) == ("x" * 28, england + england)
+
+
+# --- exact cases, each at the edge of a rule -------------------------------------------------------
+
+
+def code_of(pieces):
+    """The lines of code in the pieces, without their marks."""
+    return [line for piece in pieces for line in piece.splitlines() if not line.startswith(("```", "~~~"))]
+
+
+@pytest.mark.parametrize("mark", ["```", "~~~~~", "`" * 15, "`" * 16, "`" * 31, "`" * 40])
+@pytest.mark.parametrize("limit", [32, 40, 57])
+def test_code_of_any_length_fits_closes_and_loses_nothing(mark, limit):
+    for count in range(1, 30):
+        lines = [f"  line{n:02d}" for n in range(count)]
+        pieces = split(f"{mark}py\n" + "\n".join(lines) + f"\n{mark}", limit)
+        assert all(len(piece) <= limit and piece.strip() for piece in pieces)
+        if 2 * len(mark) + 12 <= limit:
+            assert all(open_fence(piece) is None for piece in pieces)
+            assert code_of(pieces) == lines
+
+
+def test_a_line_of_code_that_is_cut_keeps_its_spaces():
+    line = " ".join(f"w{n:02d}" for n in range(30))
+    assert "".join(code_of(split(f"```\n{line}\n```", 40))) == line
+
+
+def test_a_block_that_begins_at_the_end_of_a_piece_loses_nothing_before_it():
+    """The piece before it goes on with another block, whose first line was written again."""
+    for filler in range(1, 60):
+        words = [f"a{n:02d}" for n in range(20)] + ["x" * filler, "after"]
+        text = "```py\n" + "\n".join(words[:20]) + f"\n```\n{words[20]}\n```js\nafter\n```"
+        pieces = split(text, 64)
+        assert all(len(piece) <= 64 for piece in pieces)
+        said = "".join(line for line in code_of(pieces))
+        assert said == "".join(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [
+        ("````\n```\ncode", "````"),  # a shorter mark closes nothing
+        ("```\n~~~\ncode", "```"),  # nor does another one
+        ("```\n```py\ncode", "```"),  # nor one with a word behind it
+        ("```\ncode\n````", None),
+        ("~~~\ncode\n~~~", None),
+        ("```\na\n```\n~~~\nb", "~~~"),
+    ],
+)
+def test_a_block_is_closed_by_its_own_mark_only(text, mark):
+    found = open_fence(text)
+    assert (found.mark if found else None) == mark
+
+
+def test_a_word_that_ends_where_a_piece_does_stays_whole():
+    first = "a" * 15 + " " + "b" * 16
+    assert split(f"{first} {'c' * 20}", 32) == (first, "c" * 20)
+
+
+def test_a_short_beginning_is_not_a_piece_of_its_own():
+    first = split("Hi.\n\n" + "word " * 30, 60)[0]
+    assert first.startswith("Hi.\n\nword")
+    assert len(first) > 50
+
+
+def test_an_indented_line_keeps_its_indentation_at_the_start_of_a_piece():
+    first = "x" * 30
+    assert split(f"{first}\n\n    - an item", 32) == (first, "    - an item")
+
+
+def test_white_space_before_a_long_word_makes_no_empty_piece():
+    for blank in ("\n" * 20, " " * 20, "\n \n" * 7):
+        pieces = split(blank + "x" * 50, 32)
+        assert all(piece.strip() for piece in pieces)
+        assert "".join("".join(pieces).split()) == "x" * 50
+
+
+def test_one_character_that_is_longer_than_a_piece_is_broken():
+    text = "a" + "\u0301" * 100
+    assert "".join(split(text, 32)) == text
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "\U0001f44d\U0001f3fd",  # a thumb with its colour
+        "\U0001f3f4\U000e0067\U000e0062\U000e007f",  # a flag made of tags
+        "\u0915\u093f",  # a letter and the vowel sign around it
+        "e\u0301",
+        "\U0001f1e9\U0001f1ea",
+        FAMILY,
+    ],
+    ids=ascii,
+)
+def test_what_is_shown_as_one_character_is_not_cut_wherever_a_piece_ends(shown):
+    for filler in range(20, 33):
+        text = "x" * filler + shown * 3 + "y" * 40
+        pieces = split(text, 32)
+        assert "".join(pieces) == text
+        for piece in pieces[:-1]:
+            assert piece.lstrip("x").rstrip("y").replace(shown, "") == ""
+
+
+def test_a_long_first_line_of_a_block_is_not_written_again():
+    code = "\n".join(f"line{n:02d}" for n in range(20))
+    pieces = split(f"```averyverylongname\n{code}\n```", 60)
+    assert pieces[0].startswith("```averyverylongname\n")
+    assert all(piece.startswith("```\nline") for piece in pieces[1:])
+
+
+def test_a_character_outside_the_basic_plane_counts_twice():
+    assert [utf16_length(char) for char in ("a", "\uffff", "\U00010000")] == [1, 1, 2]
