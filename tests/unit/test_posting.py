@@ -236,7 +236,7 @@ def test_an_empty_reply_fails_whether_it_has_a_draft_or_not():
     assert settle(claim(draft="77"), Declined("there is nothing in it to send"), parts=0).state is ReplyState.FAILED
 
 
-@pytest.mark.parametrize(("doubts", "doubtful"), [(0, False), (OPEN_DOUBT, True)])
+@pytest.mark.parametrize(("doubts", "doubtful"), [(0, False), (OPEN_DOUBT, True), (OPEN_DOUBT + 1, False)])
 def test_a_channel_is_told_whether_the_last_attempt_may_have_arrived(doubts, doubtful):
     post = claim(doubts=doubts, doubtful_for_ms=70).post(("hi",))
     assert (post.doubtful, post.doubtful_for_ms) == (doubtful, 70 if doubtful else 0)
@@ -245,3 +245,39 @@ def test_a_channel_is_told_whether_the_last_attempt_may_have_arrived(doubts, dou
 @pytest.mark.parametrize("channel", ["http", "openai", "terminal"])
 def test_replies_that_are_fetched_are_never_pushed(channel):
     assert channel in PULLED
+
+
+def test_a_draft_gives_its_place_to_the_first_piece_only():
+    assert claim(draft="77").edits
+    assert not claim(draft="77", part=1).edits
+    assert not claim().edits
+
+
+def test_the_next_piece_starts_without_the_doubt_of_the_one_before():
+    held = claim(doubts=OPEN_DOUBT, doubtful_for_ms=70, attempt=3)
+    later = held.after(settle(held, Sent("r", proved=True), parts=2))
+    assert (later.part, later.attempt, later.doubts, later.doubtful_for_ms) == (1, 1, 0, 0)
+
+
+def test_a_reply_is_given_up_only_after_many_attempts_and_a_day():
+    last, day = PostmanPolicy().attempts_max, PostmanPolicy().give_up_ms
+    assert settle(claim(attempt=last - 1, waited_ms=day), NotSent("away")).state is ReplyState.PENDING
+    assert settle(claim(attempt=last, waited_ms=day - 1), NotSent("away")).state is ReplyState.PENDING
+    assert settle(claim(attempt=last, waited_ms=day), NotSent("away")).state is ReplyState.FAILED
+
+
+def test_an_edit_that_passed_proves_what_was_in_doubt_before():
+    settled = settle(claim(draft="77", doubts=OPEN_DOUBT + 1), Sent("r"))
+    assert (settled.state, settled.doubts) == (ReplyState.DELIVERED, 0)
+
+
+def test_an_edit_in_doubt_is_tried_as_often_as_the_policy_says():
+    most = PostmanPolicy().doubtful_edits_max
+    assert settle(claim(draft="77", attempt=most - 1), Doubtful("cut off")).state is ReplyState.PENDING
+    assert settle(claim(draft="77", attempt=most), Doubtful("cut off")).state is ReplyState.UNCERTAIN
+
+
+def test_only_an_uncertain_reply_may_stand_twice():
+    assert is_possible_duplicate("uncertain", OPEN_DOUBT + 1)
+    assert not is_possible_duplicate("uncertain", OPEN_DOUBT)
+    assert not is_possible_duplicate("pending", OPEN_DOUBT + 1)
