@@ -72,6 +72,8 @@ class InlineDatabase:
         if self._closed:
             raise StoreUnavailable("scrub: the store is closed")
         self._flush()
+        if self.dead:
+            raise StoreUnavailable("scrub: the store died while it wrote what was waiting")
         if self.broken:
             raise type(self.broken)(str(self.broken))
         try:
