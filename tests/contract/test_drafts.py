@@ -420,6 +420,29 @@ async def test_the_draft_of_a_reply_whose_words_were_deleted_is_a_stray(studio):
     assert (await studio.ledger(reply)).draft == "retracted"
 
 
+async def test_a_draft_that_is_being_retracted_is_nobody_elses(studio):
+    """Neither another process nor a reply that an operator sends again meanwhile gets it."""
+    draft = await studio.show()
+    reply = await studio.answer()
+    await studio.store.release_draft(draft)
+    await studio.driver.write("update reply set state = 'failed'")
+    (stray,) = await strays(studio)
+    assert await strays(studio) == ()
+    await studio.store.resend_reply(reply)
+    assert await studio.replies() == ()
+    await studio.store.drop_draft(stray)
+    (claim,) = await studio.replies()
+    assert (claim.id, claim.edits) == (reply, False)
+
+
+async def test_a_draft_that_could_not_be_retracted_is_given_again(studio):
+    await studio.show()
+    await studio.store.forget(ForgetRequest(id=ForgetId("f1"), session=studio.turn.session))
+    for _ in range(2):
+        studio.driver.clock.advance(HOLD_MS)
+        assert len(await strays(studio)) == 1
+
+
 @pytest.mark.parametrize("answer", [ReplyState.PENDING, None])
 async def test_an_edit_that_is_under_way_when_its_chat_moves_is_not_made_there(studio, answer):
     draft = await studio.show()

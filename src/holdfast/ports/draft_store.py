@@ -25,7 +25,10 @@ class DraftStore(Protocol):
         ...
 
     async def stray_drafts(self, *, limit: int) -> tuple[StrayDraft, ...]:
-        """Drafts that stand in a chat and that no reply will replace: their turns ended without one."""
+        """Drafts that stand in a chat and that no reply will replace: their turns ended without one.
+
+        Each is held for the caller for a while, so that it is retracted once and no reply takes its place meanwhile.
+        """
         ...
 
     async def drop_draft(self, stray: StrayDraft) -> None:

@@ -4,7 +4,7 @@ A draft ends in one of three ways: a reply of its turn takes it over when it is 
 posted after all, or no reply comes and it is retracted.
 """
 
-from holdfast.core.drafting import Draft, DraftFate, DraftIntent, DraftState, StrayDraft
+from holdfast.core.drafting import HOLD_MS, Draft, DraftFate, DraftIntent, DraftState, StrayDraft
 from holdfast.core.errors import ClaimLost
 from holdfast.core.ids import DraftId
 from holdfast.core.key import parse
@@ -56,8 +56,9 @@ BLANKED = """
 select id, draft, address, draft_id from reply
  where draft = 'standing' and state in ('failed', 'uncertain') and length(body) = 0
  order by due_at, n limit :limit"""
-# What was given comes last the next time: some that can never be retracted hide no others.
-DRAFT_GIVEN = "update draft set held_until = :now where id = :id"
+# What was given comes last the next time: some that can never be retracted hide no others. It is held while it is being
+# retracted: a reply of its turn that an operator sends again meanwhile must not be written into it.
+DRAFT_GIVEN = "update draft set held_until = cast(:now as int8) + cast(:hold_ms as int8) where id = :id"
 REPLY_GIVEN = "update reply set due_at = :now where id = :id and draft = 'standing' and length(body) = 0"
 DROP = "delete from draft where id = :id"
 RETRACTED = "update reply set draft = :fate where id = :id and draft = 'standing' and length(body) = 0"
@@ -130,11 +131,14 @@ def hand_over(n: int) -> Script[None]:
 
 
 def stray_drafts(limit: int) -> Script[tuple[StrayDraft, ...]]:
-    """Those that stand in a chat and that no reply will replace. The others are let go: nothing can be done."""
+    """Those that stand in a chat and that no reply will replace. The others are let go: nothing can be done.
+
+    Each is given to one caller at a time; one that could not be retracted is given again when its hold is over.
+    """
     found = [*(yield from rows(STRAY, limit=limit)), *(yield from rows(BLANKED, limit=limit))]
     for row in found:
         if _stands(row):
-            yield from run(DRAFT_GIVEN, id=row[0])
+            yield from run(DRAFT_GIVEN, id=row[0], hold_ms=HOLD_MS)
             yield from run(REPLY_GIVEN, id=row[0])
         else:
             yield from run(DROP, id=row[0])
