@@ -97,7 +97,7 @@ def party(verb: Callable[..., Any], *arguments: Any, name: str = "", **options: 
     return Party(lambda: verb(*arguments, **options), name, PASSED.get(verb, ""))
 
 
-async def _command(driver: Driver, text: str, *, chat: str = "home", who: str = "ada") -> Any:
+async def command(driver: Driver, text: str, *, chat: str = "home", who: str = "ada") -> Any:
     """A command that waits in its mailbox, to be run under a claim."""
     message = await driver.say(text, chat=chat, who=who)
     return driver.command_run(message, text, who=who)
@@ -109,15 +109,15 @@ async def _claim_of(driver: Driver, node: NodeId | None = None) -> Any:
     return taken
 
 
-def _person(id_: str, who: str = "ada") -> Party:
+def person(id_: str, who: str = "ada") -> Party:
     return party(forget.forget, ForgetRequest(id=ForgetId(id_), person=Principal(who), agent=FERN))
 
 
-def _whole(id_: str, session: SessionId) -> Party:
+def whole(id_: str, session: SessionId) -> Party:
     return party(forget.forget, ForgetRequest(id=ForgetId(id_), session=session))
 
 
-def _backfilled(*arguments: Any) -> Any:
+def backfilled(*arguments: Any) -> Any:
     """How many units were made; whether a session was looked at in vain does not matter."""
     return (yield from backfill.backfill(*arguments))[1]
 
@@ -128,16 +128,16 @@ def _ended(wish: Ending) -> Any:
     return "not ended" if isinstance(done, NotEnded) else done
 
 
-def _scheduled() -> Any:
+def scheduled() -> Any:
     """How many cursors were looked at does not matter."""
     yield from cursors.schedule_overdue(10)
 
 
-def _settled(claim: Any, state: DeliveryState = DeliveryState.DELIVERED) -> Party:
+def settled(claim: Any, state: DeliveryState = DeliveryState.DELIVERED) -> Party:
     return party(settle.settle_lanes, [(claim, [Settlement(n=one.n, state=state) for one in claim.packages])])
 
 
-def _claim_lanes(node: NodeId, name: str) -> Party:
+def claim_lanes(node: NodeId, name: str) -> Party:
     return Party(lambda: lanes.claim_lanes(node, KEY, name, lanes=1, units=2, renderer="r1"), name, "()")
 
 
@@ -244,9 +244,9 @@ async def an_open_turn(driver: Driver) -> Verbs:
         "stop": party(accept.accept, stop, LIMITS, SECRET),
         "release": party(nodes.release_claim, claim, 0),
         "retire": party(nodes.retire_node, driver.node),
-        "forget the person": _person("forget_1"),
-        "forget the session": _whole("forget_2", turn.session),
-        "backfill": party(_backfilled, FERN, later, "", 10),
+        "forget the person": person("forget_1"),
+        "forget the session": whole("forget_2", turn.session),
+        "backfill": party(backfilled, FERN, later, "", 10),
         "intend a draft": party(drafts.intend_draft, intent),
     }
 
@@ -276,7 +276,7 @@ async def a_long_session(driver: Driver) -> Verbs:
     operation = await driver.begin(session)
     draft = await driver.draft(session)
     short = await driver.draft(session, through=2)
-    undo = await _command(driver, "/undo 2")
+    undo = await command(driver, "/undo 2")
     claim = await driver.claim()
     runs = {verb: replace(undo, command=driver.command_run(undo.message, text).command) for verb, text in (
         ("new", "/new"), ("branch", "/branch b"), ("delete", "/delete"), ("title", "/title t"),
@@ -289,9 +289,9 @@ async def a_long_session(driver: Driver) -> Verbs:
         "summarise less": party(summaries.commit_summary, operation, short),
         "begin again": party(summaries.begin_operation, other, COMPRESS, session, driver.node),
         "end": party(summaries.end_operation, operation, "failed", {}),
-        "forget the person": _person("forget_1"),
-        "forget the session": _whole("forget_2", session),
-        "claim lanes": _claim_lanes(driver.node, "l"),
+        "forget the person": person("forget_1"),
+        "forget the session": whole("forget_2", session),
+        "claim lanes": claim_lanes(driver.node, "l"),
         "retire": party(nodes.retire_node, driver.node),
     }
 
@@ -300,11 +300,11 @@ async def left(driver: Driver) -> Verbs:
     """A session was left and is resumed, in the moment in which it is forgotten."""
     session = await driver.chat("one")
     await driver.command("/new")
-    resume = await _command(driver, f"/resume {session}")
+    resume = await command(driver, f"/resume {session}")
     claim = await driver.claim()
     return {
         "resume": party(commands.run_command, claim, resume),
-        "forget the session": _whole("forget_2", session),
+        "forget the session": whole("forget_2", session),
         "record": party(record.record_turn, turn_record("b", session=session)),
         "claim": party(finish.claim_finalisation, driver.node, ""),
     }
@@ -336,11 +336,11 @@ async def recorded(driver: Driver) -> Verbs:
         "record a late provider": party(record.record_turn, turn_record("e", policies=(*policies, later))),
         "summarise": party(summaries.commit_summary, operation, draft),
         "end": party(_ended, ending),
-        "backfill": party(_backfilled, FERN, later, "", 10),
-        "backfill too": party(_backfilled, FERN, later, "", 10),
-        "forget the person": _person("forget_1"),
-        "forget the session": _whole("forget_2", session),
-        "claim lanes": _claim_lanes(driver.node, "l"),
+        "backfill": party(backfilled, FERN, later, "", 10),
+        "backfill too": party(backfilled, FERN, later, "", 10),
+        "forget the person": person("forget_1"),
+        "forget the session": whole("forget_2", session),
+        "claim lanes": claim_lanes(driver.node, "l"),
     }
 
 
@@ -350,16 +350,16 @@ async def overdue(driver: Driver) -> Verbs:
     driver.policies = (policy,)
     session = await driver.chat("one")
     driver.clock.advance(11)
-    undo = await _command(driver, "/undo")
+    undo = await command(driver, "/undo")
     claim = await driver.claim()
     other = replace(undo, command=driver.command_run(undo.message, "/new").command)
     return {
-        "schedule": party(_scheduled),
-        "schedule too": party(_scheduled),
+        "schedule": party(scheduled),
+        "schedule too": party(scheduled),
         "undo": party(commands.run_command, claim, undo),
         "new": party(commands.run_command, claim, other),
-        "forget the session": _whole("forget_2", session),
-        "forget the person": _person("forget_1"),
+        "forget the session": whole("forget_2", session),
+        "forget the person": person("forget_1"),
     }
 
 
@@ -369,11 +369,11 @@ async def overdue_record(driver: Driver) -> Verbs:
     await driver.store.record_turn(turn_record("a", policies=(policy,)))
     driver.clock.advance(11)
     return {
-        "schedule": party(_scheduled),
-        "schedule too": party(_scheduled),
+        "schedule": party(scheduled),
+        "schedule too": party(scheduled),
         "record": party(record.record_turn, turn_record("b", policies=(policy,))),
         "record alone": party(record.record_turn, turn_record("b", policies=(retain(),))),
-        "forget the session": _whole("forget_2", SessionId("hermes-1")),
+        "forget the session": whole("forget_2", SessionId("hermes-1")),
     }
 
 
@@ -386,7 +386,7 @@ async def ended(driver: Driver) -> Verbs:
     other = await driver.chat("one", chat="other")
     await driver.store.begin_finalisation(replace(ending, session=other))
     await driver.store.register_node(OTHER, "b", sole=False)
-    resume = await _command(driver, f"/resume {session}", chat="there")
+    resume = await command(driver, f"/resume {session}", chat="there")
     there = await driver.claim("there")
     return {
         "claim": party(finish.claim_finalisation, driver.node, ""),
@@ -395,7 +395,7 @@ async def ended(driver: Driver) -> Verbs:
         "claim by name again": party(finish.claim_finalisation, driver.node, "f", name="f"),
         "accept": party(accept.accept, driver.arrival("more"), LIMITS, SECRET),
         "resume elsewhere": party(commands.run_command, there, resume),
-        "forget the person": _person("forget_1"),
+        "forget the person": person("forget_1"),
         "retry": party(finish.retry_finalisation, session, 1),
     }
 
@@ -405,15 +405,15 @@ async def ending(driver: Driver) -> Verbs:
     driver.policies = (retain(every_turns=5),)
     session = await driver.chat("one")
     wish = Ending(session=session, epoch=1, cause="idle", active_before=Instant(2**60), policies=driver.policies)
-    resume = await _command(driver, f"/resume {session}", chat="there")
+    resume = await command(driver, f"/resume {session}", chat="there")
     there = await driver.claim("there")
     return {
         "end": party(_ended, wish),
         "end too": party(_ended, wish),
         "accept": party(accept.accept, driver.arrival("more"), LIMITS, SECRET),
         "resume elsewhere": party(commands.run_command, there, resume),
-        "forget the session": _whole("forget_2", session),
-        "forget the person": _person("forget_1"),
+        "forget the session": whole("forget_2", session),
+        "forget the person": person("forget_1"),
     }
 
 
@@ -438,8 +438,8 @@ async def finishing(driver: Driver) -> Verbs:
         "put off": party(finish.record_finalisation, held, put_off),
         "retire": party(nodes.retire_node, driver.node),
         "accept": party(accept.accept, driver.arrival("more"), LIMITS, SECRET),
-        "forget the person": _person("forget_1"),
-        "forget the session": _whole("forget_2", held.session),
+        "forget the person": person("forget_1"),
+        "forget the session": whole("forget_2", held.session),
     }
 
 
@@ -450,7 +450,7 @@ async def closing(driver: Driver) -> Verbs:
         held = await driver.database.write(
             "step", party(finish.record_finalisation, held, finish.Recorded(event)).script
         )
-    resume = await _command(driver, f"/resume {held.session}", chat="there")
+    resume = await command(driver, f"/resume {held.session}", chat="there")
     there = await driver.claim("there")
     return {
         "close": party(finish.record_finalisation, held, finish.Recorded(FinishEvent.CLOSED)),
@@ -458,7 +458,7 @@ async def closing(driver: Driver) -> Verbs:
         "resume elsewhere": party(commands.run_command, there, resume),
         "record": party(record.record_turn, turn_record("b", session=held.session)),
         "retire": party(nodes.retire_node, driver.node),
-        "forget the session": _whole("forget_2", held.session),
+        "forget the session": whole("forget_2", held.session),
     }
 
 
@@ -473,18 +473,21 @@ async def applying(driver: Driver) -> Verbs:
     )
     notes = Notes(policies=())
     wish = Proposal(verb="add", text="a cat")
+    await driver.database.write("note", note("n0", "a cat", subject="ada").script)
+    driver.clock.advance(1)
     return {
         "apply": party(extract.apply_finalisation, held, [wish], notes),
-        "note": _note("n1", "a dog"),
+        "remove": note("n2", "", subject="ada", verb=MemoryVerb.REMOVE, old="a cat"),
+        "note": note("n1", "a dog"),
         "retire": party(nodes.retire_node, driver.node),
-        "forget the person": _person("forget_1"),
+        "forget the person": person("forget_1"),
     }
 
 
 # --- memory ----------------------------------------------------------------------------------------
 
 
-def _note(
+def note(
     origin: str, text: str, *, subject: str = "", verb: MemoryVerb = MemoryVerb.ADD, who: str = "ada", **more: Any
 ) -> Party:
     change = Change(verb=verb, target=Target.MEMORY, text=text, **more)
@@ -501,16 +504,16 @@ def _note(
 
 async def notes(driver: Driver) -> Verbs:
     """A memory that several write to."""
-    await driver.database.write("note", _note("n0", "a bird").script)
+    await driver.database.write("note", note("n0", "a bird").script)
     return {
-        "note": _note("n1", "a dog"),
-        "note too": _note("n2", "a cat"),
-        "note again": _note("n1", "a dog"),
-        "replace": _note("n4", "a hawk", verb=MemoryVerb.REPLACE, old="bird", who="bob"),
+        "note": note("n1", "a dog"),
+        "note too": note("n2", "a cat"),
+        "note again": note("n1", "a dog"),
+        "replace": note("n4", "a hawk", verb=MemoryVerb.REPLACE, old="bird", who="bob"),
         "undo": party(memory.undo_memory, MemoryUndo(agent=FERN, subject="", seq=1, by="op")),
-        "about somebody": _note("n3", "a cat", subject="ada"),
-        "forget the person": _person("forget_1"),
-        "claim lanes": _claim_lanes(driver.node, "l"),
+        "about somebody": note("n3", "a cat", subject="ada"),
+        "forget the person": person("forget_1"),
+        "claim lanes": claim_lanes(driver.node, "l"),
     }
 
 
@@ -522,16 +525,16 @@ async def work(driver: Driver) -> Verbs:
     driver.policies = (retain(),)
     await driver.store.register_node(OTHER, "b", sole=False)
     session = await driver.chat("one", "two")
-    undo = await _command(driver, "/undo")
+    undo = await command(driver, "/undo")
     claim = await driver.claim()
     delete = replace(undo, command=driver.command_run(undo.message, "/delete").command)
     return {
-        "claim": _claim_lanes(driver.node, ""),
-        "claim elsewhere": _claim_lanes(OTHER, ""),
+        "claim": claim_lanes(driver.node, ""),
+        "claim elsewhere": claim_lanes(OTHER, ""),
         "undo": party(commands.run_command, claim, undo),
         "delete": party(commands.run_command, claim, delete),
-        "forget the session": _whole("forget_2", session),
-        "forget the person": _person("forget_1"),
+        "forget the session": whole("forget_2", session),
+        "forget the person": person("forget_1"),
     }
 
 
@@ -541,8 +544,8 @@ async def two_lanes(driver: Driver) -> Verbs:
     await driver.chat("one")
     await driver.chat("one", chat="there")
     return {
-        "claim by name": _claim_lanes(driver.node, "l"),
-        "claim by name again": _claim_lanes(driver.node, "l"),
+        "claim by name": claim_lanes(driver.node, "l"),
+        "claim by name again": claim_lanes(driver.node, "l"),
     }
 
 
@@ -555,13 +558,13 @@ async def carried(driver: Driver) -> Verbs:
     claim = await driver.claim()
     turn = await driver.open(claim)
     return {
-        "settle": _settled(lane),
-        "settle as parked": _settled(lane, DeliveryState.PARKED),
-        "settle for later": _settled(lane, DeliveryState.SCHEDULED),
+        "settle": settled(lane),
+        "settle as parked": settled(lane, DeliveryState.PARKED),
+        "settle for later": settled(lane, DeliveryState.SCHEDULED),
         "commit": party(turns.commit_turn, claim, turn, driver.commit("ok")),
         "retire": party(nodes.retire_node, driver.node),
-        "forget the session": _whole("forget_2", session),
-        "forget the person": _person("forget_1"),
+        "forget the session": whole("forget_2", session),
+        "forget the person": person("forget_1"),
     }
 
 
@@ -570,14 +573,14 @@ async def carried_and_undone(driver: Driver) -> Verbs:
     driver.policies = (retain(),)
     session = await driver.chat("one", "two")
     [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1")
-    undo = await _command(driver, "/undo 2")
+    undo = await command(driver, "/undo 2")
     claim = await driver.claim()
     return {
-        "settle": _settled(lane),
+        "settle": settled(lane),
         "undo": party(commands.run_command, claim, undo),
         "delete": party(commands.run_command, claim, replace(undo, command=driver.command_run(
             undo.message, "/delete").command)),
-        "forget the session": _whole("forget_2", session),
+        "forget the session": whole("forget_2", session),
         "retire": party(nodes.retire_node, driver.node),
     }  # fmt: skip
 
@@ -589,20 +592,24 @@ async def carried_and_overdue(driver: Driver) -> Verbs:
     [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1")
     await driver.store.record_turn(turn_record("b", policies=(policy,)))
     driver.clock.advance(11)
-    return {"settle": _settled(lane), "schedule": party(_scheduled)}
+    return {"settle": settled(lane), "schedule": party(scheduled)}
 
 
 async def put_off(driver: Driver) -> Verbs:
-    """A lane waits for its provider, which is back."""
+    """A lane has delivered something and waits for its provider, which is back."""
     driver.policies = (retain(),)
     await driver.chat("one")
+    [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1")
+    await driver.database.write("settle", settled(lane).script)
+    driver.clock.advance(5)
+    await driver.chat("two")
     [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1")
     later = [Settlement(n=one.n, state=DeliveryState.SCHEDULED, delay_ms=60_000) for one in lane.packages]
     await driver.store.settle_lanes([(lane, later)])
     return {
         "hurry": party(lanes.hurry_lanes, KEY, limit=5),
         "hurry too": party(lanes.hurry_lanes, KEY, limit=5),
-        "claim": _claim_lanes(driver.node, ""),
+        "claim": claim_lanes(driver.node, ""),
     }
 
 
@@ -611,9 +618,9 @@ async def parked(driver: Driver) -> Verbs:
     driver.policies = (retain(),)
     await driver.chat("one", "two")
     [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1")
-    await driver.database.write("park", _settled(lane, DeliveryState.PARKED).script)
+    await driver.database.write("park", settled(lane, DeliveryState.PARKED).script)
     delivery = DeliveryId((await driver.rows("select id from delivery where state = 'parked'"))[0][0])
-    undo = await _command(driver, "/undo 2")
+    undo = await command(driver, "/undo 2")
     claim = await driver.claim()
     [lane] = await driver.store.claim_lanes(driver.node, KEY, name="m", lanes=1, units=1, renderer="r1")
     driver.clock.advance(5)
@@ -621,14 +628,14 @@ async def parked(driver: Driver) -> Verbs:
         "replay": party(settle.replay_delivery, delivery),
         "replay too": party(settle.replay_delivery, delivery),
         "undo": party(commands.run_command, claim, undo),
-        "settle": _settled(lane),
+        "settle": settled(lane),
     }
 
 
 # --- people ----------------------------------------------------------------------------------------
 
 
-def _link(principal: str, person: str) -> Party:
+def link(principal: str, person: str) -> Party:
     operation = OperationId(f"link {principal} {person}")
     request = LinkRequest(principal=Principal(principal), person=Principal(person), by="test", operation=operation)
     return party(identity.link, request)
@@ -636,22 +643,22 @@ def _link(principal: str, person: str) -> Party:
 
 async def people(driver: Driver) -> Verbs:
     """Some are linked, and links come and go."""
-    await driver.database.write("link", _link("tg:ada", "ada").script)
+    await driver.database.write("link", link("tg:ada", "ada").script)
     return {
-        "link": _link("tg:bob", "bob"),
-        "link the other way": _link("bob", "tg:bob"),
-        "link to another": _link("tg:bob", "carol"),
-        "link a chain": _link("bob", "carol"),
-        "link again": _link("tg:ada", "ada"),
-        "link the person": _link("ada", "eve"),
-        "link to the linked": _link("tg:bob", "tg:ada"),
-        "link a second": _link("dc:ada", "ada"),
+        "link": link("tg:bob", "bob"),
+        "link the other way": link("bob", "tg:bob"),
+        "link to another": link("tg:bob", "carol"),
+        "link a chain": link("bob", "carol"),
+        "link again": link("tg:ada", "ada"),
+        "link the person": link("ada", "eve"),
+        "link to the linked": link("tg:bob", "tg:ada"),
+        "link a second": link("dc:ada", "ada"),
         "unlink": party(identity.unlink, Principal("tg:ada"), "test", OperationId("unlink 1")),
         "unlink too": party(identity.unlink, Principal("tg:ada"), "test", OperationId("unlink 2")),
     }
 
 
-def _move(old: str, new: str) -> Party:
+def move(old: str, new: str) -> Party:
     operation = OperationId(f"move {old} {new}")
     move = ChatMove(
         agent=FERN, channel="telegram", old_chat=old, new_type="group", new_chat=new, by="t", operation=operation
@@ -681,12 +688,12 @@ async def moves(driver: Driver) -> Verbs:
     there = replace(driver.arrival("there", channel="telegram"), address=replace(address["c"], type="group"))
     here = replace(driver.arrival("here", channel="telegram"), address=replace(address["a"], chat="d", type="group"))
     return {
-        "a to c": _move("a", "c"),
-        "b to c": _move("b", "c"),
-        "a to b": _move("a", "b"),
-        "b to a": _move("b", "a"),
-        "a to d": _move("a", "d"),
-        "b to d": _move("b", "d"),
+        "a to c": move("a", "c"),
+        "b to c": move("b", "c"),
+        "a to b": move("a", "b"),
+        "b to a": move("b", "a"),
+        "a to d": move("a", "d"),
+        "b to d": move("b", "d"),
         "accept at c": party(accept.accept, there, LIMITS, SECRET),
         "accept at d": party(accept.accept, here, LIMITS, SECRET),
         "move a to c": party(
@@ -763,7 +770,7 @@ async def asked(driver: Driver) -> Verbs:
         "stop": party(accept.accept, driver.arrival("/stop"), LIMITS, SECRET),
         "release": party(nodes.release_claim, claim, 0),
         "commit": party(turns.commit_turn, claim, turn, driver.commit("no", event=TurnEvent.INTERRUPTED)),
-        "forget the person": _person("forget_1"),
+        "forget the person": person("forget_1"),
     }
 
 
@@ -777,16 +784,16 @@ async def posted(driver: Driver) -> Verbs:
         await driver.answer(claim, turn)
         await driver.store.release_claim(claim)
     return {
-        "claim": _claim_replies(driver.node, "r", limit=1),
-        "claim again": _claim_replies(driver.node, "r", limit=1),
-        "claim elsewhere": _claim_replies(OTHER, "r2"),
-        "forget the person": _person("forget_1"),
-        "move": _move("home", "new"),
+        "claim": claim_replies(driver.node, "r", limit=1),
+        "claim again": claim_replies(driver.node, "r", limit=1),
+        "claim elsewhere": claim_replies(OTHER, "r2"),
+        "forget the person": person("forget_1"),
+        "move": move("home", "new"),
     }
 
 
-def _claim_replies(node: NodeId, name: str, *, limit: int = 5) -> Party:
-    options = {"limit": limit, "on_doubt": OnDoubt.RESEND, "resting": ()}
+def claim_replies(node: NodeId, name: str, *, limit: int = 5, on_doubt: OnDoubt = OnDoubt.RESEND) -> Party:
+    options = {"limit": limit, "on_doubt": on_doubt, "resting": ()}
     return Party(lambda: replies.claim_replies(node, FERN, "telegram", name, **options), name, "()")  # type: ignore[arg-type]
 
 
@@ -798,7 +805,7 @@ async def sent(driver: Driver) -> Verbs:
         turn = await driver.open(claim)
         await driver.answer(claim, turn)
         await driver.store.release_claim(claim)
-    made = await driver.database.write("claim", _claim_replies(driver.node, "r").script)
+    made = await driver.database.write("claim", claim_replies(driver.node, "r").script)
     first, second = made
     failed = ReplySettlement(state=ReplyState.FAILED, part=0, doubts=0, reason="no")
     await driver.database.write("fail", lambda: replies.settle_reply(second, failed))
@@ -808,12 +815,12 @@ async def sent(driver: Driver) -> Verbs:
         "settle": party(replies.settle_reply, first, delivered),
         "settle otherwise": party(replies.settle_reply, first, unknown),
         "retire": party(nodes.retire_node, driver.node),
-        "forget the person": _person("forget_1"),
+        "forget the person": person("forget_1"),
         "resend": party(replies.resend_reply, second.id),
         "resend too": party(replies.resend_reply, second.id),
         "resend the first": party(replies.resend_reply, first.id),
-        "claim elsewhere": _claim_replies(driver.node, "r2"),
-        "move": _move("two", "new"),
+        "claim elsewhere": claim_replies(driver.node, "r2"),
+        "move": move("two", "new"),
     }
 
 
@@ -843,8 +850,34 @@ async def drafted(driver: Driver) -> Verbs:
         "withdraw late": party(drafts.note_draft, late, None, ""),
         "commit": party(turns.commit_turn, claim, turn, driver.commit("ok")),
         "retire": party(nodes.retire_node, driver.node),
-        "forget the person": _person("forget_1"),
+        "forget the person": person("forget_1"),
     }
+
+
+async def about_to_draft(driver: Driver) -> Verbs:
+    """A turn is about to get a draft, in the moment in which its reply is there."""
+    await driver.say("hello", channel="telegram")
+    claim = await driver.claim()
+    turn = await driver.open(claim)
+    intent = DraftIntent(
+        id=DraftId("dra_1"),
+        session=turn.session,
+        turn=turn.n,
+        mailbox=claim.mailbox,
+        fence=claim.fence,
+        address=parse(claim.address),
+        hold_ms=0,
+    )
+    commit = driver.commit("ok")
+
+    def answered() -> Any:
+        """The reply is committed, claimed and posted before anything else happens."""
+        yield from turns.commit_turn(claim, turn, commit)
+        done = ReplySettlement(state=ReplyState.DELIVERED, part=1, doubts=0, receipt="r1")
+        for made in (yield from claim_replies(driver.node, "r").script()):
+            yield from replies.settle_reply(made, done)
+
+    return {"intend": party(drafts.intend_draft, intent), "answer": party(answered)}
 
 
 async def asked_and_drafted(driver: Driver) -> Verbs:
@@ -868,7 +901,7 @@ async def asked_and_drafted(driver: Driver) -> Verbs:
     turn = await driver.store.append_step(claim, turn, said)
     ask = ApprovalAsk(ids=(ApprovalId("K7M2QX"),), call=PAY, reply=ReplyId("rep_ask"), wait_ms=60_000)
     await driver.store.append_step(claim, turn, Step(event=TurnEvent.ASKED, entries=(), ask=ask))
-    return {"claim replies": _claim_replies(driver.node, "r"), "intend again": party(drafts.intend_draft, intent)}
+    return {"claim replies": claim_replies(driver.node, "r"), "intend again": party(drafts.intend_draft, intent)}
 
 
 async def stray(driver: Driver) -> Verbs:
@@ -895,7 +928,7 @@ async def stray(driver: Driver) -> Verbs:
     return {
         "find strays": party(drafts.stray_drafts, 10),
         "find strays too": party(drafts.stray_drafts, 10),
-        "claim replies": _claim_replies(driver.node, "r"),
+        "claim replies": claim_replies(driver.node, "r"),
     }
 
 
@@ -905,16 +938,16 @@ async def stray(driver: Driver) -> Verbs:
 async def forgotten(driver: Driver) -> Verbs:
     """Something was forgotten, and what follows is done by two at once."""
     session = await driver.chat("one")
-    await driver.database.write("forget", _person("forget_0", "bob").script)
+    await driver.database.write("forget", person("forget_0", "bob").script)
     await driver.write("update forget set swept_at = null")
     return {
         "sweep": party(forget.sweep_forgotten, 0, 10),
         "sweep too": party(forget.sweep_forgotten, 0, 10),
         "mark": party(forget.mark_scrubbed, [ForgetId("forget_0")], "r1"),
         "mark too": party(forget.mark_scrubbed, [ForgetId("forget_0")], "r2"),
-        "forget": _person("forget_1"),
-        "forget again": _person("forget_1"),
-        "forget the session": _whole("forget_2", session),
+        "forget": person("forget_1"),
+        "forget again": person("forget_1"),
+        "forget the session": whole("forget_2", session),
     }
 
 
@@ -972,6 +1005,7 @@ SITUATIONS: dict[str, Situation] = {
         posted,
         sent,
         drafted,
+        about_to_draft,
         asked_and_drafted,
         stray,
         forgotten,

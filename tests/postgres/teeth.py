@@ -5,13 +5,15 @@
 
 from typing import TypeAlias
 
-Pair: TypeAlias = tuple[str, str, str]  # a situation of pairs.py and two of its verbs
+Pair: TypeAlias = tuple[str, str, str]  # a situation of pairs.py, phantoms.py or repeats.py and two of its verbs
 
-# `/*lock*/` and `/*skip locked*/`, by module and constant.
+# `/*lock*/`, `/*share*/` and `/*skip locked*/`, by module and constant.
 LOCKS: dict[str, Pair] = {
     "accept.FIND_MAILBOX": ("mail", "accept one", "accept two"),
     "access.BY_CODE": ("strangers", "deny", "unpair"),
     "access.KNOWN": ("strangers", "ask", "ask too"),
+    "agents.HOLD": ("notes", "about somebody", "forget the person"),
+    "agents.SHARE": ("notes", "about somebody", "forget the person"),
     "approvals.LOCK": ("asked", "approve", "approve here"),
     "backfill.LOCK_SESSION": ("an_open_turn", "commit", "backfill"),
     "commands.LIVE": ("overdue", "schedule", "new"),
@@ -20,7 +22,10 @@ LOCKS: dict[str, Pair] = {
     "cursors.LOCK_SESSION": ("overdue", "schedule", "forget the session"),
     "cursors.STILL": ("carried_and_overdue", "settle", "schedule"),
     "delete.LOCK_LANE": ("work", "delete", "claim"),
+    "delete.LOCK_LINE": ("branched", "forget the session", "summarise the branch"),
     "drafts.FIND": ("drafted", "intend again", "note"),
+    "drafts.HOLD": ("about_to_draft", "intend", "answer"),
+    "drafts.STRAY": ("stray", "find strays", "find strays too"),
     "erase.LOCK_LANE": ("work", "forget the session", "claim"),
     "fence.HOLD": ("an_open_turn", "resume", "retire"),
     "finish.CLAIM": ("ended", "claim", "claim elsewhere"),
@@ -28,7 +33,6 @@ LOCKS: dict[str, Pair] = {
     "finish.LOCK": ("finishing", "record", "retire"),
     "finish.SESSION": ("recorded", "end", "record"),
     "forget.LOCK_LIVE": ("an_open_turn", "forget the session", "commit"),
-    "forget.LOCK_SESSION": ("recorded", "forget the session", "record"),
     "forget.SETTLED": ("forgotten", "sweep", "sweep too"),
     "identity.LINKED": ("people", "unlink", "unlink too"),
     "identity.LOCK_BOTH": ("people", "link again", "unlink"),
@@ -52,9 +56,9 @@ LOCKS: dict[str, Pair] = {
 
 # Conditions of a change that compare what was read with what is there.
 COMPARISONS: dict[str, Pair] = {
+    "accept.STOP": ("stopped", "stop", "commit"),
     "access.EXPIRE": ("decided", "another asks", "deny"),
     "commands.LEAVE_OTHER": ("ending", "resume elsewhere", "accept"),
-    "commands.MOVE_HERE": ("left", "resume", "forget the session"),
     "delete.CANCEL": ("carried_and_undone", "delete", "settle"),
     "drafts.NOTE": ("drafted", "note late", "commit"),
     "drafts.RELEASE": ("drafted", "release late", "commit"),
@@ -67,16 +71,22 @@ COMPARISONS: dict[str, Pair] = {
     "halt.WAITING": ("an_open_turn", "forget the person", "accept"),
     "identity.REDIRECT_MAIL": ("moves", "a to c", "b to c"),
     "identity.REDIRECT_REPLIES": ("sent", "move", "resend"),
+    "lanes.DUE_NOW": ("put_off", "hurry", "claim"),
     "nodes.CLAIM": ("mail", "claim", "claim elsewhere"),
     "nodes.END": ("a_long_session", "retire", "end"),
     "nodes.END_ORPHANS": ("nodes_at_their_end", "reap", "release"),
     "nodes.END_OTHERS": ("nodes_at_their_end", "register alone", "release"),
     "nodes.RELEASE": ("a_lost_claim", "release the lost", "accept"),
     "reading.NOTE": ("attachments", "note read", "note read further"),
+    "replies.HOLD_DOUBTFUL": ("doubtful", "claim elsewhere", "claim again"),
     "replies.SETTLE": ("sent", "settle", "settle otherwise"),
+    "settle.REPLAY": ("replayed", "replay", "settle"),
+    "settle.TAKEN_BACK": ("parked_and_undone", "settle", "replay"),
     "settle.WAKE": ("parked", "replay", "replay too"),
     "summaries.END": ("a_long_session", "summarise", "end"),
+    "tokens.REVOKE": ("revoked", "revoke", "revoke too"),
     "turns.FINISH_MESSAGES": ("an_open_turn", "commit", "accept"),
+    "turns.TAKE": ("overheard", "open", "observe"),
 }
 
 # Two that guard the same rows: without one the other still holds, without both a fault is found.
@@ -93,27 +103,6 @@ NAMES: dict[str, Pair] = {
     "claim_finalisation": ("ended", "claim by name", "claim by name again"),
     "claim_replies": ("posted", "claim", "claim again"),
     "move_chat": ("moves", "a to b", "b to a"),
-}
-
-# Those that no order of two verbs can miss, with the reason. They stay: some keep the order in which rows are locked.
-SHADOWED: dict[str, str] = {
-    "turns.SESSION": "fence.HOLD is taken first: the session is live in that mailbox, whose lock its writers take",
-    "drafts.HOLD": "nothing that ends a turn reads drafts, so an intent beside it equals one before it",
-    "drafts.STRAY": "a stray may be given to two; retracting it twice is harmless, and each gives it again anyway",
-    "extract.HOLD_MEMORY": "apply_memory locks the same row and judges anew what it refuses",
-    "accept.STOP": "it keeps the time of the first of two stops, and nothing else",
-    "tokens.REVOKE": "it keeps the time of the first of two revocations, and nothing else",
-    "backfill.ADVANCE": "the session's lock is held and no cursor exists: there is nothing to compare with",
-    "cursors.ADVANCE": "the cursor is locked since its mark was read; a unit made twice breaks a unique key",
-    "lanes.DUE_NOW": "it picks the head of a lane that is locked; nothing is compared",
-    "record.ADVANCE": "record.SESSION is held since the number was read",
-    "erase.DROP": "the lane is locked and the state was read under it",
-    "settle.SETTLE": "the lane is locked and its fence is the claim's, so nobody else has settled the unit",
-    "settle.REPLAY": "the lane is locked and the state was read under it",
-    "settle.TAKEN_BACK": "a unit that is retracted was sent, and is delivered by the time its retraction is",
-    "turns.TAKE": "mail is taken under the mailbox's lock by the one claim that stands; missing it is our bug",
-    "person.VOID_EXTRACTION": "an extraction that has ended has no owner",
-    "replies.HOLD_DOUBTFUL": "a reply in doubt that is not pending is being sent or over, and has no due head",
 }
 
 # Pairs that were not sound once, and others in which the same rows are met.
@@ -142,4 +131,28 @@ SOUND: list[Pair] = [
     ("ending", "end", "accept"),
     ("parked", "replay", "undo"),
     ("attachments", "drop one", "bring it again"),
+    ("attachments", "drop both", "drop one"),
+    ("applying", "apply", "remove"),
+    ("applying", "apply", "forget the person"),
+    ("recorded", "forget the session", "record"),
+    ("nodes_at_their_end", "reap", "register alone"),
+    ("nodes_at_their_end", "register alone", "retire"),
+    ("left", "resume", "forget the session"),
+    ("newcomers", "accept", "forget the person"),
+    ("newcomers", "accept a picture", "forget the person everywhere"),
+    ("newcomers", "accept a stop", "forget the person"),
+    ("newcomers", "ask and speak", "forget the person"),
+    ("newcomers", "note", "forget the person"),
+    ("newcomers", "undo a note", "forget the person"),
+    ("newcomers", "link", "forget the person everywhere"),
+    ("guests", "record", "forget the person"),
+    ("guests", "record a quotation", "forget the person"),
+    ("guests", "record elsewhere", "forget the person everywhere"),
+    ("branched", "branch again", "delete"),
+    ("branched", "branch again", "forget the session"),
+    ("branched", "delete", "summarise the branch"),
+    ("branched", "forget the person", "summarise the branch"),
+    ("branches_at_rest", "forget the session", "resume the parent"),
+    ("branches_at_rest", "forget the session", "summarise the branch"),
+    ("overdue_branches", "schedule", "delete"),
 ]

@@ -9,7 +9,8 @@ Rule 3: a script may be run again from the start (a lost race, a deadlock), so i
 The SQL is the common subset of both engines:
 - parameters are named, `:name`; `:now` is bound by the engine (the store judges time by its own clock);
 - `/*lock*/` at the end of a select locks its rows until commit (`for update` on PostgreSQL; SQLite holds
-  the write lock already); `/*skip locked*/` locks them or passes over them;
+  the write lock already); `/*share*/` does so for several at once, against `/*lock*/` and changes only;
+  `/*skip locked*/` locks them or passes over them;
 - bodies are bytes, times and booleans are integers;
 - rows come back as tuples, in the order of the select list.
 """

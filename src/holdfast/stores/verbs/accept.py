@@ -24,6 +24,7 @@ from holdfast.core.outgoing import PULLED
 from holdfast.core.say import refused_text, status_text, stop_text, suggestion_text
 from holdfast.core.turn import Reply
 from holdfast.stores.script import Row, Script, one, run
+from holdfast.stores.verbs.agents import share_agent
 from holdfast.stores.verbs.approvals import decide_here
 from holdfast.stores.verbs.reading import enclose, note_read
 from holdfast.stores.verbs.reply import insert_reply
@@ -111,6 +112,7 @@ def _mailbox(arrival: Arrival) -> Script[Box]:
     address = str(arrival.address)
     row = yield from one(FIND_MAILBOX, address=address)
     if row is None:
+        yield from share_agent(arrival.address.agent)
         made = yield from one(NEW_ADDRESS, address=address, mailbox=arrival.new_mailbox)
         if made is not None:
             yield from run(NEW_MAILBOX, mailbox=arrival.new_mailbox, agent=arrival.address.agent, address=address)

@@ -22,6 +22,7 @@ from holdfast.core.turn import Reply
 from holdfast.stores.script import Row, Script, one, plain, rows, run
 from holdfast.stores.verbs import operations
 from holdfast.stores.verbs.accept import NEW_ADDRESS, NEW_MAILBOX
+from holdfast.stores.verbs.agents import share_agent
 from holdfast.stores.verbs.identity import BOX_OF, KIN
 from holdfast.stores.verbs.reply import insert_reply
 
@@ -61,6 +62,7 @@ def admitted(agent: AgentName, principal: Principal) -> Script[bool]:
 
 def ask_pairing(ask: PairingAsk, policy: PairingPolicy) -> Script[Asked]:
     """Put the request on record and tell the stranger, each at most once in its time."""
+    yield from share_agent(ask.agent)  # the address may get its mailbox
     yield from run(EXPIRE, agent=ask.agent, lasts=policy.lasts_ms)
     known = yield from one(KNOWN, agent=ask.agent, principal=ask.principal)
     if known is None:

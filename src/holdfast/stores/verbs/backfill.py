@@ -5,7 +5,7 @@ from holdfast.core.delivery import DeliveryPolicy, Parcel, due_units
 from holdfast.core.ids import AgentName, SessionId
 from holdfast.core.lane import LaneKey
 from holdfast.stores.script import Script, one, rows, run
-from holdfast.stores.verbs.cursors import ADVANCE, add_units, pending_turns
+from holdfast.stores.verbs.cursors import BEGIN, add_units, pending_turns
 from holdfast.stores.verbs.parcels import Item, parcel_of
 
 WITHOUT_CURSOR = """
@@ -28,17 +28,18 @@ def backfill(agent: AgentName, policy: DeliveryPolicy, after: str, limit: int) -
     Returns the last session looked at, how many units were made, and whether there may be more sessions.
     """
     found = yield from rows(WITHOUT_CURSOR, agent=agent, provider=policy.provider, after=after, limit=limit)
+    states: dict[str, str] = {}
+    for session, _ in found:  # all of them before any lane (D5)
+        states[session] = ((yield from one(LOCK_SESSION, session=session)) or ("deleted",))[0]
     made = 0
     for session, start in found:
-        made += yield from _fill(SessionId(session), agent, policy, start)
+        if states[session] != "deleted":  # forgotten since it was found
+            made += yield from _fill(SessionId(session), agent, policy, start)
     last = found[-1][0] if found else after
     return last, made, len(found) == limit
 
 
 def _fill(session: SessionId, agent: AgentName, policy: DeliveryPolicy, start: int) -> Script[int]:
-    row = yield from one(LOCK_SESSION, session=session)
-    if row is None or row[0] == "deleted":
-        return 0  # forgotten since it was found
     if (yield from one(KNOWN, provider=policy.provider, stream=session)) is not None:
         return 0  # a turn was committed meanwhile, and began where it was
     pending = yield from pending_turns(session, policy, start)
@@ -52,7 +53,7 @@ def _fill(session: SessionId, agent: AgentName, policy: DeliveryPolicy, start: i
     yield from add_units(session, agent, policy, units)
     through = pending[-1].last_seq if pending else start
     settled = start if units else through  # nothing will be settled where every turn is undone
-    yield from run(ADVANCE, provider=policy.provider, stream=session, through=through, start=settled, expected=-1)
+    yield from run(BEGIN, provider=policy.provider, stream=session, through=through, start=settled)
     return len(units)
 
 

@@ -12,8 +12,9 @@ from holdfast.core.mailbox import Claim
 from holdfast.core.session import CommandDone, CommandRun, clean_title, title_key
 from holdfast.core.turn import Reply
 from holdfast.stores.script import Row, Script, one, run
+from holdfast.stores.verbs.agents import hold_agents, share_agent
 from holdfast.stores.verbs.cursors import schedule_tail
-from holdfast.stores.verbs.delete import blank_session
+from holdfast.stores.verbs.delete import blank_session, lock_line
 from holdfast.stores.verbs.fence import Held, hold, lighten
 from holdfast.stores.verbs.finish import close_epoch, reopen
 from holdfast.stores.verbs.identity import KIN
@@ -39,9 +40,7 @@ WHERE_LIVE = "select id from mailbox where session_id = :session"
 LEAVE_OTHER = """
 update mailbox set session_id = null, fence = fence + 1
  where id = :mailbox and session_id = :session and owner is null and depth = 0 returning id"""
-MOVE_HERE = """
-update session set mailbox = :mailbox, active_at = :now
- where id = :session and state <> 'deleted' returning id"""
+MOVE_HERE = "update session set mailbox = :mailbox, active_at = :now where id = :session"
 BRANCH = """
 insert into session (id, agent, mailbox, principal, purpose, parent_id, fork_seq, fork_n, fork_turn, title,
                      title_key, state, last_seq, committed_seq, turns, summaries, token_ratio, opened_at,
@@ -71,6 +70,8 @@ Handler: TypeAlias = Callable[[Claim, CommandRun, Live | None], Script[CommandDo
 
 
 def run_command(claim: Claim, run_: CommandRun) -> Script[CommandDone]:
+    deletes = run_.command.verb is Verb.DELETE
+    yield from hold_agents([claim.agent]) if deletes else share_agent(claim.agent)
     other = yield from _other_mailbox(claim, run_)
     held = yield from hold(claim, other=other)
     message = yield from one(MESSAGE, message=run_.message, mailbox=claim.mailbox)
@@ -78,6 +79,8 @@ def run_command(claim: Claim, run_: CommandRun) -> Script[CommandDone]:
         raise InvariantBroken(f"the command {run_.message} is not in its mailbox", message=run_.message)
     if message[0] != "waiting":
         return (yield from _repeated(run_))
+    if deletes and held.session:
+        yield from lock_line(held.session)
     live = yield from _live(held)
     done = yield from HANDLERS[run_.command.verb](claim, run_, live)
     reply = Reply(id=run_.reply, text=done.text)
@@ -156,8 +159,7 @@ def _resume(claim: Claim, run_: CommandRun, live: Live | None) -> Script[Command
         return CommandDone(found, say.resumed_text(found, title, epoch=1))
     if not (yield from _is_freed(found, run_)):
         return CommandDone(here, say.live_elsewhere_text(wanted))
-    if (yield from one(MOVE_HERE, session=found, mailbox=claim.mailbox)) is None:  # forgotten since it was found
-        return CommandDone(here, say.not_found_text(wanted))
+    yield from run(MOVE_HERE, session=found, mailbox=claim.mailbox)  # the agent is shared, so it is not forgotten now
     if here is not None:
         yield from schedule_tail(here, run_.policies)
     epoch = yield from reopen(found)

@@ -33,8 +33,10 @@ on conflict (agent, provider, place) do update
 ADVANCE = """
 insert into cursor (provider, stream, scheduled_seq, settled_seq, due_at)
 values (:provider, :stream, :through, :start, null)
-on conflict (provider, stream) do update set scheduled_seq = excluded.scheduled_seq, due_at = null
- where cursor.scheduled_seq = :expected"""
+on conflict (provider, stream) do update set scheduled_seq = excluded.scheduled_seq, due_at = null"""
+BEGIN = """
+insert into cursor (provider, stream, scheduled_seq, settled_seq, due_at)
+values (:provider, :stream, :through, :start, null) on conflict (provider, stream) do nothing"""
 WAIT = """
 insert into cursor (provider, stream, scheduled_seq, settled_seq, due_at)
 values (:provider, :stream, :start, :start, cast(:now as int8) + cast(:wait_ms as int8))
@@ -123,11 +125,11 @@ def _make_units(
         if policy.max_wait_ms is not None and any(not span.undone for span in pending):
             yield from run(WAIT, provider=policy.provider, stream=session, start=start, wait_ms=policy.max_wait_ms)
         elif scheduled == start:
-            yield from run(ADVANCE, provider=policy.provider, stream=session, through=start, start=start, expected=-1)
+            yield from run(BEGIN, provider=policy.provider, stream=session, through=start, start=start)
         return
     yield from add_units(session, agent, policy, units)
     through = pending[-1].last_seq
-    yield from run(ADVANCE, provider=policy.provider, stream=session, through=through, start=start, expected=scheduled)
+    yield from run(ADVANCE, provider=policy.provider, stream=session, through=through, start=start)
 
 
 def add_units(session: SessionId, agent: AgentName, policy: DeliveryPolicy, units: Sequence[Unit]) -> Script[None]:
@@ -179,21 +181,23 @@ def schedule_tail(session: SessionId, policies: Sequence[DeliveryPolicy] = ()) -
 def schedule_overdue(limit: int) -> Script[int]:
     """Make units of turns that have been pending for longer than their provider may wait; how many cursors."""
     found = yield from rows(OVERDUE, limit=limit)
-    for provider, stream, _ in found:
+    for stream in sorted({stream for _, stream, _ in found}):  # all sessions, then all cursors, then lanes (D5)
+        yield from run(LOCK_SESSION, session=stream)
+    still: dict[tuple[str, str], int] = {}
+    for provider, stream, _ in sorted(found):
+        for (mark,) in (yield from rows(STILL, provider=provider, stream=stream)):
+            still[provider, stream] = mark
+    for (provider, stream), mark in still.items():
         session = SessionId(stream)
-        yield from run(LOCK_SESSION, session=session)
         row = yield from one(SESSION, session=session)
-        still = yield from one(STILL, provider=provider, stream=stream)
-        if row is None or still is None:
+        if row is None:
             continue
         policy = DeliveryPolicy(provider=Provider(provider), naming=PerAddress())
-        pending = yield from pending_turns(session, policy, still[0])
+        pending = yield from pending_turns(session, policy, mark)
         if due_units(pending, policy, boundary=True):
-            yield from _make_units(session, AgentName(row[0]), policy, pending, (still[0], still[0]), boundary=True)
+            yield from _make_units(session, AgentName(row[0]), policy, pending, (mark, mark), boundary=True)
         else:
-            yield from run(
-                ADVANCE, provider=provider, stream=stream, through=still[0], start=still[0], expected=still[0]
-            )
+            yield from run(ADVANCE, provider=provider, stream=stream, through=mark, start=mark)
     return len(found)
 
 
@@ -225,14 +229,7 @@ def schedule_notes(
             [_note(policy, stream, seq, agent=agent, place=place, principal=principal) for seq in fresh]
         )
         if fresh:
-            yield from run(
-                ADVANCE,
-                provider=policy.provider,
-                stream=stream,
-                through=fresh[-1],
-                start=first_seq - 1,
-                expected=scheduled,
-            )
+            yield from run(ADVANCE, provider=policy.provider, stream=stream, through=fresh[-1], start=first_seq - 1)
 
 
 def _note(policy: DeliveryPolicy, stream: str, seq: int, *, agent: str, place: str, principal: Principal) -> Params:

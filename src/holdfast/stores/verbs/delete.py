@@ -19,6 +19,8 @@ with recursive branch (id) as (
   select id from session where parent_id = :session and fork_seq > 0
   union
   select session.id from session join branch on session.parent_id = branch.id where session.fork_seq > 0)"""
+LOCK_LINE = f"""{BRANCHES}
+select id from session where id = :session or id in (select id from branch) order by id /*lock*/"""
 BLANK_BRANCHES = f"{BRANCHES} update summary set body = :blank where session in (select id from branch)"
 VOID_BRANCHES = f"{BRANCHES} update session set undo_count = undo_count + 1 where id in (select id from branch)"
 BLANK_TITLES = "update turn set title = null where session = :session and title is not null"
@@ -35,8 +37,14 @@ update session
  where id = :session"""
 
 
+def lock_line(session: SessionId) -> Script[None]:
+    """The session and its branches. A summary that is committed afterwards finds that it is void."""
+    yield from run(LOCK_LINE, session=session)
+
+
 def blank_session(session: SessionId) -> Script[None]:
-    """Blank the words and cancel what has not left. Lanes are locked first, so that no courier takes it in between."""
+    """Blank the words and cancel what has not left. The session and its branches are locked (`lock_line`), and so are
+    the lanes here, so that no courier takes it in between."""
     for agent, provider, place in (yield from rows(LANES, session=session)):
         yield from run(LOCK_LANE, agent=agent, provider=provider, place=place)
     yield from drop_enclosures_of(session)

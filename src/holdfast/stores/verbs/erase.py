@@ -16,7 +16,7 @@ UNITS = """
 select n, id, agent, provider, place, op, principal, from_seq, from_turn, through_turn from delivery
  where stream = :stream order by n"""
 STANDING = "select state, attempt from delivery where n = :n"
-DROP = "update delivery set state = 'dropped', reason = :reason, settled_at = :now where n = :n and state = 'scheduled'"
+DROP = "update delivery set state = 'dropped', reason = :reason, settled_at = :now where n = :n"
 NEXT_SEQ = "select coalesce(max(from_seq), 0) + 1 from delivery where stream = :stream and provider = :provider"
 NUMBER = """
 select n from delivery where stream = :stream and provider = :provider and from_seq = :seq and op = 'erase'"""

@@ -9,11 +9,11 @@ from holdfast.core.finish import Finalisation, FinishEvent
 from holdfast.core.ids import Principal
 from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target, stream_of
 from holdfast.core.visibility import scope_of_turns
-from holdfast.stores.script import Script, one, rows, run
+from holdfast.stores.script import Script, one, rows
+from holdfast.stores.verbs.agents import share_agent
 from holdfast.stores.verbs.finish import Recorded, given_back, hold_end, read_end, write_end
 from holdfast.stores.verbs.journal import chain, entry_of, undos
-from holdfast.stores.verbs.memory import HOLD as HOLD_MEMORY
-from holdfast.stores.verbs.memory import apply_memory, read_memory
+from holdfast.stores.verbs.memory import apply_memory, hold_stream, read_memory
 
 RANGE = """
 select seq, turn, kind, tokens, at, body from entry
@@ -55,6 +55,7 @@ def _origin(held: Finalisation) -> Script[tuple[str, Principal]]:
 
 def apply_finalisation(held: Finalisation, proposals: Sequence[Proposal], notes: Notes) -> Script[Finalisation]:
     """Write to memory what fits and say so, together. What misses or does not fit is kept in the result."""
+    yield from share_agent(held.agent)  # a stream of notes may be made
     current = yield from hold_end(held)
     if current.step is not held.step:
         return current
@@ -69,7 +70,7 @@ def apply_finalisation(held: Finalisation, proposals: Sequence[Proposal], notes:
 def _apply_to(held: Finalisation, subject: str, mine: Sequence[Proposal], notes: Notes) -> Script[ExtractionResult]:
     """One batch at most. Memory has the last word: what it refuses is left out, and the rest is judged anew."""
     stream = stream_of(held.agent, subject)
-    yield from run(HOLD_MEMORY, stream=stream)
+    yield from hold_stream(stream, held.agent, subject)  # nothing is noted or taken back while this is judged
     memory = yield from read_memory(held.agent, subject)
     newest = yield from one(NEWEST_NOTE, stream=stream, seq=memory.head)
     is_stale = newest is not None and newest[0] > held.said_at

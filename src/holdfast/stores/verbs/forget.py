@@ -16,12 +16,13 @@ from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, Principa
 from holdfast.core.memory import stream_of
 from holdfast.core.visibility import person_scope
 from holdfast.stores.script import Row, Script, many, one, plain, rows, run
-from holdfast.stores.verbs.delete import blank_session
+from holdfast.stores.verbs.agents import hold_agents
+from holdfast.stores.verbs.delete import blank_session, lock_line
 from holdfast.stores.verbs.erase import Unit, erase_units, units_of
 from holdfast.stores.verbs.halt import halt_turn, leave_mailbox
 from holdfast.stores.verbs.identity import kin, withdraw
 from holdfast.stores.verbs.parcels import ERASE_PERSON, ERASE_SESSION
-from holdfast.stores.verbs.person import Blanked, blank_person
+from holdfast.stores.verbs.person import Blanked, blank_person, hold_touched
 
 FIELDS = "id, agent, kind, subject, requested_at, blanked, scrubbed_at, scrub_receipt, swept_at"
 BY_ID = f"select {FIELDS} from forget where id = :id"
@@ -44,7 +45,6 @@ AGENTS = """
 select agent from session union select agent from mailbox union select agent from memory order by agent"""
 SESSION_AGENT = "select agent from session where id = :session"
 LOCK_LIVE = "select id from mailbox where session_id = :session order by id /*lock*/"
-LOCK_SESSION = "select id from session where id = :session /*lock*/"
 WORDS = "select count(*) from entry where session = :session and kind <> 'undo' and length(body) > 0"
 ECHOES = """
 update entry set body = :blank, tokens = 0
@@ -75,12 +75,14 @@ def forget(request: ForgetRequest) -> Script[Forgetting]:
         return (yield from _repeated(request))
     counts: Counter[str] = Counter()
     agents = [AgentName(agent)] if agent else (yield from _agents())
+    yield from hold_agents(agents)
     if request.session is not None:
         counts += yield from _forget_session(request.id, AgentName(agent), request.session)
     if request.person is not None:
+        people = yield from kin(request.person)  # the person's principals on other platforms too
         for name in agents:
-            for principal in (yield from kin(request.person)):  # whoever the person is on other platforms
-                counts += yield from _forget_person(request.id, name, principal)
+            for principal, sessions in (yield from hold_touched(name, people)).items():
+                counts += yield from _forget_person(request.id, name, principal, sessions)
     for name in sorted(agents):
         yield from withdraw(name)
     yield from run(BLANKED, id=request.id, blanked=msgspec.json.encode(dict(counts)).decode())
@@ -110,7 +112,7 @@ def _repeated(request: ForgetRequest) -> Script[Forgetting]:
 
 def _forget_session(id_: ForgetId, agent: AgentName, session: SessionId) -> Script[Counter[str]]:
     yield from rows(LOCK_LIVE, session=session)
-    yield from rows(LOCK_SESSION, session=session)
+    yield from lock_line(session)
     yield from halt_turn(session)
     yield from leave_mailbox(session)
     (words,) = (yield from one(WORDS, session=session)) or (0,)
@@ -121,8 +123,10 @@ def _forget_session(id_: ForgetId, agent: AgentName, session: SessionId) -> Scri
     return Counter({"sessions": 1, "entries": words, "recalls": echoes, "cancelled": dropped})
 
 
-def _forget_person(id_: ForgetId, agent: AgentName, person: Principal) -> Script[Counter[str]]:
-    blanked = yield from blank_person(agent, person)
+def _forget_person(
+    id_: ForgetId, agent: AgentName, person: Principal, sessions: Sequence[SessionId]
+) -> Script[Counter[str]]:
+    blanked = yield from blank_person(agent, person, sessions)
     blanked.counts["recalls"] += yield from _blank_echoes(agent)
     units = yield from _units(agent, person, blanked)
     shared = yield from _shared(blanked)

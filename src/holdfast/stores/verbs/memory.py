@@ -26,6 +26,7 @@ from holdfast.core.memory import (
 from holdfast.core.memory_rules import Gone, MemoryPlan, PlannedOperation, plan_batch, undo_batch, undo_origin
 from holdfast.core.visibility import SHARED, Audience, ShownNotes, holder_of, shown_notes
 from holdfast.stores.script import Params, Row, Script, many, one, rows, run
+from holdfast.stores.verbs.agents import share_agent
 from holdfast.stores.verbs.cursors import schedule_notes
 from holdfast.stores.verbs.identity import kin
 
@@ -70,7 +71,7 @@ def apply_memory(batch: MemoryBatch) -> Script[MemoryOutcome]:
     if batch.principal:
         check_part("principal", batch.principal)
     stream = _stream(batch.agent, batch.subject)
-    head = yield from _hold(stream, batch.agent, batch.subject)
+    head = yield from hold_stream(stream, batch.agent, batch.subject)
     known = yield from _known(stream, batch.origin)
     if known is not None:
         return known
@@ -80,7 +81,7 @@ def apply_memory(batch: MemoryBatch) -> Script[MemoryOutcome]:
 def undo_memory(undo: MemoryUndo) -> Script[MemoryOutcome]:
     """Reverse one operation, once; `stale` when its entry was changed again since."""
     stream = _stream(undo.agent, undo.subject)
-    head = yield from _hold(stream, undo.agent, undo.subject)
+    head = yield from hold_stream(stream, undo.agent, undo.subject)
     known = yield from _known(stream, undo_origin(undo.seq))
     if known is not None:
         return known
@@ -103,9 +104,13 @@ def _writer(stream: str, operation: MemoryOperation, otherwise: tuple[str, str])
     return otherwise if row is None else (row[0], row[1])
 
 
-def _hold(stream: str, agent: AgentName, subject: str) -> Script[int]:
-    yield from run(NEW_STREAM, stream=stream, agent=agent, subject=subject)
+def hold_stream(stream: str, agent: AgentName, subject: str) -> Script[int]:
+    """Lock the stream, which is made where there is none; its head."""
     row = yield from one(HOLD, stream=stream)
+    if row is None:
+        yield from share_agent(agent)
+        yield from run(NEW_STREAM, stream=stream, agent=agent, subject=subject)
+        row = yield from one(HOLD, stream=stream)
     return int(row[0]) if row else 0
 
 

@@ -75,12 +75,12 @@ update mailbox
 def register_node(node: NodeId, host: str, sole: bool) -> Script[None]:
     yield from run(REGISTER, node=node, host=host)
     if sole:
+        yield from run(FORGET_OTHERS, node=node)  # first, as in reap_nodes
         yield from run(VOID_ALL, node=node)
         yield from run(VOID_ALL_LANES, node=node)
         yield from run(VOID_ALL_FINISHES, node=node)
         yield from run(DOUBT_ALL_REPLIES, node=node)
         yield from run(END_OTHERS, node=node)
-        yield from run(FORGET_OTHERS, node=node)
 
 
 def renew_node(node: NodeId) -> Script[None]:

@@ -1,6 +1,7 @@
 """Blanking a person: what they said to one agent, what was answered to them, what was noted by and about them.
 
-Everything of the agent is locked by its mailboxes first (D5), so that nothing of the person is written meanwhile.
+The agent is held (agents.py), so nothing is added that would have to be looked for. Its mailboxes and every session
+with words of the person are locked first (D5), so that nothing of the person is written meanwhile.
 What others said keeps its bytes. Summaries over a blanked entry are made of it, so they go, in branches too.
 """
 
@@ -56,7 +57,7 @@ VOID_CONTEXTS = f"{SEEING} update session set undo_count = undo_count + 1 where 
 # A model may be reading the words just now: whatever it makes of them is refused, and asked for anew.
 VOID_EXTRACTION = """
 update finalisation set owner = null, fence = fence + 1
- where session = :session and step = 'begun' and owner is not null and ended_at is null"""
+ where session = :session and step = 'begun' and owner is not null"""
 BLANK_INBOUND = """
 update inbound set body = :blank, sender_name = null, directory = null, repo = null
  where principal = :person and (length(body) > 0 or sender_name is not null)
@@ -104,10 +105,24 @@ class Blanked:
     heard: set[str] = field(default_factory=set)  # sessions in which words of theirs were blanked
 
 
-def blank_person(agent: AgentName, person: Principal) -> Script[Blanked]:
+def hold_touched(agent: AgentName, people: Sequence[Principal]) -> Script[dict[Principal, list[SessionId]]]:
+    """Lock the mailboxes and all sessions that may hold words of these people; the sessions of each.
+
+    A summary of a branch is made of what its parent said: branches are locked before anything is blanked.
+    """
     yield from rows(LOCK_MAILBOXES, agent=agent)
+    found: dict[Principal, list[SessionId]] = {}
+    for person in people:
+        found[person] = sorted((yield from _touched(agent, person)))
+    for session in sorted({session for sessions in found.values() for session in sessions}):
+        yield from run(LOCK_SESSION, session=session)
+    return found
+
+
+def blank_person(agent: AgentName, person: Principal, sessions: Sequence[SessionId]) -> Script[Blanked]:
+    """Blank what the person said in these sessions, which `hold_touched` locked, and everywhere else."""
     done = Blanked()
-    for session in sorted((yield from _touched(agent, person))):
+    for session in sessions:
         yield from _blank_session(session, person, done)
     done.counts["unanswered"] += yield from drop_mail(agent, person)
     done.counts["replies"] += len((yield from rows(REPLIES_TO_THEM, agent=agent, person=person, blank=b"")))
@@ -141,7 +156,6 @@ def _are_heard(person: Principal, found: Sequence[Row]) -> bool:
 
 
 def _blank_session(session: SessionId, person: Principal, done: Blanked) -> Script[None]:
-    yield from rows(LOCK_SESSION, session=session)
     principals = dict[int, str]()
     for n, principal in (yield from rows(TURNS, session=session)):
         principals[n] = principal

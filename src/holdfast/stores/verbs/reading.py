@@ -83,13 +83,13 @@ def _keep(one_: Enclosure) -> Script[None]:
 
 def drop_enclosures(messages: Iterable[str]) -> Script[int]:
     """Forget what came with these messages; how many things."""
-    dropped = 0
+    dropped: list[str] = []
     for message in sorted(set(messages)):
-        for (hash_,) in (yield from rows(DROP, message=message)):
-            yield from one(HOLD, hash=hash_)  # first: the last of two who forget it at the same time must see that
-            yield from run(DROP_UNUSED, hash=hash_)
-            dropped += 1
-    return dropped
+        dropped += [row[0] for row in (yield from rows(DROP, message=message))]
+    for hash_ in sorted(set(dropped)):  # all take messages first, then bytes, each in the same order
+        yield from one(HOLD, hash=hash_)  # first: the last of two who forget it at the same time must see that
+        yield from run(DROP_UNUSED, hash=hash_)
+    return len(dropped)
 
 
 def drop_enclosures_of(session: SessionId) -> Script[int]:

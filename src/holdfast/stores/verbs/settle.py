@@ -36,7 +36,7 @@ update delivery
        fence = :fence,
        lease_fence = (select lane.fence from lane where lane.agent = delivery.agent
                          and lane.provider = delivery.provider and lane.place = delivery.place)
- where n = :n and state in ('sending', 'uncertain')"""
+ where n = :n"""
 # The unit of a retraction that took back everything it had.
 TAKEN_BACK = """
 update delivery set state = 'retracted'

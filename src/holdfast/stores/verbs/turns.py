@@ -33,7 +33,7 @@ from holdfast.stores.verbs.reply import insert_reply
 from holdfast.stores.verbs.sessions import new_session, undo_turns
 
 SESSION = """
-select last_seq, turns, open_turn, token_ratio, title, parent_id, state from session where id = :session /*lock*/"""
+select last_seq, turns, open_turn, token_ratio, title, parent_id, state from session where id = :session"""
 NEW_TURN = """
 insert into turn (session, n, key, phase, attempt, fence, lease_fence, mailbox, place, principal, first_seq, last_seq,
                   directory, repo, opened_at)
@@ -111,7 +111,10 @@ def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn]:
 
 
 def live_session(claim: Claim, held: Held, session: SessionId, principal: Principal) -> Script[Row]:
-    """The row of the mailbox's session, under lock; opened under the given id when the mailbox has none."""
+    """The row of the mailbox's session; opened under the given id when the mailbox has none.
+
+    The lock of the mailbox covers it: whoever else writes what is read here holds the mailbox too.
+    """
     if held.session is None:
         yield from new_session(claim, session, principal)
     elif held.session != session:

@@ -1,0 +1,101 @@
+"""Situations in which a verb finds that it, or another, was there before: what was done then stays as it is."""
+
+from holdfast.core.access_token import AccessToken, Scope
+from holdfast.core.delivery import DeliveryState
+from holdfast.core.ids import DeliveryId, NodeId, TokenId
+from holdfast.core.outgoing import OnDoubt
+from holdfast.stores.verbs import accept, settle, tokens, turns
+from tests.contract.driver import LIMITS, Driver, retain
+from tests.postgres.pairs import (
+    KEY,
+    OTHER,
+    SECRET,
+    Situation,
+    Verbs,
+    claim_replies,
+    party,
+    settled,
+)
+
+
+async def stopped(driver: Driver) -> Verbs:
+    """A turn was told to stop a while ago and is told again."""
+    await driver.say("hello")
+    claim = await driver.claim()
+    turn = await driver.open(claim)
+    await driver.accept(driver.arrival("/stop"))
+    driver.clock.advance(5)
+    return {
+        "stop": party(accept.accept, driver.arrival("/stop"), LIMITS, SECRET),
+        "stop too": party(accept.accept, driver.arrival("/stop"), LIMITS, SECRET),
+        "commit": party(turns.commit_turn, claim, turn, driver.commit("ok")),
+    }
+
+
+async def revoked(driver: Driver) -> Verbs:
+    """A token was revoked a while ago and is revoked again."""
+    token = AccessToken(id=TokenId("tok_1"), scopes=frozenset({Scope.READ}))
+    await driver.database.write("add", lambda: tokens.add_token(token, b"hash"))
+    await driver.database.write("revoke", lambda: tokens.revoke_token(token.id))
+    driver.clock.advance(5)
+    return {"revoke": party(tokens.revoke_token, token.id), "revoke too": party(tokens.revoke_token, token.id)}
+
+
+async def overheard(driver: Driver) -> Verbs:
+    """A worker that did not hear of the end of its first call judges a message anew, and otherwise."""
+    message = await driver.say("hello")
+    claim = await driver.claim()
+    mail = await driver.store.read_mail(claim, limit=1)
+    opening = driver.opening(None, mail.waiting)
+    return {
+        "open": party(turns.open_turn, claim, opening),
+        "observe": party(turns.observe, claim, opening.session, [message], None),
+    }
+
+
+async def replayed(driver: Driver) -> Verbs:
+    """A delivery that was parked is on its way again."""
+    driver.policies = (retain(),)
+    await driver.chat("one")
+    [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1")
+    await driver.database.write("park", settled(lane, DeliveryState.PARKED).script)
+    delivery = DeliveryId((await driver.rows("select id from delivery where state = 'parked'"))[0][0])
+    await driver.store.replay_delivery(delivery)
+    [again] = await driver.store.claim_lanes(driver.node, KEY, name="m", lanes=1, units=1, renderer="r1")
+    driver.clock.advance(5)
+    return {"replay": party(settle.replay_delivery, delivery), "settle": settled(again)}
+
+
+async def parked_and_undone(driver: Driver) -> Verbs:
+    """What may have arrived of a delivery that was parked and undone is being retracted."""
+    driver.policies = (retain(),)
+    await driver.chat("one")
+    [lane] = await driver.store.claim_lanes(driver.node, KEY, name="l", lanes=1, units=1, renderer="r1")
+    await driver.database.write("park", settled(lane, DeliveryState.PARKED).script)
+    delivery = DeliveryId((await driver.rows("select id from delivery where state = 'parked'"))[0][0])
+    await driver.command("/undo")
+    [back] = await driver.store.claim_lanes(driver.node, KEY, name="m", lanes=1, units=1, renderer="r1")
+    assert [package.parcel.op.value for package in back.packages] == ["retract"]
+    return {"settle": settled(back), "replay": party(settle.replay_delivery, delivery)}
+
+
+async def doubtful(driver: Driver) -> Verbs:
+    """A reply in doubt is being sent again; another node has been told to hold such replies."""
+    await driver.store.register_node(OTHER, "b", sole=False)
+    gone = NodeId("node_c")
+    await driver.store.register_node(gone, "c", sole=False)
+    await driver.say("hello", channel="telegram")
+    claim = await driver.claim()
+    await driver.answer(claim, await driver.open(claim))
+    await driver.database.write("claim", claim_replies(gone, "r").script)
+    await driver.store.retire_node(gone)
+    await driver.database.write("claim", claim_replies(driver.node, "r").script)
+    return {
+        "claim elsewhere": claim_replies(OTHER, "r2", on_doubt=OnDoubt.HOLD),
+        "claim again": claim_replies(driver.node, "r"),
+    }
+
+
+SITUATIONS: dict[str, Situation] = {
+    situation.__name__: situation for situation in (stopped, revoked, overheard, replayed, parked_and_undone, doubtful)
+}
