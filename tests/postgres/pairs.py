@@ -635,17 +635,19 @@ async def parked(driver: Driver) -> Verbs:
 # --- people ----------------------------------------------------------------------------------------
 
 
-def link(principal: str, person: str) -> Party:
-    operation = OperationId(f"link {principal} {person}")
+def link(principal: str, person: str, request_id: str = "") -> Party:
+    operation = OperationId(f"link {principal} {person} {request_id}")
     request = LinkRequest(principal=Principal(principal), person=Principal(person), by="test", operation=operation)
     return party(identity.link, request)
 
 
 async def people(driver: Driver) -> Verbs:
     """Some are linked, and links come and go."""
-    await driver.database.write("link", link("tg:ada", "ada").script)
+    await driver.database.write("link", link("tg:ada", "ada", "before").script)
     return {
         "link": link("tg:bob", "bob"),
+        "link as asked": link("tg:bob", "bob"),
+        "link as before": link("tg:ada", "ada", "before"),
         "link the other way": link("bob", "tg:bob"),
         "link to another": link("tg:bob", "carol"),
         "link a chain": link("bob", "carol"),

@@ -108,6 +108,8 @@ NAMES: dict[str, Pair] = {
 # Pairs that were not sound once, and others in which the same rows are met.
 SOUND: list[Pair] = [
     ("people", "link again", "unlink"),
+    ("people", "link as before", "unlink"),
+    ("people", "link", "link as asked"),
     ("people", "link to the linked", "unlink"),
     ("people", "link", "link the other way"),
     ("people", "link a chain", "link"),
