@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
-from tools.mutation.choose import Hits, choose, stages
+from tools.mutation.choose import Hits, choose, found_again, stages
 from tools.mutation.operators import Mutation
 from tools.mutation.place import ROOT
 
@@ -161,10 +161,13 @@ def main() -> int:
     parser.add_argument("--only", type=Path, help="results of an earlier run: test its survivors again")
     parser.add_argument("--results", type=Path, default=Path("mutation-results.json"))
     given = parser.parse_args()
-    mutations = choose(given.seed, given.count)
     if given.only:
-        lived = {(one["name"], one["after"]) for one in json.loads(given.only.read_text()) if not one["by"]}
-        mutations = [one for one in mutations if (one.name, one.after) in lived]
+        lived = [one for one in json.loads(given.only.read_text()) if not one["by"]]
+        known = ("path", "operator", "scope", "before", "after")
+        mutations = found_again({tuple(one[field] for field in known) for one in lived})
+        print(f"{len(lived)} survived before; {len(mutations)} places of the code can be mutated like that")
+    else:
+        mutations = choose(given.seed, given.count)
     if given.command == "list":
         for one in mutations:
             print(f"{one.name}  {one.before!r:.70} -> {one.after!r:.70}")

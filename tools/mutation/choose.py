@@ -9,7 +9,7 @@ import json
 import random
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate, islice
 from pathlib import Path
 
@@ -32,6 +32,20 @@ def choose(seed: int, count: int) -> list[Mutation]:
         source = path.read_bytes()
         chosen += islice((one for one in shuffled if one.compiles(source)), share)
     return sorted(chosen, key=lambda one: (one.path, one.start, one.after))
+
+
+def found_again(lived: Collection[tuple[str, str, str, str, str]]) -> list[Mutation]:
+    """The mutations of an earlier run in the code as it is now, wherever their lines have moved to.
+
+    Each is known by its path, operator, scope, text before and text after. What the code no longer has is left out.
+    """
+    found = [
+        one
+        for path in mutated_files()
+        for one in Finder(path.relative_to(ROOT).as_posix(), path.read_bytes()).find()
+        if (one.path, one.operator, one.scope, one.before, one.after) in lived
+    ]
+    return sorted(found, key=lambda one: (one.path, one.start, one.after))
 
 
 class Hits:
