@@ -139,6 +139,14 @@ async def test_stop_reaches_the_open_turn_and_a_repeated_stop_does_no_more(drive
     assert len(await driver.rows("select 1 from reply")) == 1
 
 
+async def test_stop_marks_the_open_turn_only(driver):
+    await driver.talk("one")
+    await driver.say("two")
+    await driver.open(await driver.claim())
+    await driver.say("/stop")
+    assert await driver.rows("select n, stop_at from turn order by n") == [(1, None), (2, driver.clock.now())]
+
+
 async def test_stop_does_not_wait_out_the_delay_of_a_failing_turn(driver):
     await driver.say("one")
     claim = await driver.claim()

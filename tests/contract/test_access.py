@@ -144,6 +144,16 @@ async def test_an_admission_is_told_and_on_record_and_holds_for_its_agent_only(d
     assert await audit(driver) == [("pair", {"agent": "fern", "principal": BOB})]
 
 
+async def test_a_request_shows_when_it_was_made_and_when_it_was_decided(driver):
+    await driver.store.ask_pairing(ask(driver))
+    made = driver.clock.now()
+    (seen,) = await driver.store.pairings()
+    assert (seen.asked_at, seen.decided_at) == (made, None)
+    driver.clock.advance(5)
+    seen = await driver.store.decide_pairing(verdict(driver))
+    assert (seen.asked_at, seen.decided_at) == (made, made + 5)
+
+
 async def test_who_was_denied_is_refused_in_silence_until_the_operator_thinks_again(driver):
     await driver.store.ask_pairing(ask(driver))
     await driver.store.decide_pairing(verdict(driver, admit=False))

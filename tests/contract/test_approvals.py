@@ -291,6 +291,26 @@ async def test_the_approvals_of_one_agent_may_be_asked_for(driver):
     assert await driver.store.approvals(agent="moss", decided=True) == []
 
 
+async def test_a_list_with_decided_approvals_begins_with_the_newest(driver, clock):
+    await waiting(driver, "K7M2QX")
+    await told(driver, "/deny K7M2QX")
+    claim, turn = await resumed(driver)
+    turn = await driver.store.append_step(claim, turn, refusal())
+    turn = await driver.store.append_step(claim, turn, wish())
+    clock.advance(5)
+    await driver.store.append_step(claim, turn, ask(driver, "A2A2A2"))
+    assert [view.id for view in await driver.store.approvals(decided=True)] == ["A2A2A2", "K7M2QX"]
+
+
+async def test_a_conversation_names_the_approval_beside_the_question_only(driver, clock):
+    await waiting(driver)
+    clock.advance(5)
+    await told(driver, "/status")
+    lines = await driver.store.conversation(address_of("home"), before=10**9, limit=10)
+    assert [line.approval for line in lines] == [None, "K7M2QX", None, None]
+    assert lines[1].text.startswith("fern wants to use pay")
+
+
 async def test_an_operator_cannot_decide_what_does_not_exist_or_is_overdue(driver, clock):
     with pytest.raises(ApprovalNotFound):
         await driver.store.decide_approval(ApprovalId("NOPE22"), Decision.APPROVED, by="operator")

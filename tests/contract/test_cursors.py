@@ -3,6 +3,9 @@
 from dataclasses import replace
 
 from holdfast.core.ids import AgentName
+from holdfast.core.naming import Whereabouts
+from holdfast.stores.script import run
+from holdfast.stores.verbs import cursors
 from tests.contract.driver import address_of, record, retain
 
 UNITS = """
@@ -49,6 +52,28 @@ async def test_the_first_turn_that_waits_decides_how_long(driver):
     assert await driver.store.schedule_overdue(limit=10) == 1
     assert await units(driver) == [(session, 1, 2, "retain", "scheduled")]
     assert await driver.store.next_overdue() is None
+
+
+async def test_a_cursor_that_another_transaction_put_off_is_not_scheduled_early(driver):
+    """PostgreSQL may commit a turn between the search for overdue cursors and the lock on the cursor."""
+    driver.policies = (replace(retain(every_turns=10), max_wait_ms=1_000),)
+    await driver.chat("one")
+    driver.clock.advance(1_000)
+    later = driver.clock.now() + 1_000
+
+    def scheduled():
+        script = cursors.schedule_overdue(10)
+        answer = yield next(script)
+        yield from run("update cursor set due_at = :later", later=later)
+        while True:
+            try:
+                answer = yield script.send(answer)
+            except StopIteration as end:
+                return end.value
+
+    assert await driver.database.write("schedule_overdue", scheduled) == 1
+    assert await units(driver) == []
+    assert await driver.store.next_overdue() == later
 
 
 async def test_new_resume_and_branch_leave_nothing_behind(driver):
@@ -103,6 +128,13 @@ async def test_a_unit_never_spans_a_change_of_place(driver):
         await driver.store.record_turn(record(driver.id("k"), place=place, policies=THREE))
     found = await driver.rows("select from_turn, through_turn, place from delivery order by from_seq")
     assert found == [(1, 2, "desk"), (3, 3, "porch")]
+
+
+async def test_a_unit_never_spans_a_change_of_repository(driver):
+    for repo in ("/home/ada", "/home/ada", "/home/ada/app"):
+        turn = replace(record(driver.id("k"), policies=THREE), where=Whereabouts("/home/ada/app", repo))
+        await driver.store.record_turn(turn)
+    assert await driver.rows("select from_turn, through_turn from delivery order by from_seq") == [(1, 2), (3, 3)]
 
 
 async def test_a_turns_place_is_the_address_it_was_said_at(driver):

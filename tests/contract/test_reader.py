@@ -1,8 +1,11 @@
 """The promise: what happened can be asked for, page by page, and a snapshot never changes."""
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.core.errors import InvalidInput, MessageNotFound, SessionNotFound
+from holdfast.stores.verbs.contexts import read_context
 from tests.contract.driver import address_of, record, retain
 
 
@@ -159,6 +162,15 @@ async def test_a_context_kept_in_memory_is_the_context_that_is_stored(driver):
         kept = await driver.store.read_context(session)
         driver.store._contexts.clear()
         assert await driver.store.read_context(session) == kept
+
+
+async def test_a_cached_context_that_is_ahead_of_the_store_is_read_anew(driver):
+    """A store that was restored from a backup ends before what the process still holds in memory."""
+    session = await driver.chat("one")
+    before = await driver.store.read_context(session)
+    lost = replace(before.entries[-1], seq=before.last_seq + 1)
+    ahead = replace(before, last_seq=lost.seq, entries=(*before.entries, lost))
+    assert await driver.database.read("look", lambda: read_context(session, ahead)) == before
 
 
 async def test_a_proving_write_returns_the_stores_time(driver):
