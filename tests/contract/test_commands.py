@@ -6,7 +6,7 @@ from holdfast.core.errors import ClaimLost, InvariantBroken
 from holdfast.core.ids import NodeId
 from holdfast.core.inbound import Duplicate
 from holdfast.core.session import SessionState
-from tests.contract.driver import address_of
+from tests.contract.driver import address_of, record
 from tests.contract.test_claims import EVERYTHING
 
 
@@ -344,6 +344,20 @@ async def test_delete_takes_inherited_words_from_branches_and_leaves_their_own(d
     assert context.summary is None
     assert [entry.text for entry in context.entries] == ["", "", "mine", "re: mine"]
     assert context.estimated_tokens() == sum(entry.tokens for entry in context.entries[2:])
+
+
+@pytest.mark.parametrize("generations", [0, 1])
+async def test_delete_leaves_the_summary_of_a_child_that_inherited_no_words(driver, generations):
+    parent = line = await driver.chat("canary")
+    for _ in range(generations):
+        line = (await driver.command("/branch")).session
+    child = (await driver.store.record_turn(record("k1", parent=line))).session
+    await driver.summarise(child, through=2, text="about the child")
+    before = await driver.store.read_context(child)
+    await driver.command(f"/resume {parent}")
+    await driver.command("/delete")
+    assert before.summary is not None
+    assert await driver.store.read_context(child) == before
 
 
 async def test_deleting_a_branch_leaves_its_parent_whole(driver):

@@ -3,6 +3,7 @@ memory is written once; and a session that gets a message is not torn down under
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from holdfast.core.ids import AgentName, Instant, NodeId
 from holdfast.core.memory import Capacity, Change, MemoryBatch, MemoryVerb, Target
 from holdfast.core.policy import AgentPolicy
 from holdfast.core.session import Purpose, SessionState
+from holdfast.core.turn import Usage
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.bell import Bell
 from holdfast.loops.finisher import Finisher
@@ -551,6 +553,19 @@ async def test_an_excerpt_is_the_frozen_range_without_what_was_taken_back_since(
     ]
     await driver.command("/undo 2")
     assert [entry.text for entry in (await driver.store.read_excerpt(held)).said] == ["one", "re: one"]
+
+
+async def test_an_excerpt_has_the_token_ratio_of_its_session(driver):
+    """The model counts four times as many tokens as the estimate, so four times fewer words fit into a request."""
+    await driver.say("one")
+    claim = await driver.claim()
+    turn = await driver.open(claim)
+    usage = Usage(tokens_in=400, tokens_out=5, estimated_in=100)
+    await driver.store.commit_turn(claim, turn, replace(driver.commit(), usage=usage))
+    await driver.store.release_claim(claim)
+    held = await end(driver, turn.session)
+    ratio = (await driver.store.read_context(turn.session)).token_ratio
+    assert (await driver.store.read_excerpt(held)).token_ratio == ratio > 1
 
 
 async def test_a_branch_is_extracted_from_its_fork_on(driver):

@@ -11,7 +11,7 @@ from holdfast.core.errors import DeliveryNotFound, InvalidInput, LaneLost
 from holdfast.core.ids import AgentName, DeliveryId, NodeId, Provider
 from holdfast.core.lane import LaneClaim, LaneKey, Settlement
 from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
-from tests.contract.driver import record, retain
+from tests.contract.driver import address_of, record, retain
 
 KEY = LaneKey(AgentName("fern"), Provider("mem"))
 OTHER = NodeId("node_b")
@@ -82,6 +82,24 @@ async def test_lanes_of_different_places_are_taken_together(driver):
     await driver.talk("one", chat="desk")
     await driver.talk("two", chat="porch")
     assert len(await take(driver, lanes=5)) == 2
+
+
+async def test_lanes_are_taken_in_the_order_of_their_places(driver):
+    driver.policies = EACH
+    await driver.chat("one", "two", chat="attic")
+    (attic,) = await take(driver)
+    await settle(driver, attic)  # its fence is the higher one from here on
+    await driver.talk("three", chat="porch")
+    first = [claim.place for claim in await take(driver, lanes=5, name="c1")]
+    again = [claim.place for claim in await take(driver, lanes=5, name="c1")]
+    assert first == again == [address_of("attic"), address_of("porch")]
+
+
+async def test_a_provider_with_several_lanes_is_named_once(driver):
+    driver.policies = (retain(), retain("other"))
+    await driver.talk("one", chat="attic")
+    await driver.talk("two", chat="porch")
+    assert await driver.store.lane_keys() == (KEY, replace(KEY, provider=Provider("other")))
 
 
 async def test_only_a_registered_node_takes_lanes(driver):
@@ -417,6 +435,18 @@ async def test_every_delivery_can_be_listed(driver):
     assert await driver.store.deliveries(provider="nobody") == ()
     assert [one.id for one in await driver.store.deliveries(after=newest.n)] == [oldest.id]
     assert [one.id for one in await driver.store.deliveries(limit=1)] == [newest.id]
+
+
+async def test_delivered_parcels_are_those_of_one_provider_in_order(driver):
+    driver.policies = (retain(), retain("other"))
+    await driver.chat("one", "two")
+    await driver.write("update delivery set state = 'delivered', attempt = 1 where provider = 'other'")
+    assert await driver.store.delivered_parcels(KEY) == ()
+    await driver.write("update delivery set state = 'delivered', attempt = 1 where provider = 'mem'")
+    found = await driver.store.delivered_parcels(KEY)
+    assert [parcel.turns[0].lines[0].text for _, parcel in found] == ["one", "two"]
+    assert [n for n, _ in found] == sorted(n for n, _ in found)
+    assert {parcel.id.partition(":")[0] for _, parcel in found} == {"mem"}
 
 
 async def test_a_trace_tells_of_a_turn_that_waits_for_others(driver):

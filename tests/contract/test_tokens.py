@@ -65,3 +65,21 @@ async def test_the_gauges_tell_what_waits(driver):
     claim = await driver.claim()
     await driver.answer(claim, await driver.open(claim))
     assert (await driver.store.gauges()).messages_waiting == {"fern": 1}
+
+
+async def test_the_oldest_mailbox_is_the_one_that_has_been_ready_longest(driver):
+    await driver.say("one", chat="attic")
+    since = driver.clock.now()
+    driver.clock.advance(500)
+    await driver.say("two", chat="porch")
+    assert (await driver.store.gauges()).oldest_ready_at == since
+
+
+async def test_a_mailbox_that_waits_for_its_retry_is_not_ready(driver):
+    await driver.say("one")
+    claim = await driver.claim()
+    await driver.open(claim)
+    await driver.store.release_claim(claim, retry_in_ms=60_000)
+    assert (await driver.store.gauges()).oldest_ready_at is None
+    driver.clock.advance(60_000)
+    assert (await driver.store.gauges()).oldest_ready_at == driver.clock.now()
