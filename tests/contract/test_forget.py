@@ -24,6 +24,7 @@ from holdfast.core.lane import LaneKey, Settlement
 from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
 from holdfast.core.turn import Step, TurnEvent, TurnRecord
 from holdfast.stores.script import rows
+from holdfast.stores.verbs.person import RECORDED
 from tests.contract.driver import address_of, record, retain
 
 CANARY = "marmalade"
@@ -292,6 +293,14 @@ async def test_of_a_recorded_turn_with_several_voices_only_theirs_goes(driver):
     assert (part.place, erasure.erasure.deliveries) == ("desk", ("mem:hermes-k2:1",))
 
 
+async def test_recorded_turns_of_the_person_are_not_searched_for_their_voice(driver):
+    """Their own turns are found by principal; only the bodies of other people's turns are read."""
+    for key, who in (("k1", "ada"), ("k2", "bob")):
+        await driver.store.record_turn(record(key, session=f"of {who}", who=who))
+    found = await driver.rows(RECORDED, agent=FERN, person="ada")
+    assert [row[6] for row in found] == ["of bob"]
+
+
 async def test_copies_that_recall_made_go_wherever_they_are(driver):
     await driver.talk(f"{CANARY}")
     await recall_in(driver, f"[ada once said {CANARY}]", chat="porch")
@@ -333,6 +342,13 @@ async def test_notes_by_and_about_them_go_with_every_copy(driver):
     assert done.blanked["notes"] == 3
     await note(driver, "ada is back", subject="ada")
     assert [entry.text for entry in (await driver.store.memory(FERN, "ada")).entries] == ["ada is back"]
+
+
+async def test_a_note_that_was_blanked_before_is_not_counted_again(driver):
+    await note(driver, f"{CANARY}", subject="ada")
+    first = await driver.store.forget(person())
+    again = await driver.store.forget(person(id="forget_2"))
+    assert (first.blanked["notes"], again.blanked.get("notes", 0)) == (1, 0)
 
 
 async def test_one_agent_forgets_and_another_does_not_unless_all_are_asked(driver):
@@ -536,6 +552,25 @@ async def test_every_place_that_was_sent_anything_gets_one_erasure_behind_it(dri
     assert {unit for parcel in erasures for unit in parcel.erasure.deliveries} == set(sent)
     assert {parcel.erasure.principal for parcel in erasures} == {"ada"}
     assert all(part.done for part in (await driver.store.forgetting(done.id)).parts)
+
+
+async def test_an_erasure_names_units_and_not_their_retractions(driver):
+    driver.policies = EACH
+    session = await driver.chat("one", "two")
+    sent = [parcel.id for parcel in await carry_all(driver)]
+    await driver.command("/undo")
+    assert [parcel.op for parcel in await carry_all(driver)] == [Op.RETRACT]
+    await driver.store.forget(whole(session))
+    (erasure,) = await carry_all(driver)
+    assert sorted(erasure.erasure.deliveries) == sorted(sent)
+
+
+async def test_the_newest_request_is_the_one_made_last(driver):
+    assert await driver.store.newest_forgetting() is None
+    await driver.store.forget(person(id="forget_2"))
+    driver.clock.advance(5)
+    await driver.store.forget(person(id="forget_1"))
+    assert await driver.store.newest_forgetting() == "forget_1"
 
 
 async def test_an_erasure_names_nothing_that_was_said_after_it_was_asked_for(driver):
