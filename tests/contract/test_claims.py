@@ -89,6 +89,14 @@ async def test_a_claim_asked_for_again_by_its_name_is_the_same_claim(driver):
     assert (again.mailbox, again.fence) == (first.mailbox, first.fence + 1)
 
 
+async def test_several_claims_asked_for_again_by_their_name_are_the_same_claims(driver):
+    for chat in ("a", "b"):
+        await driver.say("one", chat=chat)
+    first = await driver.store.claim_mailboxes(driver.node, name="first", limit=5)
+    assert len(first) == 2
+    assert await driver.store.claim_mailboxes(driver.node, name="first", limit=5) == first
+
+
 async def test_an_unknown_node_claims_nothing(driver):
     await driver.say("one")
     assert await driver.store.claim_mailbox(NodeId("node_x")) is None

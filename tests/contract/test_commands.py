@@ -325,7 +325,7 @@ async def test_delete_blanks_every_word_and_keeps_the_envelopes(driver):
         assert not [row for row in await driver.rows(f"select body from {table}") if b"canary" in bytes(row[0])]
     found = await driver.store.session(session)
     assert (found.state, found.title, found.turns) == (SessionState.DELETED, None, 1)
-    assert await driver.rows("select state from reply where turn = 1") == [("failed",)]
+    assert await driver.rows("select state, reason from reply where turn = 1") == [("failed", "its words were deleted")]
     assert not (await driver.command(f"/resume {session}")).switched
     assert (await driver.talk("again")).session != session
 

@@ -158,6 +158,22 @@ async def test_a_delivery_that_could_not_be_made_is_tried_again_when_it_is_due(d
     assert claim.packages[0].failing_for_ms == 5_000
 
 
+async def test_a_delivery_keeps_failing_until_it_is_settled(driver):
+    """An attempt that was not made proves nothing about the provider."""
+    driver.policies = EACH
+    await driver.chat("one")
+    (claim,) = await take(driver)
+    await settle(driver, claim, DeliveryState.SCHEDULED, failing=True)
+    driver.clock.advance(5_000)
+    (claim,) = await take(driver)
+    await settle(driver, claim, DeliveryState.SCHEDULED, untried=True)
+    driver.clock.advance(5_000)
+    (claim,) = await take(driver)
+    assert claim.packages[0].failing_for_ms == 10_000
+    await settle(driver, claim)
+    assert await driver.rows("select failing_at from delivery") == [(None,)]
+
+
 async def test_a_parked_delivery_lets_the_next_one_pass_and_can_be_replayed_late(driver):
     driver.policies = EACH
     session = await driver.chat("one", "two")
@@ -657,3 +673,11 @@ async def test_a_lane_says_for_how_long_an_attempt_on_it_may_still_arrive(driver
     driver.clock.advance(500)
     (claim,) = await take(driver)
     assert claim.doubted_for_ms == 1_500, "a delivery ends no doubt about the request before it"
+
+
+async def test_a_note_in_doubt_may_still_arrive_on_its_lane(driver):
+    await noted(driver, "cat")
+    claim = await take_notes(driver)
+    await settle(driver, claim, DeliveryState.UNCERTAIN, delay_ms=1_000)
+    driver.clock.advance(1_000)
+    assert (await take_notes(driver)).doubted_for_ms == 1_000

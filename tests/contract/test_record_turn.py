@@ -1,10 +1,12 @@
 """The promise: a writer without a mailbox adds whole turns, each once, and never between somebody else's."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from holdfast.core.errors import InvalidInput, SessionLive, SessionMoved, SessionNotFound
+from holdfast.core.naming import Whereabouts
 from tests.contract.driver import record
 
 EVERYTHING = "select session, seq, turn from entry order by session, seq"
@@ -16,6 +18,14 @@ async def test_a_recorded_turn_is_in_the_journal(driver):
     assert await driver.texts(done.session) == ["hello", "re: hello"]
     found = await driver.store.session(done.session)
     assert (found.committed_seq, found.mailbox, found.live) == (2, None, False)
+
+
+async def test_where_a_recorded_turn_was_said_is_kept_with_it(driver):
+    where = Whereabouts("/home/ada/app", "/home/ada")
+    await driver.store.record_turn(replace(record("k1"), where=where))
+    await driver.store.record_turn(record("k2"))
+    found = await driver.rows("select directory, repo from turn order by n")
+    assert found == [(where.directory, where.repo), (None, None)]
 
 
 async def test_the_same_key_is_recorded_once(driver):

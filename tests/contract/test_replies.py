@@ -165,6 +165,14 @@ async def test_a_reply_says_when_it_is_due(ledger):
     assert await ledger.store.next_reply_due() == {("fern", "telegram"): behind}
 
 
+async def test_each_channel_of_an_agent_has_its_own_due_time(ledger):
+    await ledger.answer(chat="a")
+    await ledger.settle(await ledger.one(), ReplyState.PENDING, delay_ms=700)
+    await ledger.answer(chat="b", channel="discord")
+    now = ledger.driver.clock.now()
+    assert await ledger.store.next_reply_due() == {("fern", "discord"): now, ("fern", "telegram"): now + 700}
+
+
 # --- settling --------------------------------------------------------------------------------------
 
 
