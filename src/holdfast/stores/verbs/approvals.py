@@ -60,9 +60,8 @@ OPEN_HERE = "select id from approval where mailbox = :mailbox and decided_at is 
 WAITS_AT = """
 select 1 from approval
  where id = :id and decided_at is null and mailbox = (select mailbox_id from address where address = :address)"""
-WAITED_FOR = """
-select id, tool, due_at, session, turn from approval
- where mailbox = :mailbox and decided_at is null order by asked_at desc, id limit 1"""
+# At most one: a mailbox has one open turn, and a turn decides or closes an approval before it asks for the next.
+WAITED_FOR = "select id, tool, due_at, session, turn from approval where mailbox = :mailbox and decided_at is null"
 # Whoever decided may hear what came of it: nobody else's command releases a turn.
 RELEASED = """
 select (select message from inbound

@@ -10,7 +10,7 @@ from holdfast.core.errors import SessionNotFound
 from holdfast.core.ids import AgentName, SessionId
 from holdfast.core.journal import Entry, effective
 from holdfast.stores.script import Row, Script, one
-from holdfast.stores.verbs.journal import Link, chain, entries
+from holdfast.stores.verbs.journal import chain, entries, own_entries
 from holdfast.stores.verbs.summaries import newest_summary
 
 SESSION = """
@@ -41,8 +41,7 @@ def _brought_up_to_date(known: Context, row: Row) -> Script[Context]:
     tail = known.entries
     if row[1] > known.last_seq:
         # The session itself has grown; what it inherited cannot have.
-        own = Link(known.session, row[1], 0, 0, 0, undone=False)
-        fresh = yield from entries((own,), after=known.last_seq)
+        fresh = yield from own_entries(known.session, after=known.last_seq, upto=row[1])
         tail = (*tail, *fresh)
     return _context(known.session, row, known.summary, tail)
 

@@ -1,5 +1,6 @@
 """Drafts: on record before their first byte leaves, written to by one claim at a time (core/drafting.py).
 
+A draft has an id (`receipt`) if and only if it is known to stand in the chat.
 A draft ends in one of three ways: a reply of its turn takes it over when it is claimed (`hand_over`), nothing was
 posted after all, or no reply comes and it is retracted.
 """
@@ -8,7 +9,7 @@ from holdfast.core.drafting import HOLD_MS, Draft, DraftFate, DraftIntent, Draft
 from holdfast.core.errors import ClaimLost
 from holdfast.core.ids import DraftId
 from holdfast.core.key import parse
-from holdfast.stores.script import Row, Script, one, plain, rows, run
+from holdfast.stores.script import Script, one, plain, rows, run
 
 HOLD = "select fence, session_id from mailbox where id = :mailbox /*lock*/"
 OPEN_TURN = "select open_turn from session where id = :session"
@@ -42,10 +43,10 @@ HAND_OVER = """
 delete from draft
  where session = (select session from reply where n = :n) and turn = (select turn from reply where n = :n)
    and held_until <= :now
-returning state, receipt"""
+returning receipt"""
 TAKEN_OVER = "update reply set draft = :fate, draft_id = :receipt where n = :n"
 STRAY = """
-select id, state, address, receipt from draft
+select id, address, receipt from draft
  where held_until <= :now
    and not exists (select 1 from session where session.id = draft.session and session.open_turn = draft.turn)
    and not exists (select 1 from reply
@@ -53,7 +54,7 @@ select id, state, address, receipt from draft
                       and reply.state in ('pending', 'attempting'))
  order by held_until, id limit :limit /*skip locked*/"""
 BLANKED = """
-select id, draft, address, draft_id from reply
+select id, address, draft_id from reply
  where draft = 'standing' and state in ('failed', 'uncertain') and length(body) = 0
  order by due_at, n limit :limit"""
 # What was given comes last the next time: some that can never be retracted hide no others. It is held while it is being
@@ -125,9 +126,8 @@ def hand_over(n: int) -> Script[None]:
     """
     row = yield from one(HAND_OVER, n=n)
     if row is not None:
-        is_known = row[0] == DraftState.STANDING.value and row[1] is not None
-        fate = DraftFate.STANDING if is_known else DraftFate.UNKNOWN
-        yield from run(TAKEN_OVER, n=n, fate=fate.value, receipt=row[1])
+        fate = DraftFate.UNKNOWN if row[0] is None else DraftFate.STANDING
+        yield from run(TAKEN_OVER, n=n, fate=fate.value, receipt=row[0])
 
 
 def stray_drafts(limit: int) -> Script[tuple[StrayDraft, ...]]:
@@ -136,17 +136,15 @@ def stray_drafts(limit: int) -> Script[tuple[StrayDraft, ...]]:
     Each is given to one caller at a time; one that could not be retracted is given again when its hold is over.
     """
     found = [*(yield from rows(STRAY, limit=limit)), *(yield from rows(BLANKED, limit=limit))]
-    for row in found:
-        if _stands(row):
-            yield from run(DRAFT_GIVEN, id=row[0], hold_ms=HOLD_MS)
-            yield from run(REPLY_GIVEN, id=row[0])
+    standing: list[StrayDraft] = []
+    for id_, address, receipt in found:
+        if receipt is None:
+            yield from run(DROP, id=id_)
         else:
-            yield from run(DROP, id=row[0])
-    return tuple(StrayDraft(id=row[0], address=parse(row[2]), receipt=row[3]) for row in found if _stands(row))
-
-
-def _stands(row: Row) -> bool:
-    return row[1] == DraftState.STANDING.value and row[3] is not None
+            yield from run(DRAFT_GIVEN, id=id_, hold_ms=HOLD_MS)
+            yield from run(REPLY_GIVEN, id=id_)
+            standing.append(StrayDraft(id=id_, address=parse(address), receipt=receipt))
+    return tuple(standing)
 
 
 def drop_draft(stray: StrayDraft) -> Script[None]:

@@ -80,7 +80,7 @@ def _erase(
     forget: ForgetId, stream: str, principal: str, lane: tuple[str, str, str], units: Sequence[str]
 ) -> Script[None]:
     agent, provider, place = lane
-    (seq,) = (yield from one(NEXT_SEQ, stream=stream, provider=provider)) or (1,)
+    ((seq,),) = yield from rows(NEXT_SEQ, stream=stream, provider=provider)
     erasure = f"{provider}:{stream}:{seq}"
     yield from add_deliveries(
         [
@@ -99,6 +99,6 @@ def _erase(
             }
         ]
     )
-    (n,) = (yield from one(NUMBER, stream=stream, provider=provider, seq=seq)) or (0,)
+    ((n,),) = yield from rows(NUMBER, stream=stream, provider=provider, seq=seq)
     yield from many(NAME_UNIT, [{"erasure": erasure, "unit": unit} for unit in units])
     yield from run(NEW_PART, forget=forget, n=n)

@@ -52,7 +52,7 @@ update inbound set address = :new where mailbox = :mailbox and state in ('waitin
 REDIRECT_REPLIES = """
 update reply
    set address = :new, draft = case when draft = 'standing' then 'gone' else draft end,
-       doubts = case when state = 'pending' and draft = 'standing' and attempt > 0 and doubts = 0 then 1 else doubts end
+       doubts = case when state = 'pending' and draft = 'standing' and doubts = 0 then 1 else doubts end
  where address = :old and state in ('pending', 'attempting')"""
 
 # Instructions that were made before are not used again, in any process.

@@ -92,9 +92,15 @@ def entries(links: Sequence[Link], *, after: int, limit: int = NO_LIMIT) -> Scri
     for link in reversed(links):
         if link.upto_seq <= after or len(found) >= limit:
             continue
-        page = yield from rows(PAGE, session=link.session, after=after, upto=link.upto_seq, limit=limit - len(found))
-        found.extend(entry_of(link.session, row) for row in page)
+        left = limit - len(found)
+        found += yield from own_entries(link.session, after=after, upto=link.upto_seq, limit=left)
     return found
+
+
+def own_entries(session: SessionId, *, after: int, upto: int, limit: int = NO_LIMIT) -> Script[list[Entry]]:
+    """The entries of one session after a sequence number, up to another; none that it inherited."""
+    page = yield from rows(PAGE, session=session, after=after, upto=upto, limit=limit)
+    return [entry_of(session, row) for row in page]
 
 
 def entry_of(session: SessionId, row: Row) -> Entry:

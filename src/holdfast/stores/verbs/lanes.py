@@ -204,8 +204,8 @@ def next_due(keys: Sequence[LaneKey]) -> Script[tuple[Instant | None, ...]]:
     """When each provider's next free lane is due; None without one."""
     found: list[Instant | None] = []
     for key in keys:
-        row = yield from one(NEXT_DUE, agent=key.agent, provider=key.provider)
-        found.append(None if row is None or row[0] is None else Instant(row[0]))
+        ((due,),) = yield from rows(NEXT_DUE, agent=key.agent, provider=key.provider)
+        found.append(None if due is None else Instant(due))
     return tuple(found)
 
 

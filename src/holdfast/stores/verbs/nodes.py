@@ -121,7 +121,7 @@ def claim_mailboxes(node: NodeId, name: str, limit: int) -> Script[tuple[Claim, 
     """Several claims in one transaction, each under a name of its own made from the caller's."""
     claims: list[Claim] = []
     while len(claims) < limit:
-        claim = yield from claim_mailbox(node, f"{name}.{len(claims)}" if name and claims else name)
+        claim = yield from claim_mailbox(node, f"{name}.{len(claims)}" if name else "")
         if claim is None:
             break
         claims.append(claim)

@@ -61,7 +61,7 @@ update reply
        receipt = case when cast(:receipt as text) is null then receipt
                       else coalesce(receipt || ' ', '') || cast(:receipt as text) end,
        reason = cast(:reason as text), draft = coalesce(cast(:draft as text), draft)
- where n = :n and state = 'attempting' and owner = :node and attempt = :attempt and part = :sent returning n"""
+ where n = :n and state = 'attempting' and owner = :node and attempt = :attempt and part = :sent"""
 STANDING = "select state, part, attempt, owner from reply where n = :n"
 ACCOUNTS = "select distinct agent, channel from reply where state = 'pending' order by agent, channel"
 NEXT_DUE = f"""
@@ -173,7 +173,7 @@ def _claim_of(node: NodeId, row: Row) -> ReplyClaim:
 def settle_reply(claim: ReplyClaim, settlement: ReplySettlement) -> Script[Kept]:
     """A claim that is void changes nothing; one that was settled before gets its first result."""
     goes_on, attempts = settlement.state is ReplyState.ATTEMPTING, _attempts(claim, settlement)
-    settled = yield from one(
+    yield from run(
         SETTLE,
         n=claim.n,
         node=claim.node,
@@ -192,7 +192,7 @@ def settle_reply(claim: ReplyClaim, settlement: ReplySettlement) -> Script[Kept]
     )
     row = yield from one(STANDING, n=claim.n)
     after = (settlement.state.value, settlement.part, attempts, claim.node if goes_on else None)
-    if settled is None and row != after:
+    if row != after:
         return Kept.VOID
     return Kept.GOES_ON if goes_on else Kept.DONE
 
