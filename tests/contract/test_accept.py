@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.core.inbound import Accepted, Conflict, Duplicate, Limits, MailboxFull, MessageState, TooMany
 from holdfast.core.naming import NOWHERE, Whereabouts
+from holdfast.stores.store import SqlStore
 from tests.contract.driver import address_of
 
 EVERY_CHARACTER = "".join(chr(point) for point in range(0x110000) if not 0xD800 <= point <= 0xDFFF)
@@ -195,6 +196,19 @@ async def test_a_pruned_message_is_still_known_as_duplicate_and_conflict(driver)
     assert await driver.rows("select 1 from inbound") == []
     assert await driver.accept(driver.arrival("hello", event="e1")) == Duplicate(first, MessageState.ANSWERED)
     assert await driver.accept(driver.arrival("hullo", event="e1")) == Conflict(first)
+
+
+async def test_a_pruned_message_is_still_known_after_a_restart(driver):
+    """The first secret of a store is kept: another candidate would hash the same event to another tombstone."""
+    first = await driver.say("hello", event="e1")
+    claim = await driver.claim()
+    await driver.answer(claim, await driver.open(claim))
+    await driver.store.release_claim(claim)
+    driver.clock.advance(1)
+    assert await driver.store.prune(older_than_ms=0, limit=10) == 1
+    reopened = await SqlStore.open(driver.database, b"another candidate")
+    again = await reopened.accept(driver.arrival("hello", event="e1"), Limits())
+    assert again == Duplicate(first, MessageState.ANSWERED)
 
 
 @pytest.mark.parametrize(

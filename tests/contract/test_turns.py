@@ -7,6 +7,7 @@ import pytest
 from holdfast.core.errors import ClaimLost, InvariantBroken
 from holdfast.core.inbound import MessageState
 from holdfast.core.journal import UserSaid
+from holdfast.core.naming import NOWHERE
 from holdfast.core.turn import Phase, Step, TurnEvent
 from tests.contract.driver import address_of, returned, started, tool_step
 from tests.contract.test_claims import EVERYTHING
@@ -230,6 +231,20 @@ async def test_stepping_again_returns_the_same_turn(driver):
     before = await driver.rows(EVERYTHING)
     assert await driver.store.append_step(claim, turn, tool_step()) == first
     assert await driver.rows(EVERYTHING) == before
+
+
+async def test_a_turn_that_was_opened_nowhere_is_read_back_so(driver):
+    claim, turn = await opened(driver)
+    assert (await driver.store.read_mail(claim, limit=1)).turn.where == turn.where == NOWHERE
+
+
+async def test_an_attempt_before_the_last_one_is_not_resumed(driver):
+    claim, first = await opened(driver)
+    second = await driver.store.resume_turn(claim, first)
+    third = await driver.store.resume_turn(claim, second)
+    assert [turn.attempt for turn in (first, second, third)] == [1, 2, 3]
+    with pytest.raises(ClaimLost):
+        await driver.store.resume_turn(claim, first)
 
 
 async def test_resuming_again_grows_the_attempt_once(driver):

@@ -22,8 +22,8 @@ REMOVE = "delete from inbound where message = :message"
 def load_secret(key: str, candidate: bytes) -> Script[bytes]:
     """The secret kept under the key; the candidate becomes it when there is none yet."""
     yield from run(KEEP_KEY, key=key, value=candidate)
-    row = yield from one(FIND_KEY, key=key)
-    return bytes(row[0]) if row else candidate
+    ((value,),) = yield from rows(FIND_KEY, key=key)
+    return bytes(value)
 
 
 def prove_write() -> Script[Instant]:
