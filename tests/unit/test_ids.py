@@ -27,9 +27,10 @@ def test_an_id_has_its_prefix_and_25_characters_that_are_not_confused(now, chanc
     assert set(digits) <= set(ID_ALPHABET)
 
 
-def test_only_the_low_80_bits_of_chance_are_used():
-    assert make_id("op", Instant(1), 5) == make_id("op", Instant(1), 5 | (1 << ID_RANDOM_BITS))
-    assert len({make_id("op", Instant(1), 1 << bit) for bit in range(ID_RANDOM_BITS)}) == ID_RANDOM_BITS
+def test_only_the_low_80_bits_of_chance_are_used_and_each_of_them():
+    assert make_id("op", Instant(2), 5) == make_id("op", Instant(2), 5 | (1 << ID_RANDOM_BITS))
+    chances = [0, *(1 << bit for bit in range(ID_RANDOM_BITS))]
+    assert len({make_id("op", Instant(2), chance) for chance in chances}) == len(chances)
 
 
 def test_the_alphabet_leaves_out_what_looks_alike():
