@@ -313,7 +313,7 @@ async def test_delete_blanks_every_word_and_keeps_the_envelopes(driver):
     await driver.say("canary one")
     claim = await driver.claim()
     await driver.store.commit_turn(claim, await driver.open(claim), driver.commit("canary reply"))
-    await driver.write("update reply set state = 'pending'")  # as if somebody still had to send it
+    await driver.write("update reply set state = 'pending', settled_at = null")  # as if somebody still had to send it
     await driver.store.release_claim(claim)
     session = await live(driver)
     await driver.command("/title canary title")
@@ -325,9 +325,18 @@ async def test_delete_blanks_every_word_and_keeps_the_envelopes(driver):
         assert not [row for row in await driver.rows(f"select body from {table}") if b"canary" in bytes(row[0])]
     found = await driver.store.session(session)
     assert (found.state, found.title, found.turns) == (SessionState.DELETED, None, 1)
-    assert await driver.rows("select state, reason from reply where turn = 1") == [("failed", "its words were deleted")]
+    ((state, reason, settled_at),) = await driver.rows("select state, reason, settled_at from reply where turn = 1")
+    assert (state, reason) == ("failed", "its words were deleted")
+    assert settled_at is not None
     assert not (await driver.command(f"/resume {session}")).switched
     assert (await driver.talk("again")).session != session
+
+
+async def test_a_reply_in_doubt_stays_in_doubt_when_its_words_are_deleted(driver):
+    await driver.talk("one")
+    await driver.write("update reply set state = 'pending', doubts = 1")
+    await driver.command("/delete")
+    assert await driver.rows("select state from reply where turn = 1") == [("uncertain",)]
 
 
 @pytest.mark.parametrize("generations", [1, 2, 3])
