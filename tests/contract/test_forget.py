@@ -665,6 +665,19 @@ async def test_what_recall_copied_before_the_last_receipt_is_swept_and_scrubbed_
     assert (await driver.store.forgetting(done.id)).done
 
 
+async def test_what_recall_copied_in_a_transaction_that_began_before_is_swept_too(driver):
+    """Its time is that of its transaction, which may end after the forgetting."""
+    driver.policies = EACH
+    await driver.talk(f"{CANARY}")
+    await carry_all(driver)
+    await driver.store.forget(person())
+    await recall_in(driver, f"[ada once said {CANARY}]")
+    await driver.write("update entry set at = at - 1000 where kind = 'recall'")
+    await carry_all(driver)
+    assert await driver.store.sweep_forgotten(quiet_ms=0) == 1
+    assert await found_in(driver) == []
+
+
 # --- asking again, and the receipts ------------------------------------------------------------------
 
 

@@ -48,7 +48,7 @@ LOCK_LIVE = "select id from mailbox where session_id = :session order by id /*lo
 WORDS = "select count(*) from entry where session = :session and kind <> 'undo' and length(body) > 0"
 ECHOES = """
 update entry set body = :blank, tokens = 0
- where kind in ('observed', 'recall') and kind = 'recall' and length(body) > 0 and at >= :since
+ where kind in ('observed', 'recall') and kind = 'recall' and length(body) > 0
    and session in (select id from session where agent = :agent) returning seq"""
 NEWEST = "select id from forget order by requested_at desc, id desc limit 1"
 OPEN = "select id from forget where scrubbed_at is null or swept_at is null order by requested_at limit :limit"
@@ -56,7 +56,7 @@ OPEN_MAX = 1_000
 UNSCRUBBED = "select id from forget where scrubbed_at is null order by requested_at"
 SCRUBBED = "update forget set scrubbed_at = :now, scrub_receipt = :receipt where id = :id and scrubbed_at is null"
 SETTLED = """
-select id, agent, requested_at from forget
+select id, agent from forget
  where swept_at is null and not exists (
    select 1 from forget_part join delivery on delivery.n = forget_part.n
     where forget_part.forget = forget.id
@@ -156,9 +156,10 @@ def _shared(blanked: Blanked) -> Script[list[Unit]]:
     return found
 
 
-def _blank_echoes(agent: AgentName, *, since: int = 0) -> Script[int]:
-    """Every copy that recall made for this agent: nobody can say whose words are in it."""
-    return len((yield from rows(ECHOES, agent=agent, since=since, blank=b"")))
+def _blank_echoes(agent: AgentName) -> Script[int]:
+    """Every copy that recall made for this agent: nobody can say whose words are in it, nor by its time whether it
+    was committed before somebody was forgotten."""
+    return len((yield from rows(ECHOES, agent=agent, blank=b"")))
 
 
 # --- what follows ------------------------------------------------------------------------------------
@@ -188,10 +189,10 @@ def sweep_forgotten(quiet_ms: int, limit: int) -> Script[int]:
     The files are scrubbed once more where anything was found.
     """
     found = yield from rows(SETTLED, quiet_ms=quiet_ms, limit=limit)
-    for id_, agent, since in found:
+    for id_, agent in found:
         echoes = 0
         for name in [AgentName(agent)] if agent else (yield from _agents()):
-            echoes += yield from _blank_echoes(name, since=since)
+            echoes += yield from _blank_echoes(name)
         yield from run(SWEPT, id=id_, found=echoes)
     return len(found)
 
