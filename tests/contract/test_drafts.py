@@ -407,6 +407,18 @@ async def test_a_draft_without_an_id_is_let_go_when_its_turn_is_forgotten(studio
     assert await studio.drafts() == []
 
 
+async def test_a_draft_without_an_id_is_told_of_at_the_reply_that_can_no_longer_replace_it(studio):
+    """Its process died after it had posted the draft, and the answer was deleted before it could be sent."""
+    await studio.intend()
+    await studio.answer()
+    await studio.driver.write("update reply set state = 'failed', body = :blank", blank=b"")
+    assert await strays(studio) == ()
+    studio.driver.clock.advance(HOLD_MS)
+    assert await strays(studio) == ()
+    assert await studio.driver.rows("select count(*) from draft") == [(0,)]
+    assert await studio.driver.rows("select draft, draft_id from reply") == [("unknown", None)]
+
+
 async def test_the_draft_of_a_reply_whose_words_were_deleted_is_a_stray(studio):
     draft = await studio.show()
     reply = await studio.answer()

@@ -46,6 +46,8 @@ union all select 'lane ' || place || ' of ' || provider || ' is held by ' || own
 union all select 'lane ' || place || ' of ' || provider || ' is to be looked at' from lane where due_at is not null
 union all select id || ' is ' || step from finalisation where ended_at is null
 union all select provider || ' still waits for ' || stream from cursor where due_at is not null
+union all select 'draft ' || id || ' is to be let go' from draft where receipt is null and not exists (
+  select 1 from session where session.id = draft.session and session.open_turn = draft.turn)
 union all select 'forgetting ' || id || ' is not scrubbed' from forget where scrubbed_at is null
 union all select 'forgetting ' || id || ' is not swept' from forget where swept_at is null and not exists (
   select 1 from forget_part join delivery on delivery.n = forget_part.n

@@ -62,6 +62,11 @@ select id, address, draft_id from reply
 DRAFT_GIVEN = "update draft set held_until = cast(:now as int8) + cast(:hold_ms as int8) where id = :id"
 REPLY_GIVEN = "update reply set due_at = :now where id = :id and draft = 'standing' and length(body) = 0"
 DROP = "delete from draft where id = :id"
+# Half a sentence may stand in the chat for ever. The reply that was to replace it is where an operator sees that.
+LET_GO = """
+update reply set draft = 'unknown'
+ where draft is null and (session, turn) in (select session, turn from draft where draft.id = :id)
+   and address in (select address from draft where draft.id = :id)"""
 RETRACTED = "update reply set draft = :fate where id = :id and draft = 'standing' and length(body) = 0"
 
 
@@ -139,6 +144,7 @@ def stray_drafts(limit: int) -> Script[tuple[StrayDraft, ...]]:
     standing: list[StrayDraft] = []
     for id_, address, receipt in found:
         if receipt is None:
+            yield from run(LET_GO, id=id_)
             yield from run(DROP, id=id_)
         else:
             yield from run(DRAFT_GIVEN, id=id_, hold_ms=HOLD_MS)
