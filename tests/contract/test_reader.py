@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.errors import InvalidInput, MessageNotFound, SessionNotFound
+from holdfast.core.errors import MessageNotFound, SessionNotFound
 from holdfast.stores.verbs.contexts import read_context
 from tests.contract.driver import address_of, record, retain
 
@@ -75,7 +75,7 @@ async def test_a_session_that_is_not_there_is_no_place_to_read_on_from(driver):
     """It may have been deleted since the page before. An empty page would say that nothing is left."""
     await driver.chat("one")
     for where in ({}, {"agent": "fern"}, {"address": address_of("home")}):
-        with pytest.raises(InvalidInput, match="no session 'ses_gone'"):
+        with pytest.raises(SessionNotFound, match="no session 'ses_gone'"):
             await driver.store.sessions(after="ses_gone", **where)
 
 

@@ -260,7 +260,7 @@ async def test_another_agents_session_is_no_place_to_read_on_from(live):
         response = await live.client.get("/v1/sessions", headers=BOB, params={"after": after})
         answers.append((response.status_code, response.text.replace(after, "x")))
     assert answers[0] == answers[1]
-    assert (response.status_code, code_of(response)) == (400, "invalid_input")
+    assert (response.status_code, code_of(response)) == (404, "session_not_found")
 
 
 async def test_sessions_of_several_agents_are_one_list_by_age_and_not_by_id():

@@ -6,7 +6,7 @@ from enum import Enum
 
 from holdfast.core.command import TITLE_CHARS_MAX, Command
 from holdfast.core.delivery import DeliveryPolicy
-from holdfast.core.errors import InvalidInput
+from holdfast.core.errors import SessionNotFound
 from holdfast.core.ids import (
     AgentName,
     Instant,
@@ -95,6 +95,6 @@ def title_key(title: str) -> str:
     return unicodedata.normalize("NFC", title).casefold()
 
 
-def no_place_after(session: str) -> InvalidInput:
+def no_place_after(session: str) -> SessionNotFound:
     """For a list that is to go on after a session which is not there, or not the caller's to see."""
-    return InvalidInput(f"after: there is no session {session[:80]!r} (any more); begin again without it")
+    return SessionNotFound(f"after: there is no session {session[:80]!r} (any more); begin again without it")

@@ -10,9 +10,12 @@ BESIDE = "commands that work beside a serving process are not simulated; tests/a
 NO_PAIRING = "strangers are kept out of every simulated room; the contract suite and tests/integration pair them"
 AT_THE_STORE = "principals of histories have no platform in their names, so the operator links them at the store"
 STRAY = "a draft is deleted only when its reply ended without words while it stood"
+PROBE = "a provider's recall must fail, and be asked for again half a minute later; few short histories last that long"
 NO_MOVES = "no operator of a history moves notes between scopes or providers"
 
 LEFT_OUT: dict[str, str] = {
+    "loops.recall_breaker.RecallBreaker.end_probe": PROBE,
+    "loops.recaller.Recaller._probing": PROBE,
     "store.claim_mailbox": "workers claim several mailboxes at a time; the contract suite claims one",
     "store.retry_finalisation": "extractions hardly ever fail often enough to be given up; the contract suite does it",
     "loops.acting._not_run": "a turn stops between two tool calls of one answer only when /stop comes in that instant",

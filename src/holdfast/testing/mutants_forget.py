@@ -4,11 +4,10 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.core.delivery import DeliveryState, Op
 from holdfast.core.forget import Forgetting
-from holdfast.core.ids import AgentName
 from holdfast.core.journal import Entry
 from holdfast.core.lane import Package, Settlement
 from holdfast.loops.carrier import Carrier
-from holdfast.stores.script import Script
+from holdfast.stores.script import Script, rows, run
 from holdfast.stores.sqlite import inline
 from holdfast.stores.verbs import erase, forget, person
 from holdfast.testing.mutant import Patch, mutant
@@ -51,7 +50,7 @@ def forget_lets_models_finish() -> Sequence[Patch]:
     return [(person, "VOID_CONTEXTS", "select 1 where :session = :first")]
 
 
-@mutant("I16", budget=40, forgets=True, first=72)
+@mutant("I16", budget=40, forgets=True, first=89)
 def forget_lets_turns_run() -> Sequence[Patch]:
     """A turn of theirs that is open goes on, and its answer is journaled."""
 
@@ -70,12 +69,14 @@ def forget_leaves_the_log() -> Sequence[Patch]:
 @mutant("I16", budget=BUDGET, forgets=True)
 def forget_sweeps_nothing() -> Sequence[Patch]:
     """What recall brought back before a provider had erased it stays in the journal."""
-    honest = forget._blank_echoes  # noqa: SLF001
 
-    def broken(agent: AgentName, *, since: int = 0) -> Script[int]:
-        return 0 if since else (yield from honest(agent))
+    def broken(quiet_ms: int, limit: int) -> Script[int]:
+        found = yield from rows(forget.SETTLED, quiet_ms=quiet_ms, limit=limit)
+        for id_, _ in found:
+            yield from run(forget.SWEPT, id=id_, found=0)
+        return len(found)
 
-    return [(forget, "_blank_echoes", broken)]
+    return [(forget, "sweep_forgotten", broken)]
 
 
 @mutant("I16", budget=BUDGET, forgets=True)

@@ -226,7 +226,7 @@ class FencedService:
         return found[:limit]
 
     async def _check_place(self, after: str) -> None:
-        """Raises `InvalidInput`: another agent's session is no place to read on from, as one that is not there."""
+        """Raises `SessionNotFound`: another agent's session is no place to read on from, as one that is not there."""
         if after:
             try:
                 await self.reader.session(SessionId(after))

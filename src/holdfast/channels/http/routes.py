@@ -196,7 +196,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="Sessions, newest first",
         query=SESSIONS_QUERY,
         answers={200: surface.Sessions},
-        errors=(400,),
+        errors=(400, 404),
     ),
     Endpoint(
         method="GET",
