@@ -283,6 +283,20 @@ async def test_an_operator_sees_what_waits_and_decides(driver, clock):
     assert await ready_at(driver) == clock.now()
 
 
+async def test_a_message_waits_for_the_approval_that_is_open(driver):
+    """Its turn has asked before, and was answered."""
+    await waiting(driver, "K7M2QX")
+    await told(driver, "/deny K7M2QX")
+    claim, turn = await resumed(driver)
+    assert (await driver.store.message(turn.messages[0])).awaiting is None
+    turn = await driver.store.append_step(claim, turn, refusal())
+    turn = await driver.store.append_step(claim, turn, wish())
+    turn = await driver.store.append_step(claim, turn, ask(driver, "A2A2A2"))
+    trace = await driver.store.message(turn.messages[0])
+    assert trace.awaiting is not None
+    assert trace.awaiting.id == "A2A2A2"
+
+
 async def test_the_approvals_of_one_agent_may_be_asked_for(driver):
     await waiting(driver)
     assert [view.agent for view in await driver.store.approvals(agent="fern")] == ["fern"]

@@ -419,6 +419,15 @@ async def test_a_draft_without_an_id_is_told_of_at_the_reply_that_can_no_longer_
     assert await studio.driver.rows("select draft, draft_id from reply") == [("unknown", None)]
 
 
+async def test_a_reply_to_somebody_else_says_nothing_about_the_draft(studio):
+    await studio.intend()
+    await studio.answer()
+    await studio.driver.write("update reply set address = :address", address=str(replace(HOME, chat="elsewhere")))
+    studio.driver.clock.advance(HOLD_MS)
+    assert await strays(studio) == ()
+    assert await studio.driver.rows("select draft from reply") == [(None,)]
+
+
 async def test_the_draft_of_a_reply_whose_words_were_deleted_is_a_stray(studio):
     draft = await studio.show()
     reply = await studio.answer()

@@ -75,6 +75,12 @@ async def test_the_oldest_mailbox_is_the_one_that_has_been_ready_longest(driver)
     assert (await driver.store.gauges()).oldest_ready_at == since
 
 
+async def test_a_mailbox_that_a_node_works_on_is_not_waiting(driver):
+    await driver.say("one")
+    await driver.claim()
+    assert (await driver.store.gauges()).oldest_ready_at is None
+
+
 async def test_a_mailbox_that_waits_for_its_retry_is_not_ready(driver):
     await driver.say("one")
     claim = await driver.claim()
