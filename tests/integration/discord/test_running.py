@@ -10,6 +10,7 @@ from discord.gateway import KeepAliveHandler
 from holdfast.channels.discord import make_discord
 from holdfast.core.errors import ChannelFailed
 from holdfast.machine import AsyncTasks
+from tests.integration.connections import still_open
 from tests.integration.discord.kit import Mailbox, running, setup_of
 from tests.platforms.discord import FakeDiscord, Fault
 
@@ -93,12 +94,15 @@ async def test_stopping_between_hello_and_identify_leaves_no_thread(world):
     assert heartbeats() == []
 
 
-async def test_a_gateway_that_never_says_goodbye_is_left_in_time(world, monkeypatch):
-    monkeypatch.setattr("holdfast.channels.discord.wire.CLOSE_S", 0.05)
+@pytest.mark.parametrize("patience_s", [0.05, 0.0], ids=["while-waiting", "before-it-was-told"])
+async def test_a_gateway_that_never_says_goodbye_is_left_in_time(world, monkeypatch, patience_s):
+    """Also where the time is over before anything was sent, as on a machine with much to do: nothing stays open."""
+    monkeypatch.setattr("holdfast.channels.discord.wire.CLOSE_S", patience_s)
     world.fake.says_goodbye = False
     async with running(world.fake, world.bot, world.mailbox):
         assert len(heartbeats()) == 1
     assert heartbeats() == []
+    assert still_open() == []
 
 
 async def test_a_channel_may_run_again_after_it_failed(world):

@@ -9,6 +9,7 @@ from holdfast.channels.slack import SlackChannel, line
 from holdfast.channels.slack.lanes import Lanes
 from holdfast.channels.slack.settings import SlackSettings
 from holdfast.core.errors import ChannelFailed
+from tests.integration.connections import still_open
 from tests.integration.pace import WAIT_S, HastyTasks
 from tests.integration.slack.kit import Mailbox, channel_of, running, setup_of, slept
 from tests.patience import within
@@ -89,6 +90,13 @@ async def test_a_ticket_that_is_not_taken_is_replaced_by_another(world, monkeypa
     async with running(world.slack, world.bot, world.mailbox):
         world.slack.say(world.dm, world.ada, "hello")
         await world.mailbox.until_texts("hello")
+
+
+async def test_a_line_whose_closing_is_cut_off_leaves_no_connection(world, monkeypatch):
+    monkeypatch.setattr(line, "CLOSE_S", 0)
+    async with running(world.slack, world.bot, Mailbox()):
+        assert still_open()
+    assert still_open() == []
 
 
 async def test_frames_that_are_no_json_end_the_line_and_not_the_run(world):

@@ -7,6 +7,7 @@ Rule 3: a connection that cannot be resumed at once is not mended here: `connect
 """
 
 import asyncio
+import contextlib
 import threading
 from typing import Any, Protocol
 
@@ -88,6 +89,13 @@ class Wire(HTTPClient):
         self._socket = await super().ws_connect(url, compress=compress)
         return self._socket
 
+    async def hang_up(self) -> None:
+        """Give the gateway's connection back without waiting: closing may have been cut off before it began."""
+        with contextlib.suppress(TimeoutError, OSError, aiohttp.ClientError):
+            async with asyncio.timeout(0):
+                if self._socket is not None:
+                    await self._socket.close()
+
     def stop_heartbeat(self) -> None:
         """A connection that was given up between hello and ready has a thread which nobody else knows."""
         for thread in threading.enumerate():
@@ -158,6 +166,7 @@ class Bot(discord.Client):
             async with asyncio.timeout(CLOSE_S):
                 await self.close()
         except (TimeoutError, OSError, aiohttp.ClientError):
+            await self.http.hang_up()
             await self.http.close()
         finally:
             self.http.stop_heartbeat()
