@@ -15,6 +15,7 @@ import apsw
 from holdfast.core.approval import ApprovalView, Decision
 from holdfast.core.ids import ApprovalId, ReplyId
 from holdfast.ports.reply_store import PostedReply
+from holdfast.runtime import Runtime
 from holdfast.testing.chats import ChatServer
 from holdfast.testing.retrying_client import Heard, RetryingClient
 
@@ -63,11 +64,12 @@ class Resender:
 
     async def _resend(self, reply: ReplyId) -> None:
         before = sum(call.post.reply == reply for call in self._server.calls)
-        self._log.resends[reply] += 1  # counted before: the history may end before there is an answer
-        heard: Heard[PostedReply] = await self._client.until_heard(
-            f"resend {reply}", lambda runtime: runtime.replies.resend(reply)
-        )
-        self._log.resends[reply] += max(heard.asked - 1, 0)
+
+        async def ask(runtime: Runtime) -> PostedReply:
+            self._log.resends[reply] += 1  # counted before: the history may end before there is an answer
+            return await runtime.replies.resend(reply)
+
+        heard: Heard[PostedReply] = await self._client.until_heard(f"resend {reply}", ask)
         if isinstance(heard.answer, PostedReply):
             self._log.sent_before[reply] = before
 

@@ -25,7 +25,6 @@ class Heard(Generic[T]):
     answer: T | HoldfastError | None
     begun_at: float
     ended_at: float
-    asked: int
 
 
 class RetryingClient:
@@ -36,11 +35,10 @@ class RetryingClient:
     async def until_heard(self, what: str, ask: Callable[[Runtime], Coroutine[Any, Any, T]]) -> Heard[T]:
         """The first answer. Its `answer` is None only when no node was there in all attempts."""
         loop = asyncio.get_running_loop()
-        begun_at, asked = loop.time(), 0
+        begun_at = loop.time()
         for _ in range(ATTEMPTS_MAX):
             live = self._live()
             if live:
-                asked += 1
                 node, runtime = live[int(self._chance.random() * len(live))]
                 try:
                     async with asyncio.timeout(WAIT_S):
@@ -48,9 +46,9 @@ class RetryingClient:
                 except (NodeDown, TimeoutError):
                     answer = StoreUnavailable("no answer")
                 if not isinstance(answer, StoreUnavailable):
-                    return Heard(answer, begun_at, loop.time(), asked)
+                    return Heard(answer, begun_at, loop.time())
             await asyncio.sleep(self._chance.random() * AGAIN_S_MAX)
-        return Heard(None, begun_at, loop.time(), asked)
+        return Heard(None, begun_at, loop.time())
 
 
 async def _asked(ask: Callable[[Runtime], Coroutine[Any, Any, T]], runtime: Runtime) -> T | HoldfastError:
