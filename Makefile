@@ -15,7 +15,7 @@ sum = $(shell cat $(1) pyproject.toml | cksum | tr ' ' -)
 BASE := $(VENV)/.base-$(call sum,requirements/base.txt)
 HINDSIGHT := .venv-hindsight/.server-$(call sum,requirements/hindsight-server.txt)
 AUDIT := .venv-audit/.ready-$(call sum,requirements/audit.txt)
-DEV := $(VENV)/.dev-$(call sum,requirements/dev.txt)
+DEV := $(VENV)/.dev-$(call sum,requirements/dev.txt requirements/encryption.txt)
 
 ifneq ($(UV),)
 PIP_INSTALL = $(UV) pip install --quiet --python $(BIN)/python
@@ -30,7 +30,7 @@ COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-ha
 	--no-header --no-annotate --no-emit-index-url --no-config
 LOCK = $(COMPILE) pyproject.toml --group build
 
-.PHONY: help install up test test-browser test-full-disk test-hindsight check audit sim bench mutants soak lock clean
+.PHONY: help install up encryption test test-browser test-full-disk test-hindsight check audit sim bench mutants soak lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
@@ -39,6 +39,11 @@ install: $(DEV) ## make .venv with everything development needs
 
 up: $(BASE) ## run Holdfast here (ARGS="--port 7421" and the like)
 	$(BIN)/holdfast up $(ARGS)
+
+encryption: $(BASE) ## let SQLite encrypt: apsw-sqlite3mc takes the place of apsw in .venv (docs/howto/encrypt.md)
+	$(if $(UV),$(UV) pip uninstall --quiet --python $(BIN)/python,$(BIN)/python -m pip uninstall --quiet --yes) apsw
+	$(PIP_INSTALL) --no-deps --require-hashes -r requirements/encryption.txt
+	$(BIN)/holdfast version
 
 test: $(DEV) ## lint, types and every test except the soak (ARGS="-k fence")
 	$(BIN)/ruff check .
@@ -90,6 +95,7 @@ lock: ## choose the newest versions and write requirements/*.txt (needs uv)
 	$(LOCK) --upgrade --group dev --all-extras --output-file requirements/dev.txt
 	$(LOCK) --upgrade --extra models --constraint requirements/dev.txt --output-file requirements/base.txt
 	$(COMPILE) --upgrade --group pyproject.toml:audit --output-file requirements/audit.txt
+	$(COMPILE) --upgrade --group pyproject.toml:encryption --constraint requirements/dev.txt --output-file requirements/encryption.txt
 
 clean: ## remove .venv, caches and built files
 	rm -rf $(VENV) .venv-audit .venv-hindsight .mutation build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -112,6 +118,9 @@ $(BASE): | $(BIN)/python
 
 $(DEV): | $(BIN)/python
 	$(call install_locked,requirements/dev.txt)
+	@# Beside apsw and not over it: the tests of encryption name this folder first.
+	rm -rf $(VENV)/encryption
+	$(PIP_INSTALL) --no-deps --require-hashes --target $(VENV)/encryption -r requirements/encryption.txt
 	@rm -f $(VENV)/.base-* $(VENV)/.dev-* && touch $(BASE) $@
 
 # The server has an environment of its own: its packages are many, and not ours. The lock is the whole of them, and

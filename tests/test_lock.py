@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 BASE = ROOT / "requirements" / "base.txt"
 DEV = ROOT / "requirements" / "dev.txt"
 AUDIT = ROOT / "requirements" / "audit.txt"
+ENCRYPTION = ROOT / "requirements" / "encryption.txt"
 LINE = re.compile(r"[a-z0-9.-]+==[\w.]+( ; [\w\s.'<>=!()]+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?")
 
 
@@ -32,7 +33,7 @@ def project():
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("lock", [BASE, DEV, AUDIT], ids=lambda lock: lock.stem)
+@pytest.mark.parametrize("lock", [BASE, DEV, AUDIT, ENCRYPTION], ids=lambda lock: lock.stem)
 def test_a_lock_holds_names_versions_and_hashes_and_nothing_else(lock):
     odd = [line for line in lock.read_text(encoding="utf-8").splitlines() if not LINE.fullmatch(line)]
     assert odd == []
@@ -49,6 +50,11 @@ def test_the_dev_lock_holds_the_tools_and_every_extra(project):
 
 def test_the_audit_lock_holds_the_auditor(project):
     assert names(project["dependency-groups"]["audit"]) <= set(pins(AUDIT))
+
+
+def test_the_encryption_lock_holds_the_library_that_takes_the_place_of_apsw_and_not_apsw(project):
+    assert names(project["dependency-groups"]["encryption"]) <= set(pins(ENCRYPTION))
+    assert "apsw" not in pins(ENCRYPTION)
 
 
 def test_what_is_tested_is_what_is_run():

@@ -18,6 +18,9 @@ from holdfast.core.errors import (
 )
 from holdfast.core.ids import AgentName
 from holdfast.core.policy import AgentPolicy
+from holdfast.encryption.changing import Changed, change_key
+from holdfast.encryption.marker import key_of
+from holdfast.encryption.source import KeySource, write_new_key
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.channels import Channels
 from holdfast.loops.toolbox import ToolBox
@@ -119,11 +122,18 @@ async def open_runtime(
     """
     clock, entropy, tasks = SystemClock(), SystemEntropy(), AsyncTasks()
     database = postgres_address(data)
+    in_databases: bytes | None = None
     if database is not None:
         store = await _open_postgres(database, entropy)
     else:
-        store = await _open_sqlite(data_folder(Path(data)), clock, entropy, serve=serve, on_broken=on_broken)
-    ground = Ground(folder=Path(data) if database is None else None, clock=clock, entropy=entropy, tasks=tasks)
+        key = key_of(Path(data))
+        in_databases = key.of_databases if key is not None else None
+        store = await _open_sqlite(
+            data_folder(Path(data)), clock, entropy, serve=serve, on_broken=on_broken, key=in_databases
+        )
+    ground = Ground(
+        folder=Path(data) if database is None else None, clock=clock, entropy=entropy, tasks=tasks, key=in_databases
+    )
     try:
         who, providers, keeper = make_memory(store, agents or make_agents(), ground)
         who, servers = with_servers(who, _workshop(ground)) if serve else (who, ())
@@ -171,12 +181,13 @@ async def _open_sqlite(
     *,
     serve: bool,
     on_broken: Callable[[StoreBroken], None] | None,
+    key: bytes | None = None,
 ) -> SqlStore:
     lock = OwnerLock(folder) if serve else None
     if lock is not None:
         lock.acquire()
     try:
-        database = ThreadedDatabase.open(folder / DATABASE, clock, shared=not serve, on_broken=on_broken)
+        database = ThreadedDatabase.open(folder / DATABASE, clock, shared=not serve, on_broken=on_broken, key=key)
         store = await _store_on(database, entropy)
     except BaseException:
         if lock is not None:
@@ -201,6 +212,23 @@ async def _store_on(database: Database, entropy: Entropy) -> _Owned:
     except BaseException:
         await database.close()
         raise
+
+
+def change_encryption(
+    data: Path, to: KeySource | None, on_file: Callable[[str, int, int], None] = lambda *_: None
+) -> Changed:
+    """Encrypt a data folder, change its key, or decrypt it (`to` is None), while nobody serves it. See `change_key`."""
+    lock = OwnerLock(data_folder(data))
+    lock.acquire()
+    try:
+        return change_key(data, to, SystemEntropy(), on_file)
+    finally:
+        lock.release()
+
+
+def make_key_file(path: Path) -> None:
+    """A new key for `change_encryption`, unless the file is there."""
+    write_new_key(path, f"{SystemEntropy().bits(256):064x}")
 
 
 def is_served(data: Path) -> bool:

@@ -6,7 +6,7 @@ the entry point is the name of the table in holdfast.toml. Nothing is imported b
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast.core.errors import ConfigInvalid
@@ -47,6 +47,7 @@ class Ground:
     clock: Clock
     entropy: Entropy
     tasks: Tasks
+    key: bytes | None = field(default=None, repr=False)  # of the databases in the folder, where it is encrypted
 
 
 def make_memory(store: SqlStore, agents: Agents, ground: Ground) -> tuple[Agents, Providers, Keeper]:
@@ -114,6 +115,7 @@ def make_provider(agent: AgentName, name: str, settings: Mapping[str, object], g
         clock=ground.clock,
         entropy=ground.entropy,
         tasks=ground.tasks,
+        key=ground.key,
     )
     try:
         made = factory(setup)

@@ -14,6 +14,7 @@ from holdfast.cli.compress import compress
 from holdfast.cli.configuration import config_app
 from holdfast.cli.context import context
 from holdfast.cli.deliveries import deliveries
+from holdfast.cli.encryption import decrypt, encrypt, log, rekey
 from holdfast.cli.eval import eval_app
 from holdfast.cli.finalisations import finalisations, refinish
 from holdfast.cli.forget import forget, forget_status
@@ -74,6 +75,10 @@ COMMANDS = (
     move,
     audit,
     health,
+    log,
+    encrypt,
+    rekey,
+    decrypt,
     sim,
     version,
 )

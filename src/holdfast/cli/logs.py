@@ -12,6 +12,8 @@ from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from holdfast.encryption.log_lines import LineCipher
+from holdfast.encryption.marker import key_of
 from holdfast.log import JsonLines
 
 FILE = "holdfast.log"
@@ -31,8 +33,9 @@ class PrivateFile(RotatingFileHandler):
     full lines wait, a bounded number of them, and go on where the file ends: none is cut.
     """
 
-    def __init__(self, file: Path, bytes_max: int, files_kept: int) -> None:
+    def __init__(self, file: Path, bytes_max: int, files_kept: int, cipher: LineCipher | None = None) -> None:
         super().__init__(file, maxBytes=bytes_max, backupCount=files_kept, encoding="utf-8", delay=True)
+        self._cipher = cipher
         self._lines: deque[str] = deque(maxlen=LINES_MAX)
         self._begun = b""  # the rest of what is being written
         self._writing = threading.Lock()
@@ -45,7 +48,7 @@ class PrivateFile(RotatingFileHandler):
             line = self.format(record)
         except (TypeError, ValueError) as error:  # of a line's own words
             line = json.dumps({"at": round(record.created, 3), "event": str(record.msg), "lost": type(error).__name__})
-        self._lines.append(f"{line}\n")
+        self._lines.append(f"{self._cipher.encrypted(line) if self._cipher is not None else line}\n")
         if record.levelno >= logging.WARNING or self._closing.is_set() or len(self._lines) >= LINES_MAX // 2:
             with suppress(OSError):  # a full disk: it waits with the others
                 self.flush()
@@ -131,8 +134,9 @@ def logging_to(handler: logging.Handler) -> Iterator[None]:
 
 
 def to_file(folder: Path) -> logging.Handler:
-    """Opened at the first line, which is written once the folder is ours."""
-    return PrivateFile(folder / FILE, FILE_BYTES_MAX, FILES_KEPT)
+    """Opened at the first line, which is written once the folder is ours. Encrypted like the folder."""
+    key = key_of(folder)
+    return PrivateFile(folder / FILE, FILE_BYTES_MAX, FILES_KEPT, None if key is None else LineCipher(key))
 
 
 def to_stderr() -> logging.Handler:

@@ -15,7 +15,7 @@ def tell_version(wanted: bool) -> None:
 
 
 def version(as_json: Json = False) -> None:
-    """Show the versions of Holdfast, Python and SQLite.
+    """Show the versions of Holdfast, Python and SQLite, and whether SQLite can encrypt.
 
     \b
     Examples:
@@ -27,11 +27,13 @@ def version(as_json: Json = False) -> None:
 
     import holdfast
     from holdfast.cli.output import print_json
+    from holdfast.encryption.library import library_in_use
 
     found = {
         "holdfast": holdfast.__version__,
         "python": platform.python_version(),
         "sqlite": apsw.sqlite_lib_version(),
+        "library": library_in_use(),
         "system": platform.platform(),
     }
     if as_json:

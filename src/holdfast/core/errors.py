@@ -419,6 +419,48 @@ class StoreCorrupt(HoldfastError):
     hint = "Restore a backup, or copy the file and run `sqlite3 copy.db .recover`. Do not delete the original."
 
 
+class EncryptionKeyInvalid(HoldfastError):
+    """What was given as the encryption key cannot be one; nothing was changed."""
+
+    code = "encryption_key_invalid"
+    remedy = Remedy.REPAIR
+    hint = "Make one with `holdfast encrypt --new-key FILE`, or give at least 32 random characters."
+
+
+class EncryptionKeyMissing(HoldfastError):
+    """The data folder is encrypted and its key was not found; nothing was opened or made."""
+
+    code = "encryption_key_missing"
+    remedy = Remedy.REPAIR
+    hint = "Put the key back where it was, or name another place: HOLDFAST_KEY_FILE=/path holdfast ..."
+
+
+class EncryptionKeyWrong(HoldfastError):
+    """The key that was found is not the one the data folder was encrypted with; nothing was changed."""
+
+    code = "encryption_key_wrong"
+    remedy = Remedy.REPAIR
+    hint = (
+        "Give the key that `holdfast encrypt` or `holdfast rekey` was given last. Without it the data cannot be read."
+    )
+
+
+class EncryptionUnavailable(HoldfastError):
+    """The SQLite library in use cannot encrypt."""
+
+    code = "encryption_unavailable"
+    remedy = Remedy.REPAIR
+    hint = "Run `pip uninstall -y apsw`, then `pip install apsw-sqlite3mc cryptography`; see `holdfast version`."
+
+
+class EncryptionUnfinished(HoldfastError):
+    """The key of the data folder was being changed when the process ended; every file is whole."""
+
+    code = "encryption_unfinished"
+    remedy = Remedy.REPAIR
+    hint = "Run the same command again: it goes on where it ended."
+
+
 class StoreNewer(HoldfastError):
     """The database was written by a newer Holdfast; it was left untouched."""
 

@@ -12,7 +12,7 @@ What a provider promises:
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -108,6 +108,7 @@ class ProviderSetup:
     clock: Clock
     entropy: Entropy
     tasks: Tasks
+    key: bytes | None = field(default=None, repr=False)  # what a provider keeps in its folder is encrypted with it
 
 
 @dataclass(frozen=True, slots=True)

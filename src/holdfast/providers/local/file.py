@@ -18,6 +18,7 @@ from typing import Any
 import apsw
 
 from holdfast.core.disk_space import FULL, NO_SPACE, is_out_of_space
+from holdfast.encryption.databases import unlock
 from holdfast.providers.local.upgrade import upgrade
 
 NAME = "recall.db"
@@ -57,12 +58,12 @@ def why(error: Exception, db: apsw.Connection | None = None) -> str:
     return str(error)
 
 
-def open_writer(folder: Path) -> apsw.Connection:
+def open_writer(folder: Path, key: bytes | None = None) -> apsw.Connection:
     """The index, made when there is none. Raises `NotOurs`, `Damaged`, `Full`, `apsw.Error`, `OSError`."""
     path = folder / NAME
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     is_new = _create_private(path)
-    db = _opened(path)
+    db = _opened(path, key)
     try:
         db.execute("pragma synchronous=extra")
         db.execute("pragma secure_delete=on")
@@ -87,12 +88,12 @@ def _close_failed(db: apsw.Connection, error: BaseException) -> None:
         raise full from error
 
 
-def open_reader(folder: Path) -> apsw.Connection | None:
+def open_reader(folder: Path, key: bytes | None = None) -> apsw.Connection | None:
     """The index for questions, or None when there is none yet. Raises as `open_writer` does; makes nothing."""
     path = folder / NAME
     if not path.is_file():
         return None
-    db = _opened(path)
+    db = _opened(path, key)
     try:
         version = _version(db)
         db.execute("pragma query_only=on")
@@ -101,16 +102,16 @@ def open_reader(folder: Path) -> apsw.Connection | None:
         raise
     if version < VERSION:
         db.close(True)
-        return _brought_up_to_date(folder) if version else None  # without a version it is just being made
+        return _brought_up_to_date(folder, key) if version else None  # without a version it is just being made
     return db
 
 
-def _brought_up_to_date(folder: Path) -> apsw.Connection | None:
+def _brought_up_to_date(folder: Path, key: bytes | None) -> apsw.Connection | None:
     try:
-        open_writer(folder).close(True)
+        open_writer(folder, key).close(True)
     except Damaged:
         return None  # whoever writes next sets it aside
-    return open_reader(folder)
+    return open_reader(folder, key)
 
 
 def rows(db: apsw.Connection, sql: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
@@ -142,12 +143,13 @@ def identity(folder: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _opened(path: Path) -> apsw.Connection:
+def _opened(path: Path, key: bytes | None) -> apsw.Connection:
     version = apsw.sqlite_lib_version()
     if tuple(int(part) for part in version.split(".")[:3]) < SQLITE_SAFE_FROM:
         raise NotOurs(f"SQLite {version} can corrupt databases; 3.51.3 or later is needed")
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
+        unlock(db, key)
         _prepare(db, path)
     except DAMAGE as error:
         db.close(True)

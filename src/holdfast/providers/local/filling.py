@@ -24,8 +24,9 @@ _WHOLE = "update state set value = 0 where name = 'needs_rebuild'"
 class Filling:
     """Every method raises as `open_writer` does."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, key: bytes | None = None) -> None:
         self._folder = folder
+        self._key = key
         self._visiting = threading.Lock()
         self._db: apsw.Connection | None = None
         self._is_over = False
@@ -33,7 +34,7 @@ class Filling:
     def begin(self) -> None:
         with self._visiting:
             if not self._is_over:
-                self._db = open_writer(self._folder)
+                self._db = open_writer(self._folder, self._key)
                 self._db.execute("begin immediate")
                 self._db.execute(_EMPTY)
 

@@ -47,6 +47,7 @@ class LocalProvider:
         self._setup = setup
         self._settings = settings
         self._folder = setup.folder
+        self._key = setup.key
         self._writing = threading.Lock()
         self._asking = threading.Lock()
         self._writer: apsw.Connection | None = None
@@ -101,7 +102,7 @@ class LocalProvider:
         Broken off, the index is as it was. What was erased stays erased. Raises `ProviderFailed`.
         """
         async with self._rebuilding:
-            filling = self._filling = Filling(self._folder)
+            filling = self._filling = Filling(self._folder, self._key)
             try:
                 return await self._fill(filling, parcels)
             finally:
@@ -175,10 +176,10 @@ class LocalProvider:
             return self._writer
         self._drop_writer()
         try:
-            self._writer = file.open_writer(self._folder)
+            self._writer = file.open_writer(self._folder, self._key)
         except file.Damaged:
             self._set_aside()
-            self._writer = file.open_writer(self._folder)
+            self._writer = file.open_writer(self._folder, self._key)
         self._anchors["writer"] = file.identity(self._folder)
         self._needs_rebuild = _is_marked(self._writer)
         return self._writer
@@ -233,7 +234,7 @@ class LocalProvider:
     def _open_reader(self) -> apsw.Connection | None:
         if self._reader is None or file.identity(self._folder) != self._anchors.get("reader"):
             self._drop_reader()
-            self._reader = file.open_reader(self._folder)
+            self._reader = file.open_reader(self._folder, self._key)
             self._anchors["reader"] = file.identity(self._folder)
         return self._reader
 

@@ -15,6 +15,7 @@ from typing import Any
 import apsw
 
 from holdfast.core.errors import EngineUnsafe, HoldfastError, StorePathInvalid, StoreReadOnly
+from holdfast.encryption.databases import unlock
 from holdfast.stores.sqlite.faults import translate
 from holdfast.stores.sqlite.path import check_path, create_private
 
@@ -37,8 +38,9 @@ def open_connection(
     synchronous: str = "extra",
     exclusive: bool = False,
     application_id: int = APPLICATION_ID,
+    key: bytes | None = None,
 ) -> apsw.Connection:
-    """A connection with every pragma in force, to a file that is ours or new.
+    """A connection with every pragma in force, to a file that is ours or new. With a `key` the file is encrypted.
 
     `readonly` refuses writes and never makes a file. `synchronous` may be weakened only where a power
     loss is not part of the model (the simulator). `exclusive` keeps the log's index in memory, for a
@@ -46,7 +48,7 @@ def open_connection(
     `StoreFull`, `StoreCorrupt` or `StoreUnavailable`; the file is then as it was.
     """
     refuse_unsafe_engine(apsw.sqlite_lib_version())
-    db = connect(str(path), vfs) if vfs else _connect_to_file(Path(path), readonly=readonly)
+    db = connect(str(path), vfs, key) if vfs else _connect_to_file(Path(path), key, readonly=readonly)
     try:
         _prepare(db, str(path), synchronous, exclusive, application_id)
         if readonly:
@@ -79,21 +81,23 @@ def pragma(db: apsw.Connection, name: str) -> Any:  # noqa: ANN401
     return next(iter(db.execute(f"pragma {name}")))[0]
 
 
-def _connect_to_file(path: Path, *, readonly: bool) -> apsw.Connection:
+def _connect_to_file(path: Path, key: bytes | None, *, readonly: bool) -> apsw.Connection:
     with _opening:
         check_path(path, readonly=readonly)
         if not readonly:
             create_private(path)
-        return connect(str(path), None)
+        return connect(str(path), None, key)
 
 
-def connect(name: str, vfs: str | None) -> apsw.Connection:
-    """A bare connection; nothing is in force yet."""
+def connect(name: str, vfs: str | None, key: bytes | None = None) -> apsw.Connection:
+    """A bare connection; nothing is in force yet but the key."""
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if vfs else 0)
     try:
-        return apsw.Connection(name, flags=flags, vfs=vfs, statementcachesize=STATEMENTS_CACHED_MAX)
+        db = apsw.Connection(name, flags=flags, vfs=vfs, statementcachesize=STATEMENTS_CACHED_MAX)
     except apsw.Error as error:
         raise translate(error, f"opening {name}") from error
+    unlock(db, key)
+    return db
 
 
 def _prepare(db: apsw.Connection, path: str, synchronous: str, exclusive: bool, application_id: int) -> None:

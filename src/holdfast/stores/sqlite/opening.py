@@ -20,17 +20,18 @@ def open_ready(
     vfs: str | None = None,
     synchronous: str = "extra",
     exclusive: bool = False,
+    key: bytes | None = None,
 ) -> apsw.Connection:
     """The first connection of a process. What it refuses keeps its bytes; see `open_connection`, `migrate`."""
     steps = load_migrations() if migrations is None else migrations
-    start = partial(open_connection, path, vfs=vfs, synchronous=synchronous, exclusive=exclusive)
+    start = partial(open_connection, path, vfs=vfs, synchronous=synchronous, exclusive=exclusive, key=key)
     db = start()
     with _closed_on_error(db, path):
         refuse_newer(db, path, len(steps))
         log_found = synchronous != "off" and log_bytes(db) > 0  # "off" has no power loss in its model
     if log_found:
         close_untouched(db)  # so that nobody has the file open unless it is another process
-        rewrite_log(path, vfs)
+        rewrite_log(path, vfs, key)
         db = start()
     with _closed_on_error(db, path):
         migrate(db, path, steps)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import apsw
 
+from holdfast.encryption.databases import CIPHER_LAYER
 from holdfast.stores.sqlite.connection import close_untouched, connect
 from holdfast.stores.sqlite.faults import translate
 
@@ -27,12 +28,12 @@ def log_bytes(db: apsw.Connection) -> int:
         log.xClose()
 
 
-def rewrite_log(path: Path | str, vfs: str | None = None) -> None:
+def rewrite_log(path: Path | str, vfs: str | None = None, key: bytes | None = None) -> None:
     """Make every byte of the log durable, unless somebody else has the database open.
 
     The exclusive lock is what shows that nobody has, and keeps others waiting until it is done.
     """
-    db = connect(str(path), vfs)
+    db = connect(str(path), vfs, key)
     try:
         db.set_busy_timeout(0)
         db.execute("pragma locking_mode=exclusive")
@@ -59,4 +60,6 @@ def _rewrite(db: apsw.Connection) -> None:
 
 def _open_log(db: apsw.Connection) -> apsw.VFSFile:
     # Through SQLite's own file layer. It holds no locks on the log, so closing this handle drops none.
-    return apsw.VFSFile(db.open_vfs, db.filename_wal, [apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL, 0])
+    # Below the layer that encrypts: the bytes are written again as they are.
+    layer = db.open_vfs.removeprefix(CIPHER_LAYER)
+    return apsw.VFSFile(layer, db.filename_wal, [apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL, 0])

@@ -57,17 +57,18 @@ class ThreadedDatabase:
         migrations: Migrations | None = None,
         shared: bool = False,
         on_broken: Callable[[StoreBroken], None] | None = None,
+        key: bytes | None = None,
     ) -> "ThreadedDatabase":
-        """Open the file, bring its schema up to date and start the threads.
+        """Open the file, bring its schema up to date and start the threads. With a `key` it is encrypted.
 
         `shared` says that other processes write too, so a gap follows every batch. `on_broken` is called
         once, on the writer thread, when the process must stop.
         """
-        db = open_ready(path, migrations)
+        db = open_ready(path, migrations, key=key)
         try:
-            readers = [ReaderDesk(open_connection(path, readonly=True), clock) for _ in range(READERS)]
+            readers = [ReaderDesk(open_connection(path, readonly=True, key=key), clock) for _ in range(READERS)]
             anchor = Anchor(path)
-            checkpointer = Checkpointer(open_connection(path), anchor.wal_bytes)
+            checkpointer = Checkpointer(open_connection(path, key=key), anchor.wal_bytes)
         except BaseException:
             close_untouched(db)
             raise
