@@ -30,7 +30,7 @@ COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-ha
 	--no-header --no-annotate --no-emit-index-url --no-config
 LOCK = $(COMPILE) pyproject.toml --group build
 
-.PHONY: help install up encryption test test-browser test-full-disk test-hindsight check audit sim bench mutants soak lock clean
+.PHONY: help install up encryption test test-browser test-full-disk test-hindsight check audit build sim bench mutants soak lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
@@ -73,7 +73,14 @@ check: $(DEV) ## lint, types and the tidy tests: seconds, before every commit
 
 audit: $(AUDIT) ## ask the public advisory database about every locked version (needs the network)
 	.venv-audit/bin/pip-audit --strict --progress-spinner off --require-hashes --disable-pip \
-		-r requirements/base.txt -r requirements/dev.txt
+		-r requirements/base.txt -r requirements/dev.txt -r requirements/encryption.txt
+
+build: $(DEV) $(AUDIT) ## the wheel, and beside it the list of what it is locked to (CycloneDX), in dist/
+	rm -rf dist && mkdir dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	.venv-audit/bin/cyclonedx-py requirements --output-reproducible --of JSON --pyproject pyproject.toml \
+		--output-file dist/holdfast.cdx.json requirements/base.txt
+	$(BIN)/python -m tools.sbom dist/holdfast.cdx.json requirements/base.txt
 
 sim: $(DEV) ## simulate 2000 random histories (ARGS="--seed 7")
 	$(BIN)/holdfast sim --histories 2000 $(ARGS)
