@@ -4,7 +4,11 @@ import pytest
 
 from tools.sbom import missing
 
-LOCK = "msgspec==0.21.1 \\\n    --hash=sha256:aa\ntyping-extensions==4.16.0 ; python_version < '3.13' \\\n    --hash=sha256:bb\n"
+LOCK = """msgspec==0.21.1 \\
+    --hash=sha256:aa
+typing-extensions==4.16.0 ; python_version < '3.13' \\
+    --hash=sha256:bb
+"""
 HASHED = [{"type": "distribution", "hashes": [{"alg": "SHA-256", "content": "aa"}]}]
 
 
