@@ -92,7 +92,8 @@ def resends_send_once_more(evidence: Evidence) -> Found:
     calls = Counter(call.post.reply for call in _server(evidence).calls)
     for reply, before in evidence.company.operators.sent_before.items() if evidence.company is not None else ():
         row = rows[reply]
-        is_cut_off = row["state"] == "uncertain" and row["reason"] in {CUT_OFF, NOBODY_KNOWS}
+        # Also where the channel's code raised before its platform heard anything: it is in doubt all the same.
+        is_cut_off = row["state"] == "uncertain" and str(row["reason"]).startswith((CUT_OFF, NOBODY_KNOWS))
         if row["body"] and row["draft"] is None and not is_cut_off and calls[ReplyId(reply)] <= before:
             yield f"reply {row['n']} was to be sent again; the platform saw {before} calls before it and none after"
 
