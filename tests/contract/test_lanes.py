@@ -412,6 +412,7 @@ async def test_when_the_next_lane_is_due_is_known_per_provider(driver):
     assert await driver.store.next_due([KEY]) == (None,), "a taken lane is not waiting"
     await settle(driver, claim)
     assert await driver.store.lane_keys() == ()
+    assert await driver.store.lane_keys(ever=True) == (KEY,)
 
 
 # --- together --------------------------------------------------------------------------------------

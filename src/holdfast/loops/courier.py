@@ -59,6 +59,7 @@ class Courier(Loop):
         self._refill = refill
         self._refilling: dict[LaneKey, Task] = {}
         self._looked_into: set[LaneKey] = set()
+        self._has_looked = False
         self._calls = 0
         self._next_due: Instant | None = None
         self._ended = asyncio.Event()
@@ -70,8 +71,10 @@ class Courier(Loop):
             self._carrier(key)
         if now - self._looked_at >= LOOK_ROUND_MS:
             self._looked_at = now
-            for key in await self._store.lane_keys():
+            # First also at those whose work is done: an index may have been lost while no process was there.
+            for key in await self._store.lane_keys(ever=not self._has_looked):
                 self._carrier(key)
+            self._has_looked = True
             for key in self._carriers:
                 self._look_into(key)
         if now - self._overdue_at >= OVERDUE_EVERY_MS:

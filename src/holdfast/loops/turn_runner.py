@@ -12,7 +12,7 @@ from holdfast import log
 from holdfast.core import say
 from holdfast.core.compress import Pressure, pressure
 from holdfast.core.context import Context, render
-from holdfast.core.errors import ModelFailed
+from holdfast.core.errors import ClaimLost, ModelFailed
 from holdfast.core.ids import SessionId
 from holdfast.core.journal import (
     AnyBody,
@@ -129,6 +129,8 @@ class TurnRunner:
     async def _go_through(self, run: Run) -> None:
         while True:
             context = await self._store.read_context(run.turn.session)
+            if context.open_turn != run.turn.n:  # ended by somebody else, and perhaps undone: nothing is left to ask
+                raise ClaimLost(f"turn {run.turn.n} of {run.turn.session} is over", session=run.turn.session)
             run.instructions = await self._brief(run, context)
             if run.turn.stopping:
                 await self._interrupt(run, Interruption.STOPPED)

@@ -193,8 +193,8 @@ class Store(ReplyStore, DraftStore, AccessStore, SpendLedger, Protocol):
         """When each provider's next free lane is due."""
         ...
 
-    async def lane_keys(self) -> tuple[LaneKey, ...]:
-        """Whose lanes have work, configured or not."""
+    async def lane_keys(self, *, ever: bool = False) -> tuple[LaneKey, ...]:
+        """Whose lanes have work, or with `ever` had some, configured or not."""
         ...
 
     # --- sessions

@@ -221,8 +221,8 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, SpendVerbs):
     async def next_due(self, keys: Sequence[LaneKey]) -> tuple[Instant | None, ...]:
         return await self._db.read("next_due", lambda: lanes_.next_due(keys))
 
-    async def lane_keys(self) -> tuple[LaneKey, ...]:
-        return await self._db.read("lane_keys", lanes_.lane_keys)
+    async def lane_keys(self, *, ever: bool = False) -> tuple[LaneKey, ...]:
+        return await self._db.read("lane_keys", lambda: lanes_.lane_keys(ever=ever))
 
     # --- sessions, operations, summaries
 

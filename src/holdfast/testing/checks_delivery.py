@@ -126,7 +126,8 @@ def lost_indexes_are_filled_again(evidence: Evidence) -> Found:
     for lane, server in evidence.servers.items():
         if not server.refills and not server.lost:
             continue
-        landed = {id_ for id_, unit in units.items() if _is_at(unit, lane) and unit["state"] in LANDED}
+        at = [unit for unit in units.values() if _is_at(unit, lane) and unit["op"] != "erase"]  # which leaves nothing
+        landed = {unit["id"] for unit in at if unit["state"] in LANDED}
         if server.lost and landed:
             yield f"the index of {lane.provider} of {lane.agent} was lost and never filled again"
         missing = sorted(landed - server.index)

@@ -82,6 +82,7 @@ update delivery set due_at = :now
                and state in ('scheduled', 'sending', 'uncertain') order by n limit 1)"""
 LANE_DUE_NOW = "update lane set due_at = :now where agent = :agent and provider = :provider and place = :place"
 PAIRS = "select distinct agent, provider from lane where due_at is not null order by agent, provider"
+PAIRS_EVER = "select distinct agent, provider from lane order by agent, provider"
 PASSED_MAX = 120  # deliveries of one lane that are looked at for one that may pass
 INTERRUPTED = "a courier was cut off while it was being sent"
 RENDERED_OTHERWISE = "it would be rendered otherwise than when it was first sent"
@@ -209,7 +210,7 @@ def next_due(keys: Sequence[LaneKey]) -> Script[tuple[Instant | None, ...]]:
     return tuple(found)
 
 
-def lane_keys() -> Script[tuple[LaneKey, ...]]:
-    """Whose lanes have work, configured or not."""
-    found = yield from rows(PAIRS)
+def lane_keys(*, ever: bool = False) -> Script[tuple[LaneKey, ...]]:
+    """Whose lanes have work, or with `ever` had some, configured or not."""
+    found = yield from rows(PAIRS_EVER if ever else PAIRS)
     return tuple(LaneKey(AgentName(agent), Provider(provider)) for agent, provider in found)

@@ -1,0 +1,22 @@
+"""An index that was lost while no process was there is filled again by the next one, before anybody speaks."""
+
+import holdfast
+from tests.integration.fakes import soon
+
+
+async def test_a_lost_index_is_filled_again_at_the_next_start(tmp_path):
+    async with holdfast.open(tmp_path) as runtime:
+        await runtime.ask("ada", "My cat is called Byron.", id="1")
+        await soon(_delivered(runtime))
+    for file in (tmp_path / "agents" / "main" / "local").iterdir():
+        file.unlink()
+    async with holdfast.open(tmp_path) as runtime:
+        feed = runtime.events()
+        while not (await runtime.recall("What is the cat called?", chat="ada")).memories:
+            await feed.next_within(100)
+        feed.close()
+
+
+async def _delivered(runtime) -> None:
+    while any(one.state != "delivered" for one in await runtime.deliveries()) or not await runtime.deliveries():
+        pass  # each look reads the store, while the others go on
