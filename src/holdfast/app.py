@@ -1,6 +1,5 @@
 """Wiring: the one place that names concrete classes."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from holdfast.core.policy import AgentPolicy
 from holdfast.encryption.changing import Changed, change_key
 from holdfast.encryption.marker import key_of
 from holdfast.encryption.source import KeySource, write_new_key
+from holdfast.hardening import umask_before, variables
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.channels import Channels
 from holdfast.loops.toolbox import ToolBox
@@ -67,7 +67,7 @@ def make_agents(
         box.add(tool, idempotent=getattr(tool, "idempotent", False))
 
     def agent(chosen: AgentPolicy, where: str) -> Agent:
-        made = (model, model) if model is not None else choose(chosen, os.environ, tasks, found=found, where=where)
+        made = (model, model) if model is not None else choose(chosen, variables(), tasks, found=found, where=where)
         return Agent(policy=chosen, model=made[0], summariser=made[1], tools=box)
 
     choose = make_models_or_none if lenient else make_models
@@ -86,7 +86,7 @@ class Crew:
 
 async def find_crew(listed: Mapping[str, AgentPolicy] | None) -> Crew:
     """The configured agents, with whatever model is at hand where none is named."""
-    found = await detect_model(os.environ)
+    found = await detect_model(variables())
     agents = make_agents(listed=listed, found=found.settings)
     if listed is None:
         return Crew(agents, found.sentence)
@@ -112,6 +112,7 @@ async def open_runtime(
     serve: bool = True,
     on_broken: Callable[[StoreBroken], None] | None = None,
     connect: Path | None = None,
+    hidden: Sequence[Path] = (),
 ) -> Runtime:
     """Open the store and start working on it: the folder `data`, or a `postgresql://` address.
 
@@ -119,6 +120,7 @@ async def open_runtime(
     With `serve=False` no loop runs and no lock is taken: messages may be accepted and everything may be read while
     another process serves. A folder is served by one process at a time, a PostgreSQL database by any number.
     With `connect`, the folder of the configuration, the agents' channels are connected to their platforms.
+    `hidden` are files that no MCP program may reach, beside those of the data folder.
     """
     clock, entropy, tasks = SystemClock(), SystemEntropy(), AsyncTasks()
     database = postgres_address(data)
@@ -136,7 +138,7 @@ async def open_runtime(
     )
     try:
         who, providers, keeper = make_memory(store, agents or make_agents(), ground)
-        who, servers = with_servers(who, _workshop(ground)) if serve else (who, ())
+        who, servers = with_servers(who, _workshop(ground, hidden)) if serve else (who, ())
         runtime = assemble(
             store,
             who,
@@ -164,13 +166,15 @@ def _channels(agents: Agents, connect: Path | None, clock: Clock, entropy: Entro
     return make_channels(agents, Switchboard(clock=clock, entropy=entropy, tasks=tasks, folder=connect))
 
 
-def _workshop(ground: Ground) -> Workshop:
+def _workshop(ground: Ground, hidden: Sequence[Path]) -> Workshop:
     return Workshop(
-        environment=os.environ,
+        environment=variables(),
         clock=ground.clock,
         entropy=ground.entropy,
         tasks=ground.tasks,
         folder=ground.folder,
+        hidden=tuple(hidden),
+        umask=umask_before(),
     )
 
 

@@ -4,7 +4,6 @@ The built-in ones are named here; others are found under the entry point group `
 the entry point is the name of the table in holdfast.toml. Nothing is imported before an agent needs it.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from holdfast.config.secrets import equal_tokens, read_reference, references
 from holdfast.core.errors import ConfigInvalid
 from holdfast.core.ids import AgentName
 from holdfast.core.key import agent_name
+from holdfast.hardening import variables
 from holdfast.loops.agents import Agents
 from holdfast.loops.channels import Channels
 from holdfast.loops.liaison import CHANNEL as AGENT_CHANNEL
@@ -61,7 +61,7 @@ def _tokens(agents: Agents, board: Switchboard) -> dict[str, str]:
 
 
 def _variables(board: Switchboard) -> Mapping[str, str]:
-    return os.environ if board.environment is None else board.environment
+    return variables() if board.environment is None else board.environment
 
 
 def make_channel(agent: AgentName, name: str, settings: Mapping[str, object], board: Switchboard) -> Channel:

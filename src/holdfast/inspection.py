@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from holdfast.config import Config, SecretFact
-from holdfast.config.secrets import equal_tokens, read_reference, references, told
+from holdfast.config.secrets import equal_tokens, located, open_mode, read_reference, references, secret_tables, told
 from holdfast.connecting import Attempt, Attemptable, SlowToLoad, ask_channel, ask_model, ask_provider, attempt_all
 from holdfast.connections import Switchboard, make_channel
 from holdfast.core.errors import ConfigInvalid, HoldfastError
@@ -26,6 +26,7 @@ from holdfast.models.settings import parse_settings
 from holdfast.ports.model import Connected
 from holdfast.provision import EMBEDDED, Ground, make_provider
 from holdfast.toolkit import wanted_tools
+from holdfast.tools.mcp.settings import Confine, McpSettings
 from holdfast.tools.mcp.settings import read_settings as read_mcp
 
 T = TypeVar("T")
@@ -67,6 +68,7 @@ class Inspector:
         self._wanted: list[Attemptable] = []
         self._environment = environment
         self._problems: list[HoldfastError] = []
+        self._notes: list[str] = []
         tasks = AsyncTasks()
         self._ground = Ground(folder=data, clock=SystemClock(), entropy=SystemEntropy(), tasks=tasks)
         self._board = Switchboard(
@@ -87,7 +89,7 @@ class Inspector:
             plans=tuple(plans),
             secrets=secrets,
             problems=tuple(self._problems),
-            notes=tuple(note for name, policy in listed.items() for note in _notes(name, policy)),
+            notes=(*(note for name, policy in listed.items() for note in _notes(name, policy)), *self._notes),
             attempts=attempts,
         )
 
@@ -119,6 +121,7 @@ class Inspector:
         if read.command and shutil.which(read.command[0], path=self._environment.get("PATH")) is None:
             fix = "there is no such program; install it, or write the whole path of it"
             raise ConfigInvalid(f"{key}.command: {read.command[0][:200]!r}: {fix}", key=f"{key}.command")
+        self._notes += _program_notes(key, read)
 
     async def _model(self, agent: AgentName, policy: AgentPolicy) -> str:
         where = f"agents.{agent}.model"
@@ -162,15 +165,12 @@ class Inspector:
         file = self._config.file or Path()
         facts, tokens = [], dict[str, str]()
         for agent, policy in listed.items():
-            tables = {
-                "model": policy.model,
-                "memory": policy.memory or {},
-                "channels": policy.channels,
-                "mcp": policy.mcp,
-            }
-            for key, how, name in references(tables, f"agents.{agent}"):
+            for key, how, name in references(secret_tables(policy), f"agents.{agent}"):
                 value = read_reference(file, how, name, self._environment)
                 facts.append(SecretFact(key=key, where=told(file, how, name), found=value is not None))
+                if how == "file" and value is not None and (mode := open_mode(located(file, name))):
+                    what = f"others may read or change {told(file, how, name)} (mode {mode:04o})"
+                    self._notes.append(f"{key}: {what}; `chmod 600` it")
                 if value is not None and ".channels." in key and key.endswith(("token_env", "token_file")):
                     tokens[key] = value
         self._try(partial(equal_tokens, file, tokens))
@@ -186,6 +186,23 @@ def _notes(agent: str, policy: AgentPolicy) -> Iterator[str]:
         verb = "is" if len(lost) == 1 else "are"
         named = ", ".join(policy.memory or ())
         yield f"agent {agent} keeps its memory in {named} only: {what} {verb} off; to keep them, add {tables}"
+
+
+def _program_notes(key: str, settings: McpSettings) -> Iterator[str]:
+    """What a program may do that its operator may not expect, and what it can no longer do."""
+    if settings.confinement == Confine.NONE.value:
+        yield f"{key}: the program is not confined: it can read everything in the data folder, tokens included"
+    if settings.folder is None and (words := [word for word in settings.command[1:] if _is_relative_file(word)]):
+        fix = "write the whole path, or set `folder`"
+        yield f"{key}.command: {words[0][:200]!r} is not found from the folder that the program is started in; {fix}"
+
+
+def _is_relative_file(word: str) -> bool:
+    path = Path(word)
+    try:
+        return not path.is_absolute() and path.is_file()
+    except (OSError, ValueError):  # too long for a path
+        return False
 
 
 def _load_of(thing: object) -> Callable[[], Awaitable[None]] | None:

@@ -4,7 +4,6 @@ The built-in ones are named here; others are found under the entry point group `
 the entry point is the name of the table in holdfast.toml. Nothing is imported before an agent needs it.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from holdfast.core.errors import ConfigInvalid
 from holdfast.core.ids import AgentName
 from holdfast.core.ids import Provider as ProviderName
 from holdfast.core.memory import NotesPolicy
+from holdfast.hardening import variables
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.joined_tools import JoinedTools
 from holdfast.loops.keeper import Keeper
@@ -111,7 +111,7 @@ def make_provider(agent: AgentName, name: str, settings: Mapping[str, object], g
         agent=agent,
         settings=settings,
         folder=home if name == "files" else home / name,
-        environment=os.environ,
+        environment=variables(),
         clock=ground.clock,
         entropy=ground.entropy,
         tasks=ground.tasks,

@@ -32,6 +32,7 @@ from holdfast.tools.mcp.settings import read_settings
 from holdfast.tools.mcp.tools import McpTools
 
 MEMORY = "memory"  # made in provision.py, with the keeper of the notes
+HOMES = "mcp"  # in the data folder: a folder of its own for each MCP program
 BUILT_IN = (MEMORY, recall.NAME, history.NAME, send_message.NAME)
 
 
@@ -104,6 +105,8 @@ class Workshop:
     entropy: Entropy
     tasks: Tasks
     folder: Path | None = None  # the data folder, where there is one
+    hidden: tuple[Path, ...] = ()  # files beside it that no program may reach: the configuration, secrets
+    umask: int | None = None  # for programs; None: that of the process
 
 
 def with_servers(agents: Agents, workshop: Workshop) -> tuple[Agents, tuple[McpTools, ...]]:
@@ -127,8 +130,14 @@ def _server(
 ) -> McpServer:
     key = f"agents.{agent}.mcp.{server}"
     settings = replace(read_settings(key, server, table, workshop.environment), others=others)
+    settings = replace(settings, hidden=workshop.hidden, umask=workshop.umask)
     if workshop.folder is not None:
-        settings = replace(settings, errors_file=workshop.folder / f"mcp.{agent}.{server}.log")
+        settings = replace(
+            settings,
+            errors_file=workshop.folder / f"mcp.{agent}.{server}.log",
+            home=workshop.folder / HOMES / f"{agent}.{server}",
+            hidden=(workshop.folder, *workshop.hidden),
+        )
     try:
         connect: Connect = import_module("holdfast.tools.mcp.connection").Connection
     except ModuleNotFoundError as error:

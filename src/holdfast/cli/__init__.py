@@ -5,7 +5,9 @@ import sys
 
 def main() -> None:
     from holdfast.cli.streams import is_text, prepare
+    from holdfast.hardening import harden
 
+    harden()
     prepare()
     for argument in sys.argv[1:]:
         if not is_text(argument):

@@ -79,15 +79,14 @@ async def _path(config: Path | None, data: Path | None, *, as_json: bool) -> int
 
 
 async def _check(config: Path | None, data: Path | None, wait_s: float | None, *, as_json: bool) -> int:
-    import os
-
     from holdfast.cli.opening import config_of, folder_of
     from holdfast.cli.running import OK, WRONG
+    from holdfast.hardening import variables
     from holdfast.inspection import inspect
 
     folder = folder_of(data)
     read = config_of(config, folder)
-    found = await inspect(read, folder, os.environ, connect_wait_s=wait_s)
+    found = await inspect(read, folder, variables(), connect_wait_s=wait_s)
     file = str(read.file) if read.file is not None else None
     (_print_json if as_json else _print)(file, found)
     return OK if found.ok else WRONG
@@ -95,14 +94,13 @@ async def _check(config: Path | None, data: Path | None, wait_s: float | None, *
 
 async def explain(error: "ConfigInvalid", settings: "Settings", folder: Path, *, as_json: bool) -> int:
     """What is wrong with a configuration that could not be run, all of it. Raises the error when it is about else."""
-    import os
-
     from holdfast.cli.output import print_error, print_json
     from holdfast.cli.running import WRONG
+    from holdfast.hardening import variables
     from holdfast.inspection import inspect
     from holdfast.ports.surface import error_view
 
-    problems = (await inspect(settings, folder, os.environ)).problems
+    problems = (await inspect(settings, folder, variables())).problems
     if not problems:
         raise error
     if as_json:

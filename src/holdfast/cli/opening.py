@@ -7,7 +7,9 @@ from pathlib import Path
 from holdfast.app import Crew, check_folder, find_crew, has_store, make_agents, open_runtime
 from holdfast.cli.logs import logging_to, to_file
 from holdfast.config import FILE, Config, load_config
+from holdfast.config.secrets import secret_files, secret_variables
 from holdfast.core.errors import InvalidInput, StoreBroken, StoreOwned, StorePathInvalid
+from holdfast.hardening import conceal
 from holdfast.runtime import Runtime
 
 
@@ -32,7 +34,9 @@ def config_of(file: Path | None, folder: Path) -> Config:
     """The configuration that was named, or the one in the data folder."""
     if file is None and (folder / FILE).exists():
         file = folder / FILE
-    return load_config(file)
+    read = load_config(file)
+    conceal(secret_variables(read.agents or {}))
+    return read
 
 
 @asynccontextmanager
@@ -54,8 +58,16 @@ async def serving(
 ) -> AsyncIterator[Runtime]:
     """The store with its loops and channels running here. Raises `StoreOwned` while another process serves it."""
     connect = config.file.parent if config.file is not None else folder
-    async with await open_runtime(folder, agents=crew.agents, on_broken=on_broken, connect=connect) as runtime:
+    runtime = await open_runtime(
+        folder, agents=crew.agents, on_broken=on_broken, connect=connect, hidden=_hidden(config)
+    )
+    async with runtime:
         yield runtime
+
+
+def _hidden(config: Config) -> tuple[Path, ...]:
+    """The configuration, and the files of secrets that it names."""
+    return () if config.file is None else (config.file, *secret_files(config.file, config.agents or {}))
 
 
 @asynccontextmanager
@@ -65,7 +77,7 @@ async def serving_or_visiting(folder: Path, config: Config) -> AsyncIterator[tup
     with ExitStack() as logging:
         logging.enter_context(logging_to(to_file(folder)))
         try:
-            runtime, is_serving = await open_runtime(folder, agents=agents), True
+            runtime, is_serving = await open_runtime(folder, agents=agents, hidden=_hidden(config)), True
         except StoreOwned:
             logging.close()
             runtime, is_serving = await open_runtime(folder, agents=agents, serve=False), False

@@ -9,7 +9,8 @@ def tools(*, data: Data = None, as_json: Json = False) -> None:
     """Show which MCP servers are connected, and why not.
 
     They are those of the running `holdfast up`, each with the time since when it is so and how often it was
-    connected again. --json has the names of the tools.
+    connected again. A program is confined by Landlock, or by nothing: then it can read Holdfast's data. --json has the
+    names of the tools.
 
     Exit code 1 when one of them is down, or when no process serves the data folder.
 
@@ -38,8 +39,17 @@ async def _tools(data: Path | None, *, as_json: bool) -> int:
         print("No `holdfast up` serves this data folder now.")
     else:
         rows = [
-            (one.agent, one.server, one.state.value, when(one.since), one.restarts, len(one.tools), one.reason)
+            (
+                one.agent,
+                one.server,
+                one.state.value,
+                when(one.since),
+                one.restarts,
+                len(one.tools),
+                one.confinement,
+                one.reason,
+            )
             for one in found
         ]
-        print_table(("agent", "server", "state", "since", "restarts", "tools", "why not"), rows)
+        print_table(("agent", "server", "state", "since", "restarts", "tools", "confined by", "why not"), rows)
     return WRONG if found is None or any(one.state is LineState.DOWN for one in found) else OK

@@ -134,7 +134,6 @@ async def _up(config: Path | None, data: Path | None, asked: Asked, *, verbose: 
 
 async def _serve(folder: Path, settings: "Settings", asked: Asked, *, verbose: bool, as_json: bool) -> int:
     import asyncio
-    import os
     from contextlib import closing
 
     from holdfast.app import find_crew
@@ -144,6 +143,7 @@ async def _serve(folder: Path, settings: "Settings", asked: Asked, *, verbose: b
     from holdfast.cli.opening import serving
     from holdfast.cli.running import OK
     from holdfast.cli.signals import on_signal
+    from holdfast.hardening import variables
 
     crew, place = await find_crew(settings.agents), asked.place(settings.server)
     life, loop = Life(), asyncio.get_running_loop()
@@ -153,7 +153,7 @@ async def _serve(folder: Path, settings: "Settings", asked: Asked, *, verbose: b
 
     with logging_to(to_stderr() if verbose else to_file(folder)):
         async with serving(folder, settings, crew, on_broken) as runtime:
-            token = load_token(folder, os.environ.get("HOLDFAST_TOKEN"), runtime.entropy)
+            token = load_token(folder, variables().get("HOLDFAST_TOKEN"), runtime.entropy)
             limit = settings.message_bytes_max * ESCAPED_BYTES_PER_BYTE + ENVELOPE_BYTES
             life.server, url, code = await _server(runtime, token, place, folder, limit)
             bulletin = Bulletin(folder, runtime, _say_json if as_json else _say)

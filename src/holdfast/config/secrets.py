@@ -5,15 +5,19 @@ Rule 1: a key that ends in token, secret, password or api_key holds no literal; 
 Rule 2: one bot account serves one agent. Two channels of a kind with the same token would take each other's messages.
 """
 
+import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.core.errors import ConfigInvalid
+from holdfast.core.policy import AgentPolicy
 
 BYTES_MAX = 64 * 1024
+OTHERS = 0o077
 _LITERAL = re.compile(r"(?:.*_)?(?:token|secret|password|api_key)", re.IGNORECASE | re.DOTALL)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(r"(?P<name>.*(?:token|secret|password|api_key))_(?P<how>env|file)", re.DOTALL)
@@ -64,6 +68,28 @@ def references(table: Mapping[str, object], key: str = "") -> Iterator[tuple[str
             yield inner, found["how"], value
 
 
+def secret_tables(policy: AgentPolicy) -> Mapping[str, Mapping[str, object]]:
+    """The tables of an agent that may name a secret."""
+    return {"model": policy.model, "memory": policy.memory or {}, "channels": policy.channels, "mcp": policy.mcp}
+
+
+def secret_variables(agents: Mapping[str, AgentPolicy]) -> frozenset[str]:
+    """Every environment variable that holds a secret, or that an MCP program is given."""
+    found: set[str] = set()
+    for policy in agents.values():
+        found |= {name for _, how, name in references(secret_tables(policy)) if how == "env"}
+        for table in policy.mcp.values():
+            given = table.get("env")
+            found |= {name for name in given if isinstance(name, str)} if isinstance(given, list) else set()
+    return frozenset(found)
+
+
+def secret_files(file: Path, agents: Mapping[str, AgentPolicy]) -> tuple[Path, ...]:
+    """Every file that holds a secret, as the configuration `file` names them."""
+    named = (one for policy in agents.values() for one in references(secret_tables(policy)))
+    return tuple(located(file, name) for _, how, name in named if how == "file")
+
+
 def refuse_duplicates(file: Path, channels: Mapping[str, Mapping[str, Mapping[str, object]]]) -> None:
     """Raises `ConfigInvalid` when two agents name one token for channels of one kind."""
     seen: dict[tuple[str, str, str], str] = {}
@@ -102,6 +128,15 @@ def located(file: Path, name: str) -> Path:
     with suppress(RuntimeError):  # a home folder that nobody has: no file is found there
         path = path.expanduser()
     return file.parent / path
+
+
+def open_mode(path: Path) -> int:
+    """The mode of a file that users beside its owner may read or write; 0 for one that they may not."""
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return 0
+    return mode if os.name == "posix" and mode & OTHERS else 0
 
 
 def read_reference(file: Path, how: str, name: str, environment: Mapping[str, str]) -> str | None:

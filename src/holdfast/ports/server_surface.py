@@ -18,6 +18,7 @@ class ToolServer(Out, frozen=True, kw_only=True):
     attempts: int  # to connect, in a row that failed
     restarts: int  # connections after the first one
     tools: list[str]  # the names that the model is offered now
+    confinement: str = ""  # landlock: a program that does not reach Holdfast's data; none: it does; empty: no program
 
 
 class ToolServers(Out, frozen=True, kw_only=True):
@@ -36,6 +37,7 @@ def server_view(one: ServerStanding) -> ToolServer:
         attempts=one.attempts,
         restarts=one.restarts,
         tools=list(one.tools),
+        confinement=one.confinement,
     )
 
 
@@ -54,4 +56,5 @@ def server_of(view: ToolServer) -> ServerStanding:
         attempts=view.attempts,
         restarts=view.restarts,
         tools=tuple(view.tools),
+        confinement=view.confinement,
     )

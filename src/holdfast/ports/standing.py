@@ -48,6 +48,7 @@ class ServerStanding:
     attempts: int  # to connect, in a row that failed
     restarts: int  # connections after the first one
     tools: tuple[str, ...]  # offered to the model now
+    confinement: str = ""  # of a program: landlock or none
 
     @property
     def sentence(self) -> str:
@@ -57,7 +58,8 @@ class ServerStanding:
     @property
     def _state(self) -> str:
         if self.state is LineState.UP:
-            return f"connected, {len(self.tools)} tools"
+            confined = ", not confined" if self.confinement == "none" else ""
+            return f"connected, {len(self.tools)} tools{confined}"
         return f"down: {self.reason}" if self.state is LineState.DOWN else "connecting"
 
     @property

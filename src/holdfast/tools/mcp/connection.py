@@ -9,16 +9,19 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol, TextIO
 
 import httpx2
 import mcp_types
-from mcp import Client, MCPError, StdioServerParameters
+from mcp import Client, MCPError
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, REQUEST_TIMEOUT
 
 from holdfast.ports.tool import ToolOutcome
+from holdfast.tools.mcp.program import how_to_start
 from holdfast.tools.mcp.settings import McpSettings
 
 # What a server says before it runs anything. The library reports answers that it cannot read under other codes, some of
@@ -101,9 +104,8 @@ class _Transport:
     async def _inner(self, opening: AsyncExitStack) -> Any:  # noqa: ANN401
         settings = self._settings
         if settings.command:
-            command, *arguments = settings.command
-            started = StdioServerParameters(command=command, args=arguments, env=dict(settings.environment))
-            return stdio_client(started, errlog=self._errors(opening))
+            home = settings.home or Path(opening.enter_context(TemporaryDirectory(prefix="holdfast-mcp-")))
+            return stdio_client(how_to_start(settings, home), errlog=self._errors(opening))
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
         timeout = httpx2.Timeout(HTTP_TIMEOUT_S, read=settings.timeout_s + HTTP_READ_TIMEOUT_S)
         client = await opening.enter_async_context(_Sending(headers=headers, timeout=timeout))

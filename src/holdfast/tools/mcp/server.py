@@ -85,6 +85,7 @@ class McpServer:
             attempts=self._failures if self._state is not LineState.UP else 0,
             restarts=max(0, self._connections - 1),
             tools=tuple(self.offered),
+            confinement=self.settings.confinement,
         )
 
     def _turn(self, state: LineState, reason: str = "") -> None:

@@ -4,11 +4,14 @@ Rule 1: a server is a `command` (a list, run without a shell) or a `url`, never 
 Rule 2: secrets come from the environment by name; a server gets the variables that are named here, and no others
         beside the few that every program needs.
 Rule 3: a token leaves this machine only over https.
+Rule 4: `confine` says whether a program is kept from Holdfast's data and processes. "auto" does so where the system
+        can; "landlock" is refused where it cannot; "none" does not.
 """
 
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,8 +20,15 @@ import msgspec
 from holdfast.core.errors import ConfigInvalid, InvalidName
 from holdfast.core.key import agent_name
 from holdfast.core.urls import fault_of_url, has_credentials
+from holdfast.tools.mcp.confine import landlock_version
 
 TIMEOUT_S, TIMEOUT_S_MAX = 60.0, 3_600.0
+
+
+class Confine(Enum):
+    AUTO = "auto"
+    LANDLOCK = "landlock"
+    NONE = "none"
 
 
 class _Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -30,6 +40,8 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     dangerous: bool | list[str] = False
     idempotent: list[str] = msgspec.field(default_factory=list)
     timeout_s: float = TIMEOUT_S
+    confine: Confine = Confine.AUTO
+    folder: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +57,16 @@ class McpSettings:
     idempotent: frozenset[str] = frozenset()
     timeout_s: float = TIMEOUT_S
     errors_file: Path | None = None  # where a program's stderr goes; None: to ours
+    is_confined: bool = False
+    folder: Path | None = None  # where a program is started; None: in its home
+    home: Path | None = None  # its own folder; None: one that goes with it
+    hidden: tuple[Path, ...] = ()  # what it may not reach
+    umask: int | None = None  # None: ours
+
+    @property
+    def confinement(self) -> str:
+        """What keeps a program from Holdfast's data; empty for a server that is reached over HTTP."""
+        return "" if not self.command else Confine.LANDLOCK.value if self.is_confined else Confine.NONE.value
 
     def is_wanted(self, tool: str) -> bool:
         return self.tools is None or tool in self.tools
@@ -72,7 +94,30 @@ def read_settings(key: str, server: str, table: Mapping[str, object], environmen
         dangerous=raw.dangerous if isinstance(raw.dangerous, bool) else frozenset(raw.dangerous),
         idempotent=frozenset(raw.idempotent),
         timeout_s=raw.timeout_s,
+        is_confined=raw.command is not None and _is_confined(key, raw.confine),
+        folder=_folder(key, raw.folder),
     )
+
+
+def _is_confined(key: str, wanted: Confine) -> bool:
+    can = landlock_version() > 0
+    if wanted is Confine.LANDLOCK and not can:
+        fix = 'this system has no Landlock (Linux 5.13 and later); write "auto" or "none", or run it elsewhere'
+        raise ConfigInvalid(f"{key}.confine is 'landlock': {fix}", key=f"{key}.confine")
+    return can and wanted is not Confine.NONE
+
+
+def _folder(key: str, named: str | None) -> Path | None:
+    if named is None:
+        return None
+    try:
+        folder = Path(named).expanduser()
+    except RuntimeError:  # a home folder that nobody has
+        folder = Path(named)
+    if not folder.is_absolute() or not folder.is_dir():
+        why = "it must be the whole path of a folder that exists"
+        raise ConfigInvalid(f"{key}.folder is {named[:200]!r}: {why}", key=f"{key}.folder")
+    return folder
 
 
 def _check(key: str, raw: _Table) -> None:
@@ -84,6 +129,8 @@ def _check(key: str, raw: _Table) -> None:
         )
     if raw.url is not None:
         _check_url(key, raw.url, has_token=raw.token_env is not None)
+    if raw.command is None and (raw.folder is not None or raw.confine is not Confine.AUTO):
+        raise ConfigInvalid(f"{key}: `folder` and `confine` are for servers with a `command`", key=key)
     if raw.url is None and raw.token_env is not None:
         raise ConfigInvalid(f"{key}.token_env is for servers with a url; give a command its `env`", key=key)
     if not 0 < raw.timeout_s <= TIMEOUT_S_MAX:

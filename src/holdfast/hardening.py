@@ -1,0 +1,111 @@
+"""The process, protected from its neighbours on the machine. Called once, by the command line, before anything else.
+
+Rule 1: no other process of the same user may attach to this one, read its memory or `/proc/<pid>/environ`, and no core
+        file is written (Linux: not dumpable). Root may.
+Rule 2: a secret leaves the environment at once: its variable is removed from `os.environ`, so no child inherits it, and
+        its bytes are overwritten in the block that the system shows as `/proc/<pid>/environ`. `variables` still has it.
+Rule 3: files are made for the owner alone, whatever the umask was.
+
+A library that is imported into another program changes nothing of that program: only `harden` starts any of this.
+"""
+
+import contextlib
+import ctypes
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+PRIVATE_UMASK = 0o077
+PR_SET_DUMPABLE = 4
+_ENV_START, _ENV_END = 47, 48  # of /proc/self/stat, counted behind the program's name
+_SECRET_PARTS = frozenset(
+    {"AUTH", "COOKIE", "CREDENTIAL", "CREDENTIALS", "DSN", "KEY", "KEYS", "PASS", "PASSPHRASE", "PASSWD", "PASSWORD"}
+    | {"PAT", "PGPASSWORD", "SECRET", "SECRETS", "TOKEN", "TOKENS"}
+)
+_ENDINGS = ("KEY", "PASSWORD", "SECRET", "TOKEN")
+# Read by Python or by libraries at any time, and no place for a secret.
+_NEEDED = re.compile(
+    r"PATH|HOME|LANG|LC_\w+|TZ|TMPDIR|TEMP|TMP|TERM|USER|LOGNAME|SHELL|SSL_CERT_(FILE|DIR)|XDG_\w+|PYTHON\w*|\w+_PROXY",
+    re.IGNORECASE,
+)
+_LOGIN = re.compile(r"\A[a-z][a-z0-9+.-]*://[^/?#\s]*:[^/?#\s]*@", re.IGNORECASE)
+
+
+class _Kept:
+    """What was taken out of the environment. One for the process, as the environment is."""
+
+    secrets: Mapping[str, str] = MappingProxyType({})
+    is_hardened = False
+    umask: int | None = None  # the one before
+
+
+def harden() -> None:
+    """Protect this process for as long as it lives."""
+    _forbid_dumps()
+    _Kept.umask = os.umask(PRIVATE_UMASK)
+    _Kept.is_hardened = True
+    conceal(name for name, value in os.environ.items() if looks_secret(name, value))
+
+
+def conceal(names: Iterable[str]) -> None:
+    """Take these variables out of the environment. Without `harden` nothing happens: the process is not ours."""
+    if not _Kept.is_hardened:
+        return
+    taken = {name: os.environ[name] for name in set(names) if name in os.environ and not is_needed(name)}
+    _Kept.secrets = MappingProxyType({**_Kept.secrets, **taken})
+    for name in taken:
+        del os.environ[name]
+    if taken:
+        _overwrite(frozenset(os.fsencode(name) for name in taken))
+
+
+def variables() -> Mapping[str, str]:
+    """The environment that the process was started with, concealed variables included."""
+    return {**os.environ, **_Kept.secrets} if _Kept.secrets else os.environ
+
+
+def umask_before() -> int | None:
+    """The umask that programs which are not ours should have; None when it was not changed."""
+    return _Kept.umask
+
+
+def is_needed(name: str) -> bool:
+    """Whether this process itself goes on reading the variable. A password in a proxy's address stays readable."""
+    return _NEEDED.fullmatch(name) is not None
+
+
+def looks_secret(name: str, value: str) -> bool:
+    """By its name, or because it is an address with a password in it."""
+    parts = name.upper().split("_")
+    return not _SECRET_PARTS.isdisjoint(parts) or parts[-1].endswith(_ENDINGS) or _LOGIN.match(value) is not None
+
+
+def _forbid_dumps() -> None:
+    try:
+        import resource  # noqa: PLC0415 - not on Windows
+    except ImportError:
+        return
+    with contextlib.suppress(ValueError, OSError):  # a limit that is lower already
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def _overwrite(names: frozenset[bytes]) -> None:
+    """Blank the variables in the block that the process was started with. `environ` no longer points at them."""
+    if sys.platform != "linux":
+        return
+    try:
+        with Path("/proc/self/stat").open("rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:  # no /proc: nobody can read the block there either
+        return
+    start, end = int(fields[_ENV_START]), int(fields[_ENV_END])
+    at = start
+    for entry in ctypes.string_at(start, end - start).split(b"\0") if start else ():
+        if entry.partition(b"=")[0] in names:
+            ctypes.memset(at, 0, len(entry))
+        at += len(entry) + 1

@@ -1,0 +1,171 @@
+"""The step between Holdfast and a program that it starts: this file is run, confines itself, and becomes the program.
+
+    python -I -S confine.py '{"deny": [...], "allow": [...], ...}' /usr/bin/program argument ...
+
+It uses the standard library only, and imports nothing of Holdfast: it runs before the program has any rights.
+
+Rule 1: the program gets the variables that `keep` names, and no other.
+Rule 2: with `landlock` the program may use every file that the user may, except those below `deny`; what is below
+        `allow` it may use again. It can read neither the memory nor the environment of a process outside, nor signal
+        it, nor gain rights.
+Rule 3: a confinement that was asked for and cannot be had ends the attempt. The program is not started without it.
+
+Landlock (Linux 5.13) only has rules that allow. So everything beside the path to a denied place is allowed, one rule
+for each neighbour; what is put beside that path later is out of reach until the program is started again.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import stat
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # system calls, the same on every architecture
+VERSION_FLAG, PATH_BENEATH = 1, 1
+PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, AMBIENT_CLEAR_ALL = 23, 24, 38, 47, 4
+CAPABILITIES_V3 = 0x20080522
+SCOPE_SIGNAL = 1 << 1
+EXECUTE, WRITE_FILE, READ_FILE, TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 14
+OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
+RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1}  # by version; later ones add none that is handled here
+SCOPED_SINCE = 6
+# chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service: what root needs for its own files. With
+# the others root reads memory, disks or files past every rule.
+ROOT_KEEPS = frozenset({0, 1, 3, 4, 5, 6, 7, 10})
+CAPABILITIES_MAX = 64
+CANNOT_CONFINE, CANNOT_START = 125, 127
+
+
+class _Head(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _Capabilities(ctypes.Structure):
+    _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
+
+
+class Refused(OSError):
+    """The system does not confine this process."""
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = (("files", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+
+
+class _Beneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("rights", ctypes.c_uint64), ("folder", ctypes.c_int32))
+
+
+def landlock_version() -> int:
+    """0 where there is none: another system, an older kernel, or one that was started without it."""
+    if sys.platform != "linux":
+        return 0
+    return max(0, _call(CREATE_RULESET, None, 0, VERSION_FLAG))
+
+
+def _call(*arguments: Any) -> int:  # noqa: ANN401
+    made: int = ctypes.CDLL(None, use_errno=True).syscall(*arguments)
+    return made
+
+
+def confine(deny: Sequence[str], allow: Sequence[str]) -> None:
+    """Confine this process for good, and whatever it becomes or starts. Raises `Refused`."""
+    version = landlock_version()
+    if not version:
+        raise Refused("this system has no Landlock")
+    handled = RIGHTS[min(version, max(RIGHTS))]
+    attributes = _Ruleset(handled, 0, SCOPE_SIGNAL if version >= SCOPED_SINCE else 0)
+    size = ctypes.sizeof(attributes) if version >= SCOPED_SINCE else ctypes.sizeof(ctypes.c_uint64)
+    ruleset = _call(CREATE_RULESET, ctypes.byref(attributes), size, 0)
+    if ruleset < 0:
+        raise Refused(f"no ruleset could be made: {os.strerror(ctypes.get_errno())}")
+    _drop_capabilities()
+    denied = tuple(os.path.realpath(path) for path in deny)
+    for path in (*beside("/", denied), *allow):
+        _allow(ruleset, path, handled)
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0:
+        raise Refused(f"new rights could not be forbidden: {os.strerror(ctypes.get_errno())}")
+    if _call(RESTRICT_SELF, ruleset, 0) < 0:
+        raise Refused(f"the rules could not be enforced: {os.strerror(ctypes.get_errno())}")
+    os.close(ruleset)
+
+
+def _drop_capabilities() -> None:
+    """The program that this process becomes has no capability beside `ROOT_KEEPS`, not even as root."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    head, sets = _Head(CAPABILITIES_V3, 0), (_Capabilities * 2)()
+    if libc.capget(ctypes.byref(head), sets) < 0:
+        raise Refused(f"capabilities could not be read: {os.strerror(ctypes.get_errno())}")
+    for one in sets:
+        one.inheritable = 0
+    if libc.capset(ctypes.byref(head), sets) < 0:
+        raise Refused(f"capabilities could not be given up: {os.strerror(ctypes.get_errno())}")
+    libc.prctl(PR_CAP_AMBIENT, AMBIENT_CLEAR_ALL, 0, 0, 0)  # Linux before 4.3 has none
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return  # without new rights a program of another user has none
+    for capability in set(range(CAPABILITIES_MAX)) - ROOT_KEEPS:
+        is_there = libc.prctl(PR_CAPBSET_READ, capability, 0, 0, 0) == 1
+        if is_there and libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
+            raise Refused(f"capability {capability} of root could not be given up; do not run as root")
+
+
+def beside(path: str, denied: Sequence[str]) -> Iterator[str]:
+    """The highest places that hold everything below `path` and nothing that is denied."""
+    if path in denied:
+        return
+    if not any(place.startswith(path.rstrip("/") + "/") for place in denied):
+        yield path
+        return
+    try:
+        names = os.listdir(path)  # noqa: PTH208
+    except OSError:  # not to be listed, so what is in it is not to be found
+        return
+    for name in names:
+        yield from beside(os.path.join(path, name), denied)  # noqa: PTH118 - runs without pathlib
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    """One rule. A link is left out: where it leads has a rule of its own, or is denied."""
+    try:
+        place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    mode = os.fstat(place).st_mode
+    if not stat.S_ISLNK(mode):
+        rule = _Beneath(rights if stat.S_ISDIR(mode) else rights & OF_FILES, place)
+        if _call(ADD_RULE, ruleset, PATH_BENEATH, ctypes.byref(rule), 0) < 0:
+            raise Refused(f"{path} could not be allowed: {os.strerror(ctypes.get_errno())}")
+    os.close(place)
+
+
+def become(order: Mapping[str, Any], command: Sequence[str]) -> None:
+    """Become the program. Returns only by raising `OSError`."""
+    environment = {name: os.environ[name] for name in order["keep"] if name in os.environ}
+    if order["umask"] is not None:
+        os.umask(order["umask"])
+    if order["landlock"]:
+        confine(order["deny"], order["allow"])
+    for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores them, and a program inherits what is ignored
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+    os.execve(command[0], list(command), environment)  # noqa: S606 - that is its purpose
+
+
+def main() -> None:
+    order, command = json.loads(sys.argv[1]), sys.argv[2:]
+    try:
+        become(order, command)
+    except Refused as error:
+        print(f"holdfast: not started, because it could not be confined: {error}", file=sys.stderr)  # noqa: T201
+        sys.exit(CANNOT_CONFINE)
+    except OSError as error:
+        print(f"holdfast: {command[0]} could not be started: {error.strerror}", file=sys.stderr)  # noqa: T201
+        sys.exit(CANNOT_START)
+
+
+if __name__ == "__main__":
+    main()
