@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast import log
 from holdfast.assembly import assemble
 from holdfast.connections import Switchboard, make_channels
 from holdfast.core.disk_space import unwritable
@@ -35,6 +36,7 @@ from holdfast.ports.tasks import Tasks
 from holdfast.provision import Ground, make_memory
 from holdfast.runtime import Runtime
 from holdfast.stores.database import Database
+from holdfast.stores.folder import check_owner, make_private
 from holdfast.stores.location import postgres_address
 from holdfast.stores.sqlite.owner import OwnerLock
 from holdfast.stores.sqlite.writer import ThreadedDatabase
@@ -128,11 +130,10 @@ async def open_runtime(
     if database is not None:
         store = await _open_postgres(database, entropy)
     else:
+        folder = secure_folder(Path(data)) if serve else data_folder(Path(data))
         key = key_of(Path(data))
         in_databases = key.of_databases if key is not None else None
-        store = await _open_sqlite(
-            data_folder(Path(data)), clock, entropy, serve=serve, on_broken=on_broken, key=in_databases
-        )
+        store = await _open_sqlite(folder, clock, entropy, serve=serve, on_broken=on_broken, key=in_databases)
     ground = Ground(
         folder=Path(data) if database is None else None, clock=clock, entropy=entropy, tasks=tasks, key=in_databases
     )
@@ -237,6 +238,7 @@ def make_key_file(path: Path) -> None:
 
 def is_served(data: Path) -> bool:
     """Whether a process runs workers on the folder now. Asked by taking its lock for an instant."""
+    check_owner(data)
     lock = OwnerLock(data)
     try:
         lock.acquire()
@@ -266,8 +268,9 @@ def check_folder(path: Path) -> None:
 
 
 def data_folder(path: Path) -> Path:
-    """The folder, made private when it does not exist yet."""
+    """The folder, made private when it does not exist yet. Raises `DataFolderForeign` for another user's."""
     check_folder(path)
+    check_owner(path)
     if path.exists() and not path.is_dir():
         raise StorePathInvalid(f"{path} is a file; a folder is needed", path=str(path))
     try:
@@ -275,3 +278,13 @@ def data_folder(path: Path) -> Path:
     except OSError as error:
         raise unwritable(f"the folder {path} cannot be made", error, path=str(path)) from error
     return path
+
+
+def secure_folder(path: Path, tell: Callable[[str], None] | None = None) -> Path:
+    """The folder, taken from others where they could use it; `tell` hears what was. Raises `DataFolderUnsafe` too."""
+    folder = data_folder(path)
+    for one in make_private(folder):
+        log.warning("folder.tightened", path=str(one.path), mode=f"{one.mode:04o}")
+        if tell is not None:
+            tell(one.sentence)
+    return folder

@@ -28,6 +28,7 @@ EVENTS: Mapping[str, str] = {
     "turn.committed": "a turn ended; one line per turn",
     "turn.trimmed": "summarising failed and the oldest entries were left out of a context",
     "approval.decided": "an operator decided about a tool call that waited",
+    "folder.tightened": "others could use something in the data folder; its mode was changed",
     "mcp.up": "an MCP server is connected, with how many of its tools are offered",
     "mcp.down": "an MCP server is not there, with the reason; its tools are absent until it is",
     "mcp.skipped": "a tool of an MCP server cannot be offered, or a call was cut off, with the reason",

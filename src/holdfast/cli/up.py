@@ -136,7 +136,7 @@ async def _serve(folder: Path, settings: "Settings", asked: Asked, *, verbose: b
     import asyncio
     from contextlib import closing
 
-    from holdfast.app import find_crew
+    from holdfast.app import find_crew, secure_folder
     from holdfast.channels.http.token import load_token
     from holdfast.cli.bulletin import Bulletin
     from holdfast.cli.logs import logging_to, to_file, to_stderr
@@ -152,6 +152,7 @@ async def _serve(folder: Path, settings: "Settings", asked: Asked, *, verbose: b
         loop.call_soon_threadsafe(life.break_off, error)
 
     with logging_to(to_stderr() if verbose else to_file(folder)):
+        secure_folder(folder, _warn)
         async with serving(folder, settings, crew, on_broken) as runtime:
             token = load_token(folder, variables().get("HOLDFAST_TOKEN"), runtime.entropy)
             limit = settings.message_bytes_max * ESCAPED_BYTES_PER_BYTE + ENVELOPE_BYTES
@@ -236,6 +237,12 @@ class Start:
     code: str  # to log in with once
     model: str  # who answers, in a sentence
     agent: str  # whom a message is for that names nobody
+
+
+def _warn(sentence: str) -> None:
+    from holdfast.cli.output import visible
+
+    print(visible(f"warning: {sentence}"), file=sys.stderr, flush=True)
 
 
 def _say(one: "Standing | ServerStanding") -> None:

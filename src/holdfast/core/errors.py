@@ -477,6 +477,22 @@ class StorePathInvalid(HoldfastError):
     hint = "Give a folder on a local disk; the database file is made inside it."
 
 
+class DataFolderForeign(HoldfastError):
+    """The data folder, or a file in it, belongs to another user; nothing was changed."""
+
+    code = "data_folder_foreign"
+    remedy = Remedy.REPAIR
+    hint = "Run Holdfast as the user that the message names, or give yours the folder with `chown -R`."
+
+
+class DataFolderUnsafe(HoldfastError):
+    """Others could read or redirect what would be kept in the data folder; nothing was changed."""
+
+    code = "data_folder_unsafe"
+    remedy = Remedy.REPAIR
+    hint = "Give a folder of its own with --data, or `chmod 700` this one; put a plain file in the place of a link."
+
+
 class StoreBroken(HoldfastError):
     """A commit failed in a way that leaves the outcome unknown; the process must stop."""
 

@@ -20,9 +20,10 @@ from typing import TypeAlias
 
 from holdfast.core.disk_space import why_unusable
 from holdfast.core.memory_text import digest
+from holdfast.ports.folders import make_private_folder
 
 FILE_BYTES_MAX = 1 << 20
-PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+PRIVATE_FILE = 0o600
 READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
@@ -177,7 +178,7 @@ class Disk:
         if folder != self.root:
             self._make_folder(folder.parent)
             self._refuse_link(folder)
-        folder.mkdir(mode=PRIVATE_FOLDER, parents=folder == self.root, exist_ok=True)
+        make_private_folder(folder)
 
     def _write_new(self, path: Path, data: bytes) -> Path:
         new = path.with_name(f".{path.name}.new")

@@ -28,6 +28,7 @@ from holdfast.core.visibility import CHAT, SESSION, SHARED, person_scope
 from holdfast.memory.disk import Disk, FileFault
 from holdfast.memory.projection import Projection
 from holdfast.memory.state import load_state
+from holdfast.ports.folders import make_private_folder
 from holdfast.ports.memory import MemoryKeeper
 from holdfast.ports.provider import Capabilities
 from holdfast.ports.tasks import Tasks
@@ -248,7 +249,7 @@ class FilesProvider:
     async def _take_lock(self) -> None:
         """Asked for without waiting inside: a caller who is cancelled meanwhile leaves no lock behind."""
         try:
-            self._disk.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(self._disk.root)
             for _ in range(LOCK_TRIES_MAX):
                 with suppress(Timeout):
                     self._lock.acquire(blocking=False)

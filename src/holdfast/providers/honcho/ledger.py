@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from holdfast.core.errors import StoreCorrupt
+from holdfast.ports.folders import make_private_folder
 
 FILE = "migrated.json"
 
@@ -35,9 +36,9 @@ class FileLedger:
         keys = self._keys()
         if key in keys:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self._path.parent)
         fresh = self._path.with_suffix(".new")
-        with fresh.open("wb") as opened:
+        with os.fdopen(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as opened:
             opened.write(msgspec.json.encode([*keys, key]))
             opened.flush()
             os.fsync(opened.fileno())

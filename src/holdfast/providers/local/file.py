@@ -19,6 +19,7 @@ import apsw
 
 from holdfast.core.disk_space import FULL, NO_SPACE, is_out_of_space
 from holdfast.encryption.databases import unlock
+from holdfast.ports.folders import make_private_folder
 from holdfast.providers.local.upgrade import upgrade
 
 NAME = "recall.db"
@@ -61,7 +62,7 @@ def why(error: Exception, db: apsw.Connection | None = None) -> str:
 def open_writer(folder: Path, key: bytes | None = None) -> apsw.Connection:
     """The index, made when there is none. Raises `NotOurs`, `Damaged`, `Full`, `apsw.Error`, `OSError`."""
     path = folder / NAME
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(folder)
     is_new = _create_private(path)
     db = _opened(path, key)
     try:

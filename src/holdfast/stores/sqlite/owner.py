@@ -34,7 +34,9 @@ class OwnerLock:
         """
         try:
             self._lock.acquire(timeout=GLANCE_S, poll_interval=GLANCE_S / 10)
-            self._pid.write_text(f"{os.getpid()}\n", encoding="ascii")
+            handle = os.open(self._pid, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+            with os.fdopen(handle, "w", encoding="ascii") as opened:
+                opened.write(f"{os.getpid()}\n")
         except Timeout as error:
             raise StoreOwned(f"{self._data} is in use by {self._holder()}", path=str(self._data)) from error
         except OSError as error:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from mcp import StdioServerParameters
 
+from holdfast.ports.folders import make_private_folder
 from holdfast.tools.mcp import confine
 from holdfast.tools.mcp.settings import McpSettings
 
@@ -27,7 +28,7 @@ TEMPORARY = "tmp"
 def how_to_start(settings: McpSettings, home: Path) -> StdioServerParameters:
     """The command line, environment and folder of the program. Raises `OSError` when there is no such program."""
     temporary = home / TEMPORARY
-    temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(temporary)
     environment = environment_of(settings, home, temporary)
     words = (found(settings.command[0], environment.get("PATH")), *settings.command[1:])
     if sys.platform != "win32":
