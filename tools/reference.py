@@ -157,6 +157,7 @@ PROVIDER_SETTINGS = {
     "every_turns": "how many turns go out together; what is pending at any boundary goes out at once",
     "max_wait_s": "pending turns go out after this long, however few they are",
     "api_key_env": "the environment variable that holds the key",
+    "send_key_over_plain_http": "lets the key go to a url that begins with http:// and is not of this machine",
     "recall_budget": "how hard the server looks",
     "recall_max_tokens": "how much the server may bring back",
     "timeout_s": "how long one request may take",

@@ -80,7 +80,7 @@ def make_channel(agent: AgentName, name: str, settings: Mapping[str, object], bo
         return _factory(name, key)(setup)
     except ConfigInvalid as error:
         said = str(error)
-        raise ConfigInvalid(said if said.startswith(key) else f"{key}: {said}", key=key) from error
+        raise type(error)(said if said.startswith(key) else f"{key}: {said}", key=key) from error
 
 
 def _factory(name: str, key: str) -> ChannelFactory:

@@ -158,7 +158,7 @@ class Inspector:
         file, said = self._config.file, str(error)
         if file is None or said.startswith(str(file)) or not isinstance(error, ConfigInvalid):
             return error
-        return ConfigInvalid(f"{file}: {said}", **error.context)
+        return type(error)(f"{file}: {said}", **error.context)
 
     def _secrets(self, listed: Mapping[str, AgentPolicy]) -> tuple[SecretFact, ...]:
         """Every secret that is named, and whether it is there; two bots with one token are one more problem."""

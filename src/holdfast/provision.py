@@ -120,7 +120,7 @@ def make_provider(agent: AgentName, name: str, settings: Mapping[str, object], g
     try:
         made = factory(setup)
     except ConfigInvalid as error:
-        raise ConfigInvalid(f"{key}: {error}", key=key) from error
+        raise type(error)(f"{key}: {error}", key=key) from error
     except (ArithmeticError, AttributeError, ImportError, LookupError, OSError, TypeError, ValueError) as error:
         why = f"{type(error).__name__}: {error}"
         raise ConfigInvalid(f"{key}: the provider could not be made ({why})", key=key) from error

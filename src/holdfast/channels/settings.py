@@ -3,10 +3,9 @@
 Rule 1: an unknown key is refused with the keys that exist; an error names the key and what would be right.
 Rule 2: a secret is read from the environment or from a file of its own, never from holdfast.toml. No error repeats the
         value of a key that may hold one by mistake.
-Rule 3: a secret travels over https, or over http to this machine only.
+Rule 3: a secret travels over https, or over http to this machine, unless `send_key_over_plain_http` allows more.
 """
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.core.errors import ConfigInvalid
+from holdfast.core.errors import ConfigInvalid, PlainHttpRefused
+from holdfast.core.urls import READABLE, leaks_key
 from holdfast.ports.channel import ChannelSetup
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -100,7 +100,7 @@ def _checked(setup: ChannelSetup, value: str, key: str, where: str) -> str:
     return value
 
 
-def check_url(setup: ChannelSetup, url: str, *, key: str = "api_url") -> str:
+def check_url(setup: ChannelSetup, url: str, *, key: str = "api_url", plain_http: bool = False) -> str:
     """The address without a slash at its end. Raises `ConfigInvalid`."""
     try:
         parts = urlsplit(url)
@@ -113,14 +113,6 @@ def check_url(setup: ChannelSetup, url: str, *, key: str = "api_url") -> str:
         raise ConfigInvalid(f"{setup.name}.{key} is {url!r}: it must start with https:// and a host", key=key)
     if parts.query or parts.fragment or not _PRINTABLE.match(url):
         raise ConfigInvalid(f"{setup.name}.{key} is {url!r}: it must be plain, without ?, # or blanks", key=key)
-    if parts.scheme == "http" and not is_loopback(host):
-        what = "over http the token could be read on its way; use https, or an address of this machine"
-        raise ConfigInvalid(f"{setup.name}.{key} is {url!r}: {what}", key=key)
+    if leaks_key(url) and not plain_http:
+        raise PlainHttpRefused(f"{setup.name}.{key} is {url!r}: {READABLE}", key=key)
     return url.rstrip("/")
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -525,6 +525,13 @@ class ConfigInvalid(HoldfastError):
     hint = "Do what the message says; `holdfast config check` shows everything that is wrong with holdfast.toml."
 
 
+class PlainHttpRefused(ConfigInvalid):
+    """A key would leave this machine over plain http, where it can be read on its way."""
+
+    code = "plain_http_refused"
+    hint = "Use https, or an address of this machine; to accept the risk for this one, send_key_over_plain_http = true."
+
+
 # --- we must act -----------------------------------------------------------------------------------
 
 

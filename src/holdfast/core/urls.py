@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 METADATA_HOSTS = frozenset({"metadata", "metadata.google.internal", "metadata.goog", "instance-data"})
 METADATA_ADDRESSES = frozenset({"100.100.100.200", "fd00:ec2::254"})
+READABLE = "over plain http the key could be read on its way to another machine"
 _NUMBERS = re.compile(r"(0x[0-9a-f]+|\d+)(\.(0x[0-9a-f]+|\d+)){0,3}")
 _PRINTABLE = re.compile(r"[\x21-\x7e]+\Z")  # what may stand in a request line
 
@@ -34,6 +35,20 @@ def fault_of_url(url: str) -> str:
     if is_forbidden(host):
         return "(provider_url_forbidden) machines answer about themselves there; no service of yours does"
     return ""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine itself. A name beside localhost may lead anywhere."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def leaks_key(url: str) -> bool:
+    """Whether a key that is sent there leaves this machine in the clear."""
+    parts = urlsplit(url)
+    return parts.scheme != "https" and not is_loopback(parts.hostname or "")
 
 
 def is_forbidden(host: str) -> bool:

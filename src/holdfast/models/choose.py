@@ -8,8 +8,9 @@ Rule 2: nothing is imported for it that is not needed: the practice model needs 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from pathlib import Path
 
-from holdfast.core.errors import ConfigInvalid, ModelFailed
+from holdfast.core.errors import ConfigInvalid, ModelFailed, PlainHttpRefused
 from holdfast.core.policy import AgentPolicy
+from holdfast.core.urls import READABLE, leaks_key
 from holdfast.models.any import AnyModel
 from holdfast.models.fallback import Fallback
 from holdfast.models.practice import PracticeModel
@@ -90,7 +91,11 @@ def make_model(settings: ModelSettings, environment: Mapping[str, str], tasks: T
     if settings.is_practice:
         return PracticeModel()
     _check_libraries(settings, where)
-    return AnyModel(settings, read_key(settings, environment, where), tasks)
+    key = read_key(settings, environment, where)
+    url = settings.base_url
+    if key is not None and url is not None and leaks_key(url) and not settings.send_key_over_plain_http:
+        raise PlainHttpRefused(f"{where}.base_url is {url[:200]!r}: {READABLE}", key="base_url")
+    return AnyModel(settings, key, tasks)
 
 
 def read_key(settings: ModelSettings, environment: Mapping[str, str], where: str = "model") -> str | None:

@@ -38,6 +38,7 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str | None = None
     api_key_env: str | None = None
     api_key_file: str | None = None
+    send_key_over_plain_http: bool = False  # to base_url
     fallbacks: tuple[str, ...] = ()
     summariser: str | None = None
     max_output_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None

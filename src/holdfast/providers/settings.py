@@ -4,6 +4,7 @@ Rule 1: an unknown key is refused with the keys that exist; an error names the k
 Rule 2: an address is http or https, without credentials in it, and never one where machines answer about themselves
         (link-local and metadata addresses): no memory service is there, and what is there has secrets.
 Rule 3: a key is read from the environment, never from the file, and is in no text that is written anywhere.
+Rule 4: a key travels over https, or over http to this machine, unless `send_key_over_plain_http` allows more.
 """
 
 import re
@@ -13,8 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.core.errors import ConfigInvalid
-from holdfast.core.urls import is_forbidden
+from holdfast.core.errors import ConfigInvalid, PlainHttpRefused
+from holdfast.core.urls import READABLE, is_forbidden, leaks_key
 
 T = TypeVar("T", bound=msgspec.Struct)
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?\Z", re.DOTALL)
@@ -61,6 +62,12 @@ def read_key(provider: str, variable: str | None, environment: Mapping[str, str]
     if not _PRINTABLE.match(value):
         raise ConfigInvalid(f"{provider}.api_key_env: {variable} has characters that no API key has", key=variable)
     return value
+
+
+def check_way(provider: str, url: str, key: str | None, *, allowed: bool) -> None:
+    """Raises `PlainHttpRefused` when the key would leave this machine in the clear and nobody allowed it."""
+    if key is not None and leaks_key(url) and not allowed:
+        raise PlainHttpRefused(f"{provider}.url is {url!r}: {READABLE}", key="url")
 
 
 def check_url(provider: str, url: str) -> None:

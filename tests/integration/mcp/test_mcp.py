@@ -410,7 +410,7 @@ async def test_the_token_is_sent_and_is_nowhere_else():
         ({"url": "ftp://x/"}, "must start with http"),
         ({"url": "http://169.254.169.254/"}, "answer about themselves"),
         ({"url": "http://me:pw@127.0.0.1/"}, "no user and no password"),
-        ({"url": "http://example.org/", "token_env": "TEST_SECRET"}, "only over https"),
+        ({"url": "http://example.org/", "token_env": "TEST_SECRET"}, "over plain http the key could be read"),
         ({"url": "https://example.org/", "token_env": "NOT_SET"}, "the environment has no 'NOT_SET'"),
         ({"command": ["x"], "env": ["NOT_SET"]}, "the environment has no 'NOT_SET'"),
         ({"command": ["x"], "token_env": "TEST_SECRET"}, "is for servers with a url"),

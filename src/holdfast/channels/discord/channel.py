@@ -41,6 +41,7 @@ class Settings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     token_env: str | None = None
     token_file: str | None = None
     api_url: str = OFFICIAL
+    send_key_over_plain_http: bool = False
     stream: bool = False  # show a reply in the chat while it is made
 
 
@@ -48,7 +49,8 @@ def make_discord(setup: ChannelSetup) -> "DiscordChannel":
     """Raises `ConfigInvalid`."""
     settings = read_settings(setup, Settings, HINTS)
     token = read_secret(setup, settings.token_env, settings.token_file)
-    return DiscordChannel(setup, token, check_url(setup, settings.api_url), stream=settings.stream)
+    api_url = check_url(setup, settings.api_url, plain_http=settings.send_key_over_plain_http)
+    return DiscordChannel(setup, token, api_url, stream=settings.stream)
 
 
 def utf16_length(text: str) -> int:

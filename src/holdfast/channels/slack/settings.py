@@ -32,6 +32,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     signing_secret_env: str | None = None
     signing_secret_file: str | None = None
     api_url: str = API_URL
+    send_key_over_plain_http: bool = False
     stream: bool = False
 
 
@@ -50,7 +51,7 @@ def read_slack(setup: ChannelSetup) -> SlackSettings:
     """Raises `ConfigInvalid`, in which no secret is."""
     table = read_settings(setup, Table, HINTS)
     token = read_secret(setup, table.token_env, table.token_file)
-    api_url = check_url(setup, table.api_url)
+    api_url = check_url(setup, table.api_url, plain_http=table.send_key_over_plain_http)
     if table.mode == "http":
         _check_unused(setup, table, SOCKET_ONLY, 'it is used in socket mode only; remove it, or mode = "http"')
         secret = _signing_secret(setup, table)

@@ -32,6 +32,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     webhook_secret_env: str | None = None
     webhook_secret_file: str | None = None
     api_url: str = OFFICIAL
+    send_key_over_plain_http: bool = False
     poll_s: Annotated[int, msgspec.Meta(ge=1, le=50)] = 30
     stream: bool = False
 
@@ -70,7 +71,7 @@ def read_telegram(setup: ChannelSetup) -> TelegramSettings:
         token=token,
         token_from=token_from,
         webhook=_webhook(setup, table),
-        api_url=check_url(setup, table.api_url),
+        api_url=check_url(setup, table.api_url, plain_http=table.send_key_over_plain_http),
         poll_s=table.poll_s,
         stream=table.stream,
     )

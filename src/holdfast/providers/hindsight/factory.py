@@ -4,13 +4,14 @@ from holdfast.core.errors import ConfigInvalid
 from holdfast.core.hindsight_naming import BankTemplate
 from holdfast.ports.provider import Configured, ProviderSetup
 from holdfast.providers.hindsight.settings import read_settings
-from holdfast.providers.settings import read_key
+from holdfast.providers.settings import check_way, read_key
 
 
 def make_hindsight(setup: ProviderSetup) -> Configured:
     """Raises `ConfigInvalid`; reaches no network."""
     settings = read_settings(setup.settings)
     key = read_key("hindsight", settings.api_key_env, setup.environment)
+    check_way("hindsight", settings.url, key, allowed=settings.send_key_over_plain_http)
     naming = BankTemplate(settings.bank)
     try:
         from holdfast.providers.hindsight.provider import HindsightProvider  # noqa: PLC0415 - seconds of imports

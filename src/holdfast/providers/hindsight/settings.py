@@ -14,6 +14,7 @@ class HindsightSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     every_turns: Annotated[int, Meta(ge=1, le=1_000)] = 1
     max_wait_s: Annotated[float, Meta(gt=0, le=86_400)] = 300
     api_key_env: str | None = None
+    send_key_over_plain_http: bool = False
     recall_budget: Literal["low", "mid", "high"] = "low"
     recall_max_tokens: Annotated[int, Meta(ge=64, le=100_000)] = 2_048
     timeout_s: Annotated[float, Meta(gt=0, le=300)] = 20  # one request

@@ -3,13 +3,14 @@
 from holdfast.core.errors import ConfigInvalid
 from holdfast.ports.provider import Configured, ProviderSetup
 from holdfast.providers.honcho.settings import read_settings
-from holdfast.providers.settings import read_key
+from holdfast.providers.settings import check_way, read_key
 
 
 def make_honcho(setup: ProviderSetup) -> Configured:
     """Raises `ConfigInvalid`; reaches no network."""
     settings = read_settings(setup.settings)
     key = read_key("honcho", settings.api_key_env, setup.environment)
+    check_way("honcho", settings.url, key, allowed=settings.send_key_over_plain_http)
     try:
         from holdfast.providers.honcho.provider import HonchoProvider  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:

@@ -19,6 +19,7 @@ class HonchoSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     every_turns: Annotated[int, Meta(ge=1, le=1_000)] = 1
     max_wait_s: Annotated[float, Meta(gt=0, le=86_400)] = 300
     api_key_env: str | None = None
+    send_key_over_plain_http: bool = False
     titles: dict[str, str] = field(default_factory=dict)
     peer_prefix: str = ""
     peers: dict[str, str] = field(default_factory=dict)

@@ -3,23 +3,21 @@
 Rule 1: a server is a `command` (a list, run without a shell) or a `url`, never both.
 Rule 2: secrets come from the environment by name; a server gets the variables that are named here, and no others
         beside the few that every program needs.
-Rule 3: a token leaves this machine only over https.
+Rule 3: a token leaves this machine over https, unless `send_key_over_plain_http` allows more.
 Rule 4: `confine` says whether a program is kept from Holdfast's data and processes. "auto" does so where the system
         can; "landlock" is refused where it cannot; "none" does not.
 """
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.core.errors import ConfigInvalid, InvalidName
+from holdfast.core.errors import ConfigInvalid, InvalidName, PlainHttpRefused
 from holdfast.core.key import agent_name
-from holdfast.core.urls import fault_of_url, has_credentials
+from holdfast.core.urls import READABLE, fault_of_url, has_credentials, leaks_key
 from holdfast.tools.mcp.confine import landlock_version
 
 TIMEOUT_S, TIMEOUT_S_MAX = 60.0, 3_600.0
@@ -36,6 +34,7 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     env: list[str] = msgspec.field(default_factory=list)
     url: str | None = None
     token_env: str | None = None
+    send_key_over_plain_http: bool = False
     tools: list[str] | None = None
     dangerous: bool | list[str] = False
     idempotent: list[str] = msgspec.field(default_factory=list)
@@ -128,7 +127,7 @@ def _check(key: str, raw: _Table) -> None:
             f'{key}.command must be a list of words, as in ["npx", "some-server"]', key=f"{key}.command"
         )
     if raw.url is not None:
-        _check_url(key, raw.url, has_token=raw.token_env is not None)
+        _check_url(key, raw.url, has_token=raw.token_env is not None and not raw.send_key_over_plain_http)
     if raw.command is None and (raw.folder is not None or raw.confine is not Confine.AUTO):
         raise ConfigInvalid(f"{key}: `folder` and `confine` are for servers with a `command`", key=key)
     if raw.url is None and raw.token_env is not None:
@@ -145,16 +144,8 @@ def _check_url(key: str, url: str, *, has_token: bool) -> None:
     fault = fault_of_url(url)
     if fault:
         raise ConfigInvalid(f"{where} is {url!r}: {fault}", key=where)
-    parts = urlsplit(url)
-    if has_token and parts.scheme != "https" and not _is_here(parts.hostname or ""):
-        raise ConfigInvalid(f"{where} is {url!r}: a token leaves this machine only over https", key=where)
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    if has_token and leaks_key(url):
+        raise PlainHttpRefused(f"{where} is {url!r}: {READABLE}", key=where)
 
 
 def _variable(key: str, name: str, environment: Mapping[str, str]) -> str:
