@@ -63,7 +63,7 @@ MAY_IMPORT = {
     "machine": INNER,
     "hardening": set(),
     "loops": INNER | {"loops"},
-    "encryption": INNER | {"encryption"},
+    "encryption": INNER | {"encryption", "hardening"},
     "stores": INNER | {"stores", "encryption"},
     "providers": INNER | {"providers", "encryption"},
     "channels": INNER | {"channels"},

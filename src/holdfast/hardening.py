@@ -25,6 +25,7 @@ _SECRET_PARTS = frozenset(
     {"AUTH", "COOKIE", "CREDENTIAL", "CREDENTIALS", "DSN", "KEY", "KEYS", "PASS", "PASSPHRASE", "PASSWD", "PASSWORD"}
     | {"PAT", "PGPASSWORD", "SECRET", "SECRETS", "TOKEN", "TOKENS"}
 )
+_PLACES = frozenset({"DIR", "FILE", "PATH"})  # HOLDFAST_KEY_FILE says where a secret is
 _ENDINGS = ("KEY", "PASSWORD", "SECRET", "TOKEN")
 # Read by Python or by libraries at any time, and no place for a secret.
 _NEEDED = re.compile(
@@ -80,6 +81,8 @@ def is_needed(name: str) -> bool:
 def looks_secret(name: str, value: str) -> bool:
     """By its name, or because it is an address with a password in it."""
     parts = name.upper().split("_")
+    if parts[-1] in _PLACES:
+        return False
     return not _SECRET_PARTS.isdisjoint(parts) or parts[-1].endswith(_ENDINGS) or _LOGIN.match(value) is not None
 
 

@@ -23,7 +23,14 @@ SECRET = [
     ("DATABASE_URL", "postgresql://holdfast:hush@db/x"),
     ("BROKER", "redis://:hush@cache"),
 ]
-PLAIN = [("PATH", "/bin"), ("KEYBOARD", "us"), ("COMPASS", "north"), ("OLLAMA_HOST", "http://a:11434"), ("PWD", "/")]
+PLAIN = [
+    ("PATH", "/bin"),
+    ("KEYBOARD", "us"),
+    ("COMPASS", "north"),
+    ("OLLAMA_HOST", "http://a:11434"),
+    ("PWD", "/"),
+    ("HOLDFAST_KEY_FILE", "/k"),
+]
 LOOK = """
 import atexit, ctypes, json, os, sys, holdfast.cli, holdfast.hardening as hardening
 def tell():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from holdfast.core.disk_space import unwritable
 from holdfast.core.errors import ConfigInvalid, EncryptionKeyMissing, EncryptionUnavailable
+from holdfast.hardening import variables
 
 KINDS = ("file", "command", "keyring")
 FILE_VARIABLE = "HOLDFAST_KEY_FILE"  # in place of what the folder says, for one process
@@ -70,7 +71,10 @@ def _from_command(line: str) -> str:
     """Without a shell. What the command says about its failure goes to the terminal, and what it prints to nobody."""
     try:
         words = shlex.split(line)
-        done = subprocess.run(words, stdout=subprocess.PIPE, timeout=COMMAND_WAIT_S, check=False)  # noqa: S603
+        # The operator's own command; it may need a login that was taken out of the environment.
+        done = subprocess.run(  # noqa: S603
+            words, stdout=subprocess.PIPE, timeout=COMMAND_WAIT_S, check=False, env=dict(variables())
+        )
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
         why = type(error).__name__
         raise EncryptionKeyMissing(f"the encryption key is not there: the command {line!r}: {why}") from error
