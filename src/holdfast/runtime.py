@@ -36,6 +36,7 @@ from holdfast.loops.finish_desk import FinishDesk
 from holdfast.loops.gateway import Gateway, Received
 from holdfast.loops.keeper import Briefing, Keeper, audience_of
 from holdfast.loops.member import Member
+from holdfast.loops.page_check import PageCheck
 from holdfast.loops.providers import Providers
 from holdfast.loops.recaller import Recaller
 from holdfast.loops.receiver import Exchange
@@ -108,6 +109,7 @@ class Runtime:
         self.access = Desk(store, reader, notifier, clock, entropy, self._platforms)
         self._proving = asyncio.Lock()
         self._proved: Health | None = None
+        self._pages = PageCheck(self.store, self.clock, self.tasks)
 
     # --- life
 
@@ -549,7 +551,10 @@ class Runtime:
             now = self.clock.now()
             if self._proved is None or now - self._proved.at >= PROVE_EVERY_MS:
                 self._proved = await self._prove(now)
+        damage = await self._pages.damage()
+        if damage is None or not self._proved.ok:
             return self._proved
+        return replace(self._proved, ok=False, code=damage.code, why=str(damage))
 
     async def _prove(self, started: Instant) -> Health:
         try:

@@ -13,10 +13,12 @@ from holdfast.core.errors import (
     ClaimLost,
     ConfigInvalid,
     InvariantBroken,
+    StoreCorrupt,
     StoreNewer,
     StoreReadOnly,
     StoreUnavailable,
 )
+from holdfast.stores.damage import WatchedDatabase
 from holdfast.stores.postgres import Migration, PostgresDatabase, known_migrations
 from holdfast.stores.postgres.database import RETRIES_MAX
 from holdfast.stores.script import many, one, rows, run
@@ -85,6 +87,17 @@ async def test_rows_come_back_as_tuples_in_the_order_of_the_select(db):
         {"id": "a", "n": 1}, {"id": "b", "n": 2},
     ]))  # fmt: skip
     assert await db.read("all", lambda: rows("select n, id from thing order by n")) == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize("sqlstate", ["XX001", "XX002"])
+async def test_damage_that_the_server_tells_of_stands_until_the_end(db, sqlstate):
+    """What the server raises for a damaged table or index, by its own SQLSTATE."""
+    watched = WatchedDatabase(db)
+    told = f"do $$ begin raise exception 'invalid page in block 7' using errcode = '{sqlstate}'; end $$"
+    with pytest.raises(StoreCorrupt):
+        await watched.read("damaged", lambda: run(told))
+    assert await watched.read("whole", lambda: rows("select 1")) == [(1,)]
+    assert "invalid page in block 7" in str(watched.damage)
 
 
 async def test_a_script_without_a_statement_is_answered(db):

@@ -216,7 +216,7 @@ class Operations(Out, frozen=True, kw_only=True):
 
 
 class HealthReport(Out, frozen=True, kw_only=True, omit_defaults=True):
-    """`ok` is true only when a real write succeeded just now."""
+    """`ok` is true only when a real write succeeded just now and no damaged page of the store was seen."""
 
     ok: bool
     proved_write_ms: int | None

@@ -36,6 +36,7 @@ from holdfast.core.visibility import Audience, ShownNotes
 from holdfast.ports.reader import ChatLine, DeliveryView, EnclosureView, EntryView, Gauges, MailboxView, MessageTrace
 from holdfast.ports.store import Busy, Committed, Reaped
 from holdfast.stores.access_verbs import AccessVerbs
+from holdfast.stores.damage import WatchedDatabase
 from holdfast.stores.database import Database
 from holdfast.stores.finish_verbs import FinishVerbs
 from holdfast.stores.reply_verbs import ReplyVerbs
@@ -74,7 +75,7 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, SpendVerbs):
     """Implements the ports `Store` and `Reader`."""
 
     def __init__(self, database: Database, secret: bytes) -> None:
-        self._db = database
+        self._db = self.pages = WatchedDatabase(database)
         self._secret = secret
         self._contexts = ContextShelf()
 

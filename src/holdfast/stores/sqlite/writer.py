@@ -36,6 +36,7 @@ WRITE_LOCK_POLL_S = 0.001
 WRITE_LOCK_POLLS_MAX = 5_000  # then the call fails with StoreUnavailable
 GAP_S = 0.001  # long enough for another process's poll to fall into it
 CLOSE_TIMEOUT_S = 10.0
+CHECKED_BYTES_MAX = 4_000_000_000  # of a database whose pages are checked while it is served
 
 
 class ThreadedDatabase:
@@ -95,6 +96,16 @@ class ThreadedDatabase:
 
     def wal_bytes(self) -> int:
         return self._desk.anchor.wal_bytes()
+
+    async def tables(self) -> Sequence[str]:
+        """None where reading every page would keep a reader for too long: a backup or `holdfast audit` looks then."""
+        names: list[str] = await self._readers.submit("tables", checkable)
+        return names
+
+    async def check_table(self, table: str) -> str | None:
+        """Read every page of the table and of its indexes, without comparing them with each other."""
+        found: str = await self._readers.submit("check_table", lambda: quick_check(table))
+        return None if found == "ok" else found
 
     async def close(self) -> None:
         await self._writers.close(CLOSE_TIMEOUT_S)
@@ -204,6 +215,21 @@ def scrubbing() -> Script[str]:
     """Stands for a scrub in the queue of the writer. It is no script: nothing of it runs inside a transaction."""
     yield from ()
     raise InvariantBroken("a scrub was run as a script")
+
+
+def checkable() -> Script[list[str]]:
+    ((pages,),) = yield from rows("pragma page_count")
+    ((size,),) = yield from rows("pragma page_size")
+    if pages * size > CHECKED_BYTES_MAX:
+        return []
+    found = yield from rows("select name from sqlite_schema where type = 'table' order by name")
+    return [str(row[0]) for row in found]
+
+
+def quick_check(table: str) -> Script[str]:
+    quoted = table.replace('"', '""')
+    found = yield from rows(f'pragma quick_check("{quoted}")')
+    return str(found[0][0]) if found else "ok"
 
 
 def data_version() -> Script[int]:

@@ -1,0 +1,136 @@
+"""Health says that the store is damaged, although writes go on beside the damaged pages, and says so until restart."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import apsw
+import pytest
+
+from holdfast.app import open_runtime
+from holdfast.core.errors import StoreCorrupt
+from holdfast.loops import page_check
+from holdfast.machine import AsyncTasks
+from holdfast.stores.damage import WatchedDatabase
+from holdfast.stores.script import rows
+from holdfast.stores.sqlite.writer import ThreadedDatabase
+from holdfast.testing.clock import ManualClock
+from tests.live import until
+from tests.processes import Up
+
+FILE = "holdfast.db"
+pytestmark = pytest.mark.asyncio
+
+
+def pages_of(file, table):
+    """The leaves of a table, as SQLite counts pages, and the size of a page."""
+    db = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        db.execute("pragma wal_checkpoint(truncate)").fetchall()
+        size = db.execute("pragma page_size").fetchall()[0][0]
+        found = db.execute("select pageno from dbstat where name = ? and pagetype = 'leaf'", (table,)).fetchall()
+        return [row[0] for row in found], size
+    finally:
+        db.close()
+
+
+def damage(file, table):
+    pages, size = pages_of(file, table)
+    assert pages
+    with file.open("r+b") as opened:
+        for page in pages:
+            opened.seek((page - 1) * size)
+            opened.write(b"\xde\xad" * (size // 2))
+
+
+async def filled(data):
+    async with await open_runtime(data) as runtime:
+        for n in range(8):
+            await runtime.ask("hello", f"message {n} " + "x" * 2_000)
+
+
+async def test_health_is_not_ok_beside_corrupt_pages_of_a_running_gateway(tmp_path):
+    """Finding 14: `/healthz` is ok beside corrupt pages."""
+    await filled(tmp_path / "data")
+    damage(tmp_path / "data" / FILE, "entry")
+    up = await Up.start(tmp_path / "data")
+    try:
+        async with up.client() as client:
+            for path in ("/healthz", "/readyz", "/healthz"):
+                found = await client.get(path)
+                assert (found.status_code, found.json()["ok"], found.json()["code"]) == (503, False, "store_corrupt")
+            assert "damaged" in (await client.get("/readyz")).json()["message"]
+            assert "holdfast_up 0.0" in (await client.get("/metrics")).text
+    finally:
+        await up.stop()
+
+
+async def test_a_whole_store_is_well(tmp_path):
+    await filled(tmp_path / "data")
+    async with await open_runtime(tmp_path / "data") as runtime:
+        assert (await runtime.health()).ok
+        assert isinstance(runtime.store, page_check.HasPages)
+        assert "entry" in await runtime.store.pages.tables()
+
+
+async def test_pages_that_no_verb_has_read_are_found_damaged(tmp_path):
+    await filled(tmp_path / "data")
+    damage(tmp_path / "data" / FILE, "entry")
+    watched = WatchedDatabase(ThreadedDatabase.open(tmp_path / "data" / FILE, ManualClock()))
+    try:
+        await watched.check_table("inbound")
+        assert watched.damage is None
+        await watched.check_table("entry")
+        assert watched.damage is not None
+    finally:
+        await watched.close()
+
+
+class Engine:
+    """An engine whose reads find a damaged page once."""
+
+    def __init__(self):
+        self.fails = True
+        self.looked = []
+
+    async def read(self, _verb, _script):
+        if self.fails:
+            raise StoreCorrupt("database disk image is malformed")
+        return "read"
+
+    async def write(self, verb, script, *, name=""):
+        return await self.read(verb, script)
+
+    async def tables(self):
+        return ("a", "b")
+
+    async def check_table(self, table):
+        self.looked.append(table)
+        return "page 7 is never used" if table == "b" else None
+
+
+@pytest.mark.parametrize("verb", ["read", "write"])
+async def test_damage_that_any_verb_meets_stands_until_the_end(verb):
+    engine: Any = Engine()
+    watched = WatchedDatabase(engine)
+    with pytest.raises(StoreCorrupt):
+        await getattr(watched, verb)("look", lambda: rows("select 1"))
+    engine.fails = False
+    await watched.read("look", lambda: rows("select 1"))
+    assert isinstance(watched.damage, StoreCorrupt)
+
+
+async def test_pages_that_no_verb_reads_are_looked_at_table_by_table_once_an_hour():
+    engine, clock = Engine(), ManualClock()
+    looked = engine.looked
+    store = SimpleNamespace(pages=WatchedDatabase(cast("Any", engine)))
+    looking = page_check.PageCheck(store, clock, AsyncTasks())
+    assert "page 7" in str(await looking.damage())
+    assert looked == ["a", "b"]
+    clock.advance(page_check.EVERY_MS - 1)
+    await looking.damage()
+    await until(looking._ended.is_set)
+    assert looked == ["a", "b"]
+    clock.advance(1)
+    await looking.damage()
+    await until(looking._ended.is_set)
+    assert looked == ["a", "b", "a", "b"]
