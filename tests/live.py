@@ -15,6 +15,7 @@ from holdfast.channels.http.guard import Names
 from holdfast.channels.http.hook_routes import NoHooks
 from holdfast.channels.http.server import HttpServer, bind, url_of
 from holdfast.core.policy import AgentPolicy
+from holdfast.core.server_limits import ServerLimits
 from holdfast.models.practice import PracticeModel
 from holdfast.ports.channel import Hooks
 from holdfast.ports.clock import Clock
@@ -79,6 +80,7 @@ async def serve(
     clock: Clock | None = None,
     names: Names | None = None,
     hooks: Hooks | None = None,
+    limits: ServerLimits | None = None,
     port: int = 0,
 ) -> AsyncIterator[Live]:
     agents = make_agents(model=model, policy=policy, listed=listed)
@@ -94,11 +96,12 @@ async def serve(
             tasks=runtime.tasks,
             names=names or Names(),
             hooks=hooks or NoHooks(),
+            limits=limits or ServerLimits(),
         )
         app = make_app(wrap(runtime), setup)
         server = HttpServer(app, listening, clock or runtime.clock, frame_bytes_max=BODY_BYTES_MAX)
         serving = asyncio.create_task(server.run_until_stopped())
-        headers = {"Authorization": f"Bearer {TOKEN}"}
+        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
         try:
             client = httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=HANGS_S, verify=PLAIN)
             async with client:

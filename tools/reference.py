@@ -145,6 +145,20 @@ SERVER_SETTINGS = {
     "port": "the port; 7420 unless said",
     "public_hosts": "names under which a reverse proxy is reached from outside",
     "trusted_proxies": "addresses or networks whose X-Forwarded-For is believed",
+    "limits.connections_max": "connections open at once, of everybody; fewer where the system allows fewer open files",
+    "limits.operator_connections": "of these, the ones that only the operator may use",
+    "limits.client_connections_max": "of one client; not counted for this machine and for trusted proxies",
+    "limits.half_open_max": "connections that have not shown the whole head of a request",
+    "limits.client_half_open_max": "the same, of one client",
+    "limits.client_requests_max": "requests of one client under way at once; a stream or WebSocket is until it ends",
+    "limits.token_requests_max": "requests with one token under way at once",
+    "limits.body_bytes_max": "bytes of bodies in memory at once, and never less than one largest body",
+    "limits.client_body_bytes_max": "the same, of one client",
+    "limits.token_body_bytes_max": "the same, with one token",
+    "limits.client_bytes_per_minute": "bytes of bodies taken from one client within a minute",
+    "limits.token_bytes_per_minute": "bytes of bodies taken with one token within a minute",
+    "limits.client_chats_per_hour": "chats that one client may begin within an hour",
+    "limits.token_chats_per_hour": "chats that may be begun with one token within an hour",
 }
 
 PROVIDER_SETTINGS = {
@@ -475,7 +489,9 @@ def settings() -> str:
 
 def _server_settings() -> list[tuple[str, ...]]:
     fields = msgspec.structs.fields(config.ServerTable)
-    return [(f"`{one.name}`", SERVER_SETTINGS[one.name], _bounds(one.type), _default(one)) for one in fields]
+    plain = [(one.name, one) for one in fields if one.name != "limits"]
+    limits = [(f"limits.{one.name}", one) for one in msgspec.structs.fields(config.ServerLimitsTable)]
+    return [(f"`{name}`", SERVER_SETTINGS[name], _bounds(one.type), _default(one)) for name, one in (*plain, *limits)]
 
 
 def _provider_settings() -> list[str]:

@@ -21,6 +21,9 @@ class Platform:
         self.taken = []
         self.fault = None
 
+    def check_head(self, agent, channel, headers):
+        return (agent, channel) == ("main", "telegram")
+
     async def hook(self, agent, channel, request):
         if (agent, channel) != ("main", "telegram"):
             return None

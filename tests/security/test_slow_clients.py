@@ -12,7 +12,7 @@ from holdfast.testing.clock import ManualClock
 from tests.live import TOKEN, serve, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-HEAD = f"Host: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
+HEAD = f"Host: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")

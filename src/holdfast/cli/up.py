@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.config import Config as Settings
     from holdfast.config import ServerTable
     from holdfast.core.errors import StoreBroken
+    from holdfast.core.server_limits import ServerLimits
     from holdfast.ports.standing import ServerStanding, Standing
     from holdfast.runtime import Runtime
 
@@ -86,6 +87,7 @@ class Asked:
             port=PORT if port is None else port,
             public_hosts=self.public_hosts or server.public_hosts,
             trusted_proxies=self.trusted_proxies or server.trusted_proxies,
+            limits=server.limits.limits(),
         )
 
 
@@ -97,6 +99,7 @@ class Place:
     port: int
     public_hosts: tuple[str, ...]
     trusted_proxies: tuple[str, ...]
+    limits: "ServerLimits"
 
 
 class Life:
@@ -156,6 +159,7 @@ async def _serve(folder: Path, settings: "Settings", asked: Asked, *, verbose: b
         async with serving(folder, settings, crew, on_broken) as runtime:
             token = load_token(folder, variables().get("HOLDFAST_TOKEN"), runtime.entropy)
             limit = settings.message_bytes_max * ESCAPED_BYTES_PER_BYTE + ENVELOPE_BYTES
+            await runtime.health()  # begins to look for damaged pages, whether or not anybody will ask
             life.server, url, code = await _server(runtime, token, place, folder, limit)
             bulletin = Bulletin(folder, runtime, _say_json if as_json else _say)
             with on_signal(life.end), closing(bulletin):  # whoever reads `ready` may say stop at once
@@ -177,6 +181,7 @@ async def _server(
     from holdfast.channels.http.app import Setup, make_app
     from holdfast.channels.http.guard import Names
     from holdfast.channels.http.metrics import Sources
+    from holdfast.channels.http.open_files import fitted
     from holdfast.channels.http.server import HttpServer, address_of, bind, url_of
 
     names = Names(place.public_hosts, place.trusted_proxies)
@@ -194,6 +199,7 @@ async def _server(
             entropy=runtime.entropy,
             tasks=runtime.tasks,
             names=names,
+            limits=fitted(place.limits),
             hooks=runtime.exchange,
             sources=Sources(
                 wal_bytes=lambda: _size_of(folder / WAL),
@@ -300,6 +306,7 @@ def _announce(folder: Path, start: Start, *, as_json: bool) -> None:
         "",
         "Or say something, in another terminal:",
         f'  curl {url}/v1/messages -H "Authorization: Bearer {bearer}" \\',
+        "    -H 'Content-Type: application/json' \\",
         f"""    -d '{{{named}"chat": "hello", "id": "1", "text": "My cat is called Byron."}}'""",
         f"or talk with `holdfast chat{to}`. Ctrl-C stops; nothing that was accepted is lost.",
         "",

@@ -6,7 +6,7 @@ names the file, the key, its value and what would be right; a secret is named, n
 
 from holdfast.config.reading import FILE, FILE_BYTES_MAX, Config, load_config, parse_config
 from holdfast.config.secrets import SecretFact
-from holdfast.config.tables import AgentTable, Compression, Intake, ServerTable, Turns
+from holdfast.config.tables import AgentTable, Compression, Intake, ServerLimitsTable, ServerTable, Turns
 from holdfast.config.template import TEMPLATE
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Config",
     "Intake",
     "SecretFact",
+    "ServerLimitsTable",
     "ServerTable",
     "Turns",
     "load_config",

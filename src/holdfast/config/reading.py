@@ -118,6 +118,9 @@ def _server(file: Path, table: object) -> ServerTable:
         except ValueError as error:
             fix = "write an address or a network, as in 10.0.0.0/8"
             raise wrong(file, "server.trusted_proxies", proxy, fix) from error
+    fault = read.limits.limits().fault()
+    if fault is not None:
+        raise wrong(file, f"server.limits.{fault[0]}", getattr(read.limits, fault[0]), fault[1])
     return read
 
 

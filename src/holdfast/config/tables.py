@@ -5,7 +5,7 @@ What others own passes through as it is and is checked by its owner: models, mem
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, structs
 
 from holdfast.core.compress import Thresholds
 from holdfast.core.inbound import Limits
@@ -23,6 +23,7 @@ from holdfast.core.policy import (
     TurnPolicy,
 )
 from holdfast.core.recall import RecallPolicy
+from holdfast.core.server_limits import ServerLimits
 
 USD_MICROS = 1_000_000
 Share = Annotated[float, Meta(gt=0, le=1)]
@@ -34,6 +35,32 @@ class Table(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A table of the file."""
 
 
+Bytes = Annotated[int, Meta(ge=65_536, le=1 << 40)]
+Many = Annotated[int, Meta(ge=1, le=1_000_000)]
+
+
+class ServerLimitsTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """[server.limits]: how much of the HTTP server one client, one token and all together may use."""
+
+    connections_max: Annotated[int, Meta(ge=2, le=100_000)] = ServerLimits().connections_max
+    operator_connections: Many = ServerLimits().operator_connections
+    client_connections_max: Many = ServerLimits().client_connections_max
+    half_open_max: Many = ServerLimits().half_open_max
+    client_half_open_max: Many = ServerLimits().client_half_open_max
+    client_requests_max: Many = ServerLimits().client_requests_max
+    token_requests_max: Many = ServerLimits().token_requests_max
+    body_bytes_max: Bytes = ServerLimits().body_bytes_max
+    client_body_bytes_max: Bytes = ServerLimits().client_body_bytes_max
+    token_body_bytes_max: Bytes = ServerLimits().token_body_bytes_max
+    client_bytes_per_minute: Bytes = ServerLimits().client_bytes_per_minute
+    token_bytes_per_minute: Bytes = ServerLimits().token_bytes_per_minute
+    client_chats_per_hour: Many = ServerLimits().client_chats_per_hour
+    token_chats_per_hour: Many = ServerLimits().token_chats_per_hour
+
+    def limits(self) -> ServerLimits:
+        return ServerLimits(**structs.asdict(self))
+
+
 class ServerTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """[server]: where the HTTP API listens. What is not said is left to the command line and its defaults."""
 
@@ -41,6 +68,7 @@ class ServerTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     port: Annotated[int, Meta(ge=0, le=65_535)] | None = None
     public_hosts: tuple[str, ...] = ()  # names under which a proxy is reached from outside
     trusted_proxies: tuple[str, ...] = ()  # addresses or networks whose X-Forwarded-For is believed
+    limits: ServerLimitsTable = field(default_factory=ServerLimitsTable)
 
 
 class Compression(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -14,6 +14,24 @@ TEMPLATE = """\
 #public_hosts = ["chat.example.org"]
 #trusted_proxies = ["127.0.0.1"]
 
+# How much of the server one client (an address), one token and all of them together may use. The operator's
+# connections stay free for whoever has an admin token, and for health checks from this machine.
+#[server.limits]
+#connections_max = 800
+#operator_connections = 32
+#client_connections_max = 400
+#half_open_max = 256
+#client_half_open_max = 128
+#client_requests_max = 400
+#token_requests_max = 400
+#body_bytes_max = 33554432
+#client_body_bytes_max = 16777216
+#token_body_bytes_max = 16777216
+#client_bytes_per_minute = 268435456
+#token_bytes_per_minute = 268435456
+#client_chats_per_hour = 2000
+#token_chats_per_hour = 1000
+
 # --- an agent; its name is yours to choose, and there may be many ---------------------------------------------
 [agents.main]
 instructions = "You are helpful and brief."

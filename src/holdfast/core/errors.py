@@ -162,6 +162,27 @@ class InvalidUnicode(InvalidInput):
     hint = "Send well-formed Unicode (UTF-8 without lone surrogates)."
 
 
+class InvalidJson(InvalidInput):
+    """The body is not JSON in UTF-8."""
+
+    code = "invalid_json"
+    hint = "Send one JSON object, encoded as UTF-8."
+
+
+class DuplicateKey(InvalidJson):
+    """An object in the body names a key twice, and readers disagree about which of the two counts."""
+
+    code = "duplicate_key"
+    hint = "Name each key of an object once."
+
+
+class UnsupportedMediaType(InvalidInput):
+    """The body is not of a media type that is read here."""
+
+    code = "unsupported_media_type"
+    hint = "Send JSON in UTF-8 with the header `Content-Type: application/json`."
+
+
 class InvalidName(InvalidInput):
     """A name or key is malformed."""
 

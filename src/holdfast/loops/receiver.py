@@ -10,7 +10,7 @@ from holdfast.core.policy import RetryPolicy
 from holdfast.core.vendor_error import NO_ANSWER, VendorError
 from holdfast.loops.channels import Channels
 from holdfast.loops.loop import Loop
-from holdfast.ports.channel import Channel, Hooked, Intake, WebhookAnswer, WebhookRequest
+from holdfast.ports.channel import Channel, HeadChecked, Hooked, Intake, WebhookAnswer, WebhookRequest
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.standing import LineState, Standing
@@ -116,6 +116,14 @@ class Exchange:
     def connected(self) -> Mapping[tuple[str, str], bool]:
         """Which channels have their platform now."""
         return {(line.agent, line.channel): line.state is LineState.UP for line in self.lines()}
+
+    def check_head(self, agent: str, channel: str, headers: Mapping[str, str]) -> bool:
+        receiver = self._receivers.get((AgentName(agent), channel))
+        if receiver is None or not isinstance(receiver.channel, Hooked):
+            return False
+        if isinstance(receiver.channel, HeadChecked):
+            receiver.channel.check_head(headers)
+        return True
 
     async def hook(self, agent: str, channel: str, request: WebhookRequest) -> WebhookAnswer | None:
         receiver = self._receivers.get((AgentName(agent), channel))

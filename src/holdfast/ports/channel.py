@@ -211,12 +211,28 @@ class Hooked(Protocol):
         ...
 
 
+@runtime_checkable
+class HeadChecked(Protocol):
+    """A hooked channel that can tell from the headers alone that a request is not its platform's."""
+
+    def check_head(self, headers: Mapping[str, str]) -> None:
+        """Called before anything of the body is read. Raises `BadSignature` and `UnsupportedMediaType`."""
+        ...
+
+
 # Raises `ConfigInvalid` for settings that cannot be right; does no I/O.
 ChannelFactory: TypeAlias = Callable[[ChannelSetup], Channel]
 
 
 class Hooks(Protocol):
     """The hooked channels of this process, for the HTTP server."""
+
+    def check_head(self, agent: str, channel: str, headers: Mapping[str, str]) -> bool:
+        """Whether the agent has such a channel, asked before anything of the body is read.
+
+        Raises `BadSignature` and `UnsupportedMediaType` where the headers alone show that the platform did not call.
+        """
+        ...
 
     async def hook(self, agent: str, channel: str, request: WebhookRequest) -> WebhookAnswer | None:
         """What to answer; None when the agent has no such channel. Raises `BadSignature`."""

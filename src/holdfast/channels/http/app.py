@@ -12,7 +12,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from holdfast import log
 from holdfast.channels.http import openapi
+from holdfast.channels.http.admission import Admission, Requester
 from holdfast.channels.http.caller import Caller, Keyring
+from holdfast.channels.http.chat_limit import ChatLimitedService
+from holdfast.channels.http.connections import Connections, is_loopback
 from holdfast.channels.http.endpoint import Endpoint, Settings, answer, caller_of
 from holdfast.channels.http.errors import (
     AuthRequired,
@@ -28,16 +31,20 @@ from holdfast.channels.http.guard import Guard, Names
 from holdfast.channels.http.hook_routes import NoHooks
 from holdfast.channels.http.login import Logins
 from holdfast.channels.http.metrics import Metrics, Sources
+from holdfast.channels.http.request import check_content_type
 from holdfast.channels.http.table import ENDPOINTS
 from holdfast.channels.http.websocket import Sockets
 from holdfast.core.access_token import Scope as TokenScope
 from holdfast.core.errors import HoldfastError
+from holdfast.core.server_limits import ServerLimits
 from holdfast.ports.channel import Hooks
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.service import Service
 from holdfast.ports.surface import error_view
 from holdfast.ports.tasks import Tasks
+
+HEALTH, READY = "/healthz", "/readyz"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +58,7 @@ class Setup:
     entropy: Entropy
     tasks: Tasks
     names: Names = field(default_factory=Names)
+    limits: ServerLimits = field(default_factory=ServerLimits)
     hooks: Hooks = field(default_factory=NoHooks)
     sources: Sources = field(default_factory=Sources)
 
@@ -69,7 +77,10 @@ def make_app(service: Service, setup: Setup, endpoints: Iterable[Endpoint] = END
         metrics=metrics,
         logins=logins,
         hooks=setup.hooks,
+        admission=Admission(setup.limits, setup.clock, body_bytes_max=setup.body_bytes_max),
     )
+    connections = Connections(setup.limits, guard.is_trusted, metrics.dropped)
+    metrics.count_held(settings.admission.bodies, connections)
     document = answer(openapi.document(every, setup.version)).body
 
     async def get_document(_request: Request, _settings: Settings) -> Response:
@@ -77,7 +88,7 @@ def make_app(service: Service, setup: Setup, endpoints: Iterable[Endpoint] = END
 
     table = (*every, replace(openapi.ENDPOINT, handler=get_document))
     router = Router([_route(one, settings, guard) for one in table], redirect_slashes=False)
-    return HttpApp(router, guard, settings, _Public(table))
+    return HttpApp(router, guard, settings, _Public(table), connections)
 
 
 def _route(endpoint: Endpoint, settings: Settings, guard: Guard) -> Route:
@@ -97,20 +108,29 @@ class _Handling:
         await response(scope, receive, send)
 
     async def _respond(self, request: Request) -> Response:
-        if self._endpoint.is_open:
-            return await self._endpoint.handler(request, self._settings)
-        caller = caller_of(request)  # without one nothing that needs a token is ever run
-        if isinstance(self._endpoint.scope, TokenScope):
-            caller.require(self._endpoint.scope)
-        self._guard.check_cookie_use(caller, request.method, request.scope["headers"])
-        return await self._endpoint.handler(request, fenced(self._settings, caller))
+        settings = self._settings
+        if not self._endpoint.is_open:
+            caller = caller_of(request)  # without one nothing that needs a token is ever run
+            if isinstance(self._endpoint.scope, TokenScope):
+                caller.require(self._endpoint.scope)
+            self._guard.check_cookie_use(caller, request.method, request.scope["headers"])
+            settings = fenced(settings, caller, self._guard.client_of(request.scope))
+        if self._endpoint.body is not None:
+            check_content_type(request)
+        response = await self._endpoint.handler(request, settings)
+        request.scope["opened"].free()  # a stream may go on for long, and needs nothing of the body
+        return response
 
 
-def fenced(settings: Settings, caller: Caller) -> Settings:
-    """The settings as the caller may see them."""
-    if not caller.is_limited:
-        return settings
-    return replace(settings, service=cast("Service", FencedService(settings.service, caller.token)))
+def fenced(settings: Settings, caller: Caller, client: str) -> Settings:
+    """The settings as the caller may see them, and may use them."""
+    service = settings.service
+    if caller.is_limited:
+        service = cast("Service", FencedService(service, caller.token))
+    who = Requester.of(client, caller)
+    if not who.is_operator:
+        service = cast("Service", ChatLimitedService(service, settings.admission, who))
+    return settings if service is settings.service else replace(settings, service=service)
 
 
 class _Public:
@@ -126,13 +146,20 @@ class _Public:
 
 
 class HttpApp:
-    def __init__(self, router: Router, guard: Guard, settings: Settings, public: _Public) -> None:
+    def __init__(
+        self, router: Router, guard: Guard, settings: Settings, public: _Public, connections: Connections
+    ) -> None:
         self._router = router
         self._guard = guard
         self._settings = settings
         self._public = public
         self._sockets = Sockets(guard, settings, fenced)
         self.logins = settings.logins
+        self.connections = connections
+
+    def refused(self, error: HoldfastError) -> None:
+        """Count an error that was answered before the application was asked."""
+        self._settings.metrics.refused(error.code)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -140,9 +167,11 @@ class HttpApp:
             return
         sending = _Sending(send)
         try:
-            await self._check(scope)
+            who = await self._check(scope)
             scope["app"] = self  # the router raises what is wrong instead of answering in plain text
-            await self._router(scope, receive, sending)
+            with self._settings.admission.open(who) as opened:
+                scope["opened"] = opened
+                await self._router(scope, receive, sending)
         except (ClientDisconnect, SlowReader):
             return  # nobody is left to answer; what was accepted before is durable, the rest was not acknowledged
         except Exception as error:
@@ -154,16 +183,21 @@ class HttpApp:
             response = answer(error_view(problem), status_of(problem), {**headers_of(problem), **extra})
             await response(scope, receive, send)
 
-    async def _check(self, scope: Scope) -> None:
+    async def _check(self, scope: Scope) -> Requester:
+        """Whom the request counts for; all from its head. Raises what it deserves."""
         headers = scope["headers"]
         self._guard.check_host(headers)
         self._guard.check_query(scope["query_string"])
         scope["guard"] = self._guard
-        if scope["path"] not in self._public:
-            caller = await self._guard.identify(headers, self._guard.client_of(scope))
-            if caller is None:
-                raise AuthRequired("this route needs a bearer token")
-            scope["caller"] = caller
+        client = self._guard.client_of(scope)
+        if scope["path"] in self._public:
+            is_check = scope["path"] == HEALTH and scope["method"] == "GET"
+            return Requester.of(client, None, is_operator=is_check and is_loopback(client))
+        caller = await self._guard.identify(headers, client)
+        if caller is None:
+            raise AuthRequired("this route needs a bearer token")
+        scope["caller"] = caller
+        return Requester.of(client, caller, is_operator=scope["path"] == READY and is_loopback(client))
 
 
 class _Sending:

@@ -57,6 +57,9 @@ class Keyring:
         self._clock = clock
         self._known: OrderedDict[bytes | str, tuple[Instant, AccessToken]] = OrderedDict()
 
+    def is_operator(self, secret: str) -> bool:
+        return hmac.compare_digest(hash_token(secret), self._operator)
+
     async def by_secret(self, secret: str) -> AccessToken | None:
         """The token that a caller shows; None for one that is unknown or revoked."""
         hashed = hash_token(secret)

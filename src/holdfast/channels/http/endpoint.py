@@ -13,6 +13,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.channels.http.admission import Admission
 from holdfast.channels.http.caller import Caller
 from holdfast.channels.http.login import Logins
 from holdfast.channels.http.metrics import Metrics
@@ -41,6 +42,7 @@ class Settings:
     metrics: Metrics
     logins: Logins
     hooks: Hooks
+    admission: Admission
     turnstile: Turnstile = field(default_factory=Turnstile)
 
 

@@ -23,11 +23,11 @@ class MethodNotAllowed(HoldfastError):
     hint = "GET /openapi.json lists every route with its methods."
 
 
-class InvalidJson(InvalidInput):
-    """The body is not JSON in UTF-8."""
+class InvalidHttp(InvalidInput):
+    """What came is no well-formed HTTP request, or its head is too large."""
 
-    code = "invalid_json"
-    hint = "Send one JSON object, encoded as UTF-8."
+    code = "invalid_http"
+    hint = "Send one well-formed request at a time, with a head of at most 64 KiB."
 
 
 class UnsupportedParameter(InvalidInput):
@@ -91,6 +91,46 @@ class TooManyConnections(HoldfastError):
     code = "too_many_connections"
     remedy = Remedy.RETRY
     hint = "Close connections that are not used, and try again later."
+
+
+class TooManyRequests(HoldfastError):
+    """This client, or this token, has as many requests under way as one may have."""
+
+    code = "too_many_requests"
+    remedy = Remedy.RETRY
+    hint = "Wait for an answer before asking more; [server.limits] says how many may be open at once."
+
+
+class TooManyBytes(HoldfastError):
+    """This client, or this token, is sending as many bytes at once as one may send."""
+
+    code = "too_many_bytes"
+    remedy = Remedy.RETRY
+    hint = "Send fewer large requests at once; [server.limits] says how many bytes may be on their way."
+
+
+class ByteRateExceeded(HoldfastError):
+    """This client, or this token, has sent as many bytes as are taken within a minute."""
+
+    code = "byte_rate_exceeded"
+    remedy = Remedy.RETRY
+    hint = "Come back after Retry-After; [server.limits] says how many bytes are taken within a minute."
+
+
+class TooManyChats(HoldfastError):
+    """This client, or this token, has begun as many new chats as are taken within an hour."""
+
+    code = "too_many_chats"
+    remedy = Remedy.RETRY
+    hint = "Go on in a chat that exists, or raise client_chats_per_hour and token_chats_per_hour in [server.limits]."
+
+
+class BodyMemoryFull(HoldfastError):
+    """As many bytes of requests are in memory as the server holds."""
+
+    code = "body_memory_full"
+    remedy = Remedy.RETRY
+    hint = "Send the request again after Retry-After; body_bytes_max in [server.limits] says how many bytes are held."
 
 
 class SlowReader(HoldfastError):
@@ -169,8 +209,13 @@ STATUS_BY_CODE: Mapping[str, int] = {
     "session_live": 409,
     "session_moved": 409,
     "message_too_large": 413,
+    "unsupported_media_type": 415,
     "mailbox_full": 429,
     "rate_limited": 429,
+    "byte_rate_exceeded": 429,
+    "too_many_bytes": 429,
+    "too_many_chats": 429,
+    "too_many_requests": 429,
     "refused": 429,
     "too_many_attempts": 429,
 }

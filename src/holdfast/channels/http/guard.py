@@ -124,11 +124,11 @@ class Guard:
     def client_of(self, scope: Any) -> str:  # noqa: ANN401 - an ASGI scope
         """The address of whoever asks: the last one that no trusted proxy speaks for."""
         peer = scope["client"][0] if scope.get("client") else ""
-        if not self._is_trusted(peer):
+        if not self.is_trusted(peer):
             return peer
         told = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
         hops = [hop.strip() for hop in ",".join(told).split(",")][-FORWARDED_MAX:]
-        return next((hop for hop in reversed(hops) if hop and not self._is_trusted(hop)), peer)
+        return next((hop for hop in reversed(hops) if hop and not self.is_trusted(hop)), peer)
 
     def is_secure(self, scope: Any) -> bool:  # noqa: ANN401
         """Whether the browser came over TLS, as far as one can know."""
@@ -136,9 +136,10 @@ class Guard:
             return True
         peer = scope["client"][0] if scope.get("client") else ""
         told = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
-        return self._is_trusted(peer) and told == [b"https"]
+        return self.is_trusted(peer) and told == [b"https"]
 
-    def _is_trusted(self, address: str) -> bool:
+    def is_trusted(self, address: str) -> bool:
+        """Whether a proxy that is trusted has this address."""
         if not self._proxies:
             return False
         try:
@@ -162,6 +163,12 @@ class Guard:
             return None
         known = self._logins.read(cookie)
         return Caller(await self._keyring.by_id(known.token), cookie)
+
+    def is_operator(self, headers: Headers) -> bool:
+        """Whether the request shows the operator's own token. Nothing is counted."""
+        given = [value for name, value in headers if name == b"authorization"]
+        scheme, _, secret = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
+        return scheme.lower() == b"bearer" and self._keyring.is_operator(secret.strip().decode("latin-1"))
 
     async def by_secret(self, secret: str, client: str) -> Caller:
         """Raises `AuthRequired`, and `TooManyAttempts` when there were too many before it."""

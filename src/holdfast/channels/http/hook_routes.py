@@ -16,10 +16,14 @@ async def post_hook(request: Request, settings: Settings) -> Response:
     """Acknowledged only when the channel has made the event durable, or has decided not to keep it."""
     agent = agent_name(request.path_params["agent"])
     channel = agent_name(request.path_params["channel"], what="channel")
+    headers = _headers(request)
+    unknown = NotFound(f"the agent {agent} has no channel {channel} that a platform may call")
+    if not settings.hooks.check_head(agent, channel, headers):
+        raise unknown
     body = await read_body(request, settings.body_bytes_max)
-    answer = await settings.hooks.hook(agent, channel, WebhookRequest(headers=_headers(request), body=body))
+    answer = await settings.hooks.hook(agent, channel, WebhookRequest(headers=headers, body=body))
     if answer is None:
-        raise NotFound(f"the agent {agent} has no channel {channel} that a platform may call")
+        raise unknown
     return Response(
         answer.body, status_code=answer.status, headers=PRIVATE, media_type=answer.media_type if answer.body else None
     )
@@ -36,6 +40,9 @@ def _headers(request: Request) -> Mapping[str, str]:
 class NoHooks:
     """For a server without channels."""
 
+    def check_head(self, agent: str, channel: str, headers: Mapping[str, str]) -> bool:  # noqa: ARG002
+        return False
+
     async def hook(self, agent: str, channel: str, request: WebhookRequest) -> WebhookAnswer | None:  # noqa: ARG002
         return None
 
@@ -49,6 +56,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="An event of a chat platform, signed as that platform signs",
         answers={200: None},
         takes="*/*",
-        errors=(401, 404, 408, 413, 503),
+        errors=(401, 404, 408, 413, 415),
     ),
 )

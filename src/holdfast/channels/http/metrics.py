@@ -11,6 +11,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from holdfast import log
+from holdfast.channels.http.body_memory import BodyMemory
+from holdfast.channels.http.connections import Connections
 from holdfast.ports.notifier import Event
 from holdfast.ports.reader import Gauges
 from holdfast.ports.service import Health
@@ -51,6 +53,9 @@ class Metrics:
         self._replies = self._counter("replies", "Attempts at replies to platforms", "channel", "state")
         self._compressions = self._counter("compressions", "Compressions by outcome", "outcome")
         self._refusals = self._counter("http_errors", "Requests that were answered with an error", "code")
+        self._drops = self._counter(
+            "http_connections_dropped", "Connections that were cut off to make room for others", "reason"
+        )
         self.accept_seconds = Histogram(
             "holdfast_accept_seconds",
             "From the whole request over HTTP to the message being durable",
@@ -87,6 +92,17 @@ class Metrics:
     def refused(self, code: str) -> None:
         """Count one error; codes come from our own table of errors."""
         self._refusals.labels(code).inc()
+
+    def dropped(self, reason: str) -> None:
+        """Count one connection that made room: `half_open`, `connections`, `slow` or `drain`."""
+        self._drops.labels(reason).inc()
+
+    def count_held(self, bodies: BodyMemory, connections: Connections) -> None:
+        """Show what the server holds at the time of a scrape."""
+        held = Gauge("holdfast_http_body_bytes", "Bytes of request bodies in memory", registry=self.registry)
+        held.set_function(lambda: bodies.held)
+        opened = Gauge("holdfast_http_connections", "Open connections", registry=self.registry)
+        opened.set_function(lambda: len(connections))
 
     def render(self, present: Present) -> bytes:
         self._present = present

@@ -26,10 +26,11 @@ ERRORS = {
     408: "The body did not arrive in time.",
     409: "It contradicts something that is already there or running.",
     413: "The message is too large.",
+    415: "The body is not JSON in UTF-8.",
     422: "It cannot be kept.",
     429: "Too many; the header Retry-After says when to come back.",
     500: "The fault is ours.",
-    503: "The store cannot write at present; nothing was acknowledged.",
+    503: "The store cannot write, or too much is under way; nothing was acknowledged.",
 }
 
 
@@ -101,7 +102,9 @@ def _responses(one: Endpoint) -> dict[str, Any]:
     for status, shape in one.answers.items():
         what = (shape.__doc__ or one.summary).split("\n")[0] if shape else one.summary
         responses[str(status)] = {"description": what, "content": _content(one, shape)}
-    guarded = {400, 500} if one.is_open else {400, 401, 403, 500}
+    guarded = {400, 429, 500, 503} if one.is_open else {400, 401, 403, 429, 500, 503}
+    if one.body is not None:
+        guarded |= {408, 413, 415}
     for status in sorted({*one.errors} | guarded):
         error = {"description": ERRORS[status], "content": {JSON: {"schema": _schema(ErrorReport)}}}
         responses.setdefault(str(status), error)

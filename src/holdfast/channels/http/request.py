@@ -9,10 +9,13 @@ from urllib.parse import parse_qsl
 import msgspec
 from starlette.requests import Request
 
+from holdfast.channels.http.admission import OpenRequest
 from holdfast.channels.http.endpoint import NAMES, Param
-from holdfast.channels.http.errors import InvalidJson, RequestTimeout
-from holdfast.core.errors import InvalidInput, InvalidUnicode, MessageTooLarge
+from holdfast.channels.http.errors import RequestTimeout
+from holdfast.core.errors import InvalidInput, InvalidJson, InvalidUnicode, MessageTooLarge
+from holdfast.core.json_check import check_json
 from holdfast.core.key import PART_CHARS_MAX, agent_name, check_part
+from holdfast.core.media_type import check_json_type
 
 BODY_WAIT_MS = 30_000
 NUMBER_DIGITS_MAX = 15
@@ -22,11 +25,28 @@ _ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 T = TypeVar("T")
 
 
+def has_body(request: Request) -> bool:
+    """Whether the head announces a body."""
+    return "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0"
+
+
+def check_content_type(request: Request) -> None:
+    """Raises `UnsupportedMediaType` for a body that is not JSON in UTF-8; all from the head."""
+    if has_body(request):
+        check_json_type(", ".join(request.headers.getlist("content-type")))
+
+
 async def read_body(request: Request, bytes_max: int) -> bytes:
-    """The whole body; `MessageTooLarge` as soon as it is seen to exceed the limit, whatever length was announced."""
+    """The whole body; `MessageTooLarge` as soon as it is seen to exceed the limit, whatever length was announced.
+
+    Nothing is read before the bytes have a place in memory. Raises what `OpenRequest.hold` raises.
+    """
     announced = request.headers.get("content-length", "0")
-    if announced.isascii() and announced.isdigit() and int(announced[:20]) > bytes_max:
+    length = int(announced[:20]) if announced.isascii() and announced.isdigit() else 0
+    if length > bytes_max:
         raise _too_large(bytes_max)
+    opened: OpenRequest = request.scope["opened"]
+    await opened.hold(bytes_max if "transfer-encoding" in request.headers else length)
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_WAIT_MS / 1000):
@@ -36,6 +56,8 @@ async def read_body(request: Request, bytes_max: int) -> bytes:
                     raise _too_large(bytes_max)
     except TimeoutError as error:
         raise RequestTimeout(f"the body did not arrive within {BODY_WAIT_MS} ms") from error
+    finally:
+        opened.read(len(body))
     return bytes(body)
 
 
@@ -46,7 +68,7 @@ def _too_large(bytes_max: int) -> MessageTooLarge:
 def decode(body: bytes, shape: type[T]) -> T:
     """The body as a `shape`; the error says which field is missing, unknown or of the wrong type."""
     try:
-        return msgspec.json.decode(body, type=shape, strict=True)
+        found = msgspec.json.decode(body, type=shape, strict=True)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"the body is not acceptable: {error}") from error
     except UnicodeDecodeError as error:
@@ -55,6 +77,8 @@ def decode(body: bytes, shape: type[T]) -> T:
         if has_lone_surrogate(body):
             raise InvalidUnicode("the body has a lone surrogate") from error
         raise InvalidJson(f"the body cannot be read: {error}") from error
+    check_json(body)
+    return found
 
 
 def has_lone_surrogate(body: bytes) -> bool:

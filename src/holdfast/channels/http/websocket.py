@@ -14,6 +14,7 @@ from typing import Any
 from starlette.types import Message, Receive, Scope, Send
 
 from holdfast import log
+from holdfast.channels.http.admission import OpenRequest, Requester
 from holdfast.channels.http.caller import Caller
 from holdfast.channels.http.endpoint import Settings, answer
 from holdfast.channels.http.errors import (
@@ -23,6 +24,8 @@ from holdfast.channels.http.errors import (
     OriginNotAllowed,
     TooManyAttempts,
     TooManyConnections,
+    TooManyRequests,
+    headers_of,
     status_of,
 )
 from holdfast.channels.http.frames import Failed
@@ -39,7 +42,7 @@ SOCKETS_MAX = 500
 AUTH_WAIT_MS = 10_000
 RECHECK_EVERY_MS = 1_000
 
-Fence = Callable[[Settings, Caller], Settings]
+Fence = Callable[[Settings, Caller, str], Settings]  # for a caller at an address
 
 
 class Sockets:
@@ -52,18 +55,23 @@ class Sockets:
         self._open = 0
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        opened = OpenRequest(self._settings.admission)
         try:
             host = self._check(scope)
+            client, is_operator = self._guard.client_of(scope), self._guard.is_operator(scope["headers"])
+            opened.count_for(Requester.of(client, None, is_operator=is_operator))
         except HoldfastError as error:
+            self._settings.metrics.refused(error.code)
             await _deny(error, send)
             return
         self._open += 1
         self._settings.metrics.sockets.inc()
         try:
-            await Connection((scope, receive, send), self._guard, self._settings, self._fence).run(host)
+            await Connection((scope, receive, send), self._guard, self._settings, self._fence, opened).run(host)
         finally:
             self._open -= 1
             self._settings.metrics.sockets.dec()
+            opened.close()
 
     def _check(self, scope: Scope) -> str:
         host = self._guard.check_host(scope["headers"])
@@ -77,18 +85,26 @@ class Sockets:
 
 async def _deny(error: HoldfastError, send: Send) -> None:
     """Answer the handshake like any other request."""
-    response = answer(error_view(error))
+    response = answer(error_view(error), headers=headers_of(error))
     start = {"type": "websocket.http.response.start", "status": status_of(error), "headers": response.raw_headers}
     await send(start)
     await send({"type": "websocket.http.response.body", "body": response.body})
 
 
 class Connection:
-    def __init__(self, asgi: tuple[Scope, Receive, Send], guard: Guard, settings: Settings, fence: Fence) -> None:
+    def __init__(
+        self,
+        asgi: tuple[Scope, Receive, Send],
+        guard: Guard,
+        settings: Settings,
+        fence: Fence,
+        opened: OpenRequest,
+    ) -> None:
         self._scope, self._receive, self._send = asgi
         self._guard = guard
         self._settings = settings
         self._fence = fence
+        self._opened = opened
         self._outbox = Outbox()
         self._over: asyncio.Future[Closing] = asyncio.get_running_loop().create_future()
         self._parts: list[Task] = []
@@ -139,7 +155,7 @@ class Connection:
 
     async def _read(self, host: str) -> None:
         caller = await self._admit(host)
-        settings = self._fence(self._settings, caller)
+        settings = self._fence(self._settings, caller, self._guard.client_of(self._scope))
         talk = self._talk = Talk(caller, settings, self._outbox, self._start)
         scopes = sorted(scope.value for scope in TokenScope if caller.token.may(scope))
         agents = sorted(caller.token.agents) or list(settings.service.agents())
@@ -163,7 +179,17 @@ class Connection:
             raise Closing(LATER, error.code) from error
         if caller.cookie and not has_origin:  # every browser tells one; whatever else has a cookie stole it
             raise Closing(FORBIDDEN, OriginNotAllowed.code)
+        self._count_for(Requester.of(client, caller))
         return caller
+
+    def _count_for(self, who: Requester) -> None:
+        """From here on it is known whose connection it is. Raises `Closing`."""
+        try:
+            self._opened.count_for(who)
+        except (TooManyConnections, TooManyRequests) as error:
+            self._settings.metrics.refused(error.code)
+            raise Closing(LATER, error.code) from error
+        self._scope["protocol"].admit(self._opened.keep)
 
     async def _first_frame(self, client: str) -> Caller:
         try:

@@ -6,6 +6,8 @@ Rule 3: Slack spreads an app's events over all its connections: one app belongs 
 Rule 4: without a signing secret nothing that comes over HTTP is read.
 """
 
+from collections.abc import Mapping
+
 from holdfast.channels.slack.hook import Hook
 from holdfast.channels.slack.line import Line
 from holdfast.channels.slack.message import Me, word
@@ -70,6 +72,12 @@ class SlackChannel:
         """The bot's name. Raises `ChannelFailed`."""
         await self._identify()
         return self._who
+
+    def check_head(self, headers: Mapping[str, str]) -> None:
+        """Raises `BadSignature` and `UnsupportedMediaType`."""
+        if self._hook is None:
+            raise BadSignature("this channel is in socket mode; nothing that is posted here is read")
+        self._hook.check_head(headers)
 
     async def hook(self, request: WebhookRequest, intake: Intake) -> WebhookAnswer:  # noqa: ARG002 - `run` has it, too
         """200 when the event is durable, 503 when it should come again. Raises `BadSignature`."""

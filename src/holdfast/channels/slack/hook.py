@@ -10,13 +10,15 @@ Rule 4: nobody tells us that Slack could not reach us. So conversations are read
 """
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from holdfast.channels.slack.message import Json, part, word
 from holdfast.channels.slack.reading import FAULT, Known, Reading
-from holdfast.channels.slack.signature import check_signature
+from holdfast.channels.slack.signature import check_signature, check_signed_head
 from holdfast.channels.slack.web import Failure, Kind
-from holdfast.core.errors import ChannelFailed, HoldfastError
+from holdfast.core.errors import ChannelFailed, HoldfastError, InvalidInput
+from holdfast.core.json_check import check_json
+from holdfast.core.media_type import JSON_TYPE, check_json_type
 from holdfast.core.policy import RetryPolicy
 from holdfast.ports.channel import ChannelSetup, Intake, WebhookAnswer, WebhookRequest
 
@@ -35,12 +37,18 @@ class Hook:
         self._secret = secret
         self._reading: Reading | None = None
 
+    def check_head(self, headers: Mapping[str, str]) -> None:
+        """Raises `BadSignature`, and `UnsupportedMediaType` for anything that is said not to be JSON."""
+        check_signed_head(headers, self._setup.clock.now())
+        check_json_type(headers.get("content-type", JSON_TYPE))
+
     async def answer(self, request: WebhookRequest) -> WebhookAnswer:
         """Raises `BadSignature`."""
         check_signature(request, self._secret, self._setup.clock.now())
         try:
-            told = json.loads(request.body.decode("utf-8"))
-        except (ValueError, RecursionError):
+            check_json(request.body)
+            told = json.loads(request.body)
+        except InvalidInput:
             return BAD
         if not isinstance(told, dict):
             return BAD

@@ -9,6 +9,7 @@ Rule 3: every refusal is `BadSignature`. Its sentence helps whoever set up the s
 import hashlib
 import hmac
 import re
+from collections.abc import Mapping
 
 from holdfast.core.errors import BadSignature
 from holdfast.core.ids import Instant
@@ -23,15 +24,21 @@ _SECONDS = re.compile(r"[0-9]{1,12}")
 
 def check_signature(request: WebhookRequest, secret: str, now: Instant) -> None:
     """Raises `BadSignature`."""
-    signature, timestamp = request.headers.get(SIGNATURE, ""), request.headers.get(TIMESTAMP, "")
+    check_signed_head(request.headers, now)
+    signature, timestamp = request.headers[SIGNATURE], request.headers[TIMESTAMP]
+    if not hmac.compare_digest(signature, signed(secret, timestamp, request.body)):
+        raise BadSignature("the signature does not fit the request and the signing secret")
+
+
+def check_signed_head(headers: Mapping[str, str], now: Instant) -> None:
+    """What can be said before the body is read. Raises `BadSignature`."""
+    signature, timestamp = headers.get(SIGNATURE, ""), headers.get(TIMESTAMP, "")
     if not _SECONDS.fullmatch(timestamp):
         raise BadSignature(f"{TIMESTAMP} is missing, or is no time in seconds")
     if not _SIGNED.fullmatch(signature):
         raise BadSignature(f"{SIGNATURE} is missing, or is not one signature of version v0")
     if abs(now - int(timestamp) * 1000) > AGE_MS_MAX:
         raise BadSignature(f"the request was signed more than {AGE_MS_MAX // 1000} seconds from now")
-    if not hmac.compare_digest(signature, signed(secret, timestamp, request.body)):
-        raise BadSignature("the signature does not fit the request and the signing secret")
 
 
 def signed(secret: str, timestamp: str, body: bytes) -> str:

@@ -7,6 +7,7 @@ Rule 3: the secret of a webhook is compared before anything of the request is re
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from secrets import compare_digest
 from typing import TYPE_CHECKING
@@ -21,8 +22,10 @@ from holdfast.channels.telegram.taking import Taker
 from holdfast.channels.telegram.window import Window
 from holdfast.channels.telegram.wire import Me
 from holdfast.channels.telegram.wording import utf16_units
-from holdfast.core.errors import BadSignature, ChannelFailed, HoldfastError
+from holdfast.core.errors import BadSignature, ChannelFailed, HoldfastError, InvalidInput
+from holdfast.core.json_check import check_json
 from holdfast.core.key import Address
+from holdfast.core.media_type import JSON_TYPE, check_json_type
 from holdfast.core.outgoing import NotSent, Post, SendOutcome
 from holdfast.ports.channel import ChannelCapabilities, ChannelSetup, Intake, WebhookAnswer, WebhookRequest
 
@@ -87,15 +90,21 @@ class TelegramChannel:
             what = refused if failure.kind is Kind.STRANGER else failure.reason
             raise ChannelFailed(what, vendor=failure.vendor) from None
 
-    async def hook(self, request: WebhookRequest, intake: Intake) -> WebhookAnswer:
-        """200 when the update is durable, 503 when it should come again. Raises `BadSignature`."""
+    def check_head(self, headers: Mapping[str, str]) -> None:
+        """Raises `BadSignature`, and `UnsupportedMediaType` for anything that is said not to be JSON."""
         webhook = self._settings.webhook
-        given = request.headers.get(SECRET_HEADER, "").encode("utf-8", "surrogateescape")
+        given = headers.get(SECRET_HEADER, "").encode("utf-8", "surrogateescape")
         if webhook is None or not compare_digest(given, webhook.secret.encode()):
             raise BadSignature("the webhook's secret is missing or wrong")
+        check_json_type(headers.get("content-type", JSON_TYPE))
+
+    async def hook(self, request: WebhookRequest, intake: Intake) -> WebhookAnswer:
+        """200 when the update is durable, 503 when it should come again. Raises `BadSignature`."""
+        self.check_head(request.headers)
         try:
-            update = json.loads(request.body.decode("utf-8"))
-        except (ValueError, RecursionError):
+            check_json(request.body)
+            update = json.loads(request.body)
+        except InvalidInput:
             return WebhookAnswer(status=400)
         if not isinstance(update, dict):
             return WebhookAnswer(status=400)

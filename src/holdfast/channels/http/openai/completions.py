@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -68,6 +68,8 @@ async def post_completion(request: Request, settings: Settings) -> Response:
         agent=agent, chat=chat_of(request, wanted.user), user=wanted.user, text=last_words(wanted.messages)
     )
     taken = await take(request, settings, body, question)
+    wanted, body = structs.replace(wanted, messages=[]), b""  # the answer may take long, and the question is durable
+    request.scope["opened"].free()
     if wanted.stream:
         has_usage = wanted.stream_options is not None and wanted.stream_options.include_usage
         return EventStream(_chunks(agent, taken, settings, has_usage=has_usage), settings.tasks)

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -70,6 +70,8 @@ async def post_response(request: Request, settings: Settings) -> Response:
         text=wanted.input if isinstance(wanted.input, str) else last_words(wanted.input),
     )
     taken = await take(request, settings, body, question)
+    wanted, body = structs.replace(wanted, input=""), b""  # the answer may take long, and the question is durable
+    request.scope["opened"].free()
     if wanted.stream:
         return EventStream(_events(wanted, taken, settings), settings.tasks)
     return answer(_response(await over(taken, settings), wanted.previous_response_id, is_answer=True))

@@ -1,0 +1,44 @@
+"""How much of the HTTP server one client, one token and all of them together may use. Pure.
+
+A client is an address (an IPv6 address counts as its /64 network, which one machine may use as a whole), as a trusted
+proxy tells it. The operator (a token with the scope admin for all agents, and health checks from this machine) is not
+counted against a client or a token, and has connections that no one else may use.
+"""
+
+from dataclasses import dataclass
+
+MEGABYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    connections_max: int = 800  # below the usual limit of 1,024 open files, which the store needs too
+    operator_connections: int = 32  # of these, for the operator alone
+    client_connections_max: int = 400
+    half_open_max: int = 256  # connections that have not shown a whole head
+    client_half_open_max: int = 128
+    client_requests_max: int = 400  # open at once; a stream or a WebSocket is open until it ends
+    token_requests_max: int = 400
+    body_bytes_max: int = 32 * MEGABYTE  # of bodies in memory at once
+    client_body_bytes_max: int = 16 * MEGABYTE
+    token_body_bytes_max: int = 16 * MEGABYTE
+    client_bytes_per_minute: int = 256 * MEGABYTE
+    token_bytes_per_minute: int = 256 * MEGABYTE
+    client_chats_per_hour: int = 2_000  # chats that did not exist before
+    token_chats_per_hour: int = 1_000
+
+    def fault(self) -> tuple[str, str] | None:
+        """The first setting that contradicts another, and what would be right."""
+        if self.operator_connections >= self.connections_max:
+            return "operator_connections", f"it must be below connections_max, which is {self.connections_max}"
+        pairs = (
+            ("client_connections_max", self.client_connections_max, "connections_max", self.connections_max),
+            ("half_open_max", self.half_open_max, "connections_max", self.connections_max),
+            ("client_half_open_max", self.client_half_open_max, "half_open_max", self.half_open_max),
+            ("client_body_bytes_max", self.client_body_bytes_max, "body_bytes_max", self.body_bytes_max),
+            ("token_body_bytes_max", self.token_body_bytes_max, "body_bytes_max", self.body_bytes_max),
+        )
+        for name, value, whole, most in pairs:
+            if value > most:
+                return name, f"it must not be above {whole}, which is {most}"
+        return None
