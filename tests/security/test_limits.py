@@ -131,6 +131,24 @@ async def test_nothing_of_a_body_is_read_before_its_bytes_have_a_place(tmp_path,
         last.close()
 
 
+async def test_a_request_that_waits_for_memory_leaves_its_body_in_the_socket(tmp_path, monkeypatch):
+    limits = replace(LIMITS, body_bytes_max=BODY_BYTES_MAX, client_body_bytes_max=BODY_BYTES_MAX)
+    async with serve(tmp_path / "data", hooks=OneHook(), limits=limits) as live:
+        monkeypatch.setattr(body_memory, "WAIT_MS", 60_000)
+        _, slow = await opened(live, head("/v1/hooks/main/here", length=BODY_BYTES_MAX))
+        await until(lambda: live.app._settings.admission.bodies.held == BODY_BYTES_MAX)
+        before = set(live.server.server_state.connections)
+        _, writer = await opened(live, head("/v1/hooks/main/here", length=BODY_BYTES_MAX))
+        every: set[Any] = live.server.server_state.connections
+        await until(lambda: len(every - before) == 1)
+        (connection,) = every - before
+        writer.write(b"x" * BODY_BYTES_MAX)
+        await until(lambda: connection.flow is not None and connection.flow.read_paused)
+        assert len(connection.cycle.body) <= server.READ_BYTES
+        slow.close()
+        writer.close()
+
+
 async def test_the_memory_of_all_bodies_is_bounded_whoever_sends_them(tmp_path, monkeypatch):
     monkeypatch.setattr(body_memory, "WAIT_MS", 1)
     limits = replace(LIMITS, body_bytes_max=2 * BODY_BYTES_MAX, client_body_bytes_max=BODY_BYTES_MAX)
