@@ -38,6 +38,7 @@ from holdfast.runtime import Runtime
 from holdfast.stores.database import Database
 from holdfast.stores.folder import check_owner, make_private
 from holdfast.stores.location import postgres_address
+from holdfast.stores.sqlite.migrate import is_migrated
 from holdfast.stores.sqlite.owner import OwnerLock
 from holdfast.stores.sqlite.writer import ThreadedDatabase
 from holdfast.stores.store import SqlStore
@@ -260,6 +261,11 @@ def served_by(data: Path) -> str | None:
 
 def has_store(data: Path) -> bool:
     return (data / DATABASE).exists()
+
+
+def is_store_current(data: Path) -> bool:
+    """Whether the store of a folder needs no migration. It is only read."""
+    return is_migrated(data / DATABASE)
 
 
 def check_folder(path: Path) -> None:

@@ -190,6 +190,7 @@ class Runtime:
             hop=hop,
             where=locate(directory),
             trusted=trusted,
+            token=origin.token,
         )
         return await self.gateway.accept(received, message=message)
 

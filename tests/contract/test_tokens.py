@@ -1,10 +1,13 @@
 """The promise: a token is found by its hash until it is revoked, and the store never holds the token itself."""
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.core.errors import TokenNotFound
 from holdfast.core.ids import TokenId
+from holdfast.core.token_binding import UNSAID, Binding
 
 SECRET = spell_token(7)
 
@@ -20,6 +23,32 @@ async def test_a_token_is_found_by_its_hash_with_everything_it_was_made_with(dri
     assert await driver.store.token(hash_token(SECRET)) == made
     assert await driver.store.token_of(TokenId("tok_1")) == made
     assert await driver.store.token(hash_token("another")) is None
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        UNSAID,
+        Binding(relay=True),
+        Binding(sender="ada"),
+        Binding(chats=frozenset({"a b", "ü:x", "ada/y"})),
+        Binding(sender="ada", chats=frozenset({"family"})),
+    ],
+    ids=lambda one: one.told,
+)
+async def test_a_token_keeps_for_whom_it_speaks(driver, binding):
+    made = await driver.store.add_token(token(binding=binding), hash_token(SECRET))
+    assert made.binding == binding
+    assert (await driver.store.token(hash_token(SECRET))) == made
+    assert [one.binding for one in await driver.store.tokens()] == [binding]
+
+
+async def test_a_message_keeps_the_token_that_it_came_with(driver):
+    with_token = replace(driver.arrival("one"), token="tok_1")
+    await driver.accept(with_token)
+    without = await driver.say("two")
+    traces = [await driver.store.message(message) for message in (with_token.message, without)]
+    assert [one.token for one in traces] == ["tok_1", ""]
 
 
 async def test_making_it_again_after_an_answer_that_was_lost_changes_nothing(driver):

@@ -109,7 +109,7 @@ def test_the_command_makes_a_robots_token_and_lists_it_as_one(tmp_path):
         done = CliRunner().invoke(app, ["token", *arguments, "--data", str(tmp_path), "--json"])
         return json.loads(done.stdout)
 
-    made = run("new", "--scope", "send", "--robot")
-    run("new", "--scope", "send")
+    made = run("new", "--scope", "send", "--relay", "--robot")
+    run("new", "--scope", "send", "--relay")
     assert made["robot"] is True
     assert [one["robot"] for one in run("list")["tokens"]] == [True, False]

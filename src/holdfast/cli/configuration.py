@@ -1,5 +1,6 @@
 """`holdfast config check`: say what would run, and everything that is wrong, without running it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,9 +88,26 @@ async def _check(config: Path | None, data: Path | None, wait_s: float | None, *
     folder = folder_of(data)
     read = config_of(config, folder)
     found = await inspect(read, folder, variables(), connect_wait_s=wait_s)
+    found = replace(found, notes=(*found.notes, *await _token_notes(folder)))
     file = str(read.file) if read.file is not None else None
     (_print_json if as_json else _print)(file, found)
     return OK if found.ok else WRONG
+
+
+async def _token_notes(folder: Path) -> list[str]:
+    """The tokens that speak for anybody though nobody said so. A store of an earlier release is left as it is."""
+    from holdfast.app import has_store, is_store_current, make_agents, open_runtime
+    from holdfast.core.token_binding import unconfirmed_text
+
+    if not has_store(folder):
+        return []
+    if not is_store_current(folder):
+        return ["the store is of an earlier release: check again once this one has opened it, for its tokens"]
+    async with await open_runtime(folder, agents=make_agents(), serve=False) as runtime:
+        tokens = list(page := await runtime.reader.tokens())
+        while page:
+            tokens += (page := await runtime.reader.tokens(after=page[-1].id))
+    return [unconfirmed_text(one.id, one.label) for one in tokens if one.revoked_at is None and one.is_unconfirmed]
 
 
 async def explain(error: "ConfigInvalid", settings: "Settings", folder: Path, *, as_json: bool) -> int:

@@ -1,7 +1,8 @@
 """`holdfast token`: make, list and revoke access tokens. They hold at once, also for a process that serves already."""
 
+import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -26,6 +27,15 @@ def new(
     agent: Annotated[
         list[str] | None, typer.Option("--agent", help="Only for this agent; may be repeated.", show_default="all")
     ] = None,
+    sender: Annotated[
+        str | None, typer.Option("--sender", help="It speaks for this sender only, in chats of that sender's own.")
+    ] = None,
+    chat: Annotated[
+        list[str] | None, typer.Option("--chat", help="It may use this chat; may be repeated.", show_default=False)
+    ] = None,
+    relay: Annotated[
+        bool, typer.Option("--relay", help="It speaks for any sender in any chat: a backend with users of its own.")
+    ] = False,
     label: Annotated[str, typer.Option("--label", help="What it is for.")] = "",
     robot: Annotated[
         bool, typer.Option("--robot", help="For a program that talks by itself: too many of its turns in a row rest.")
@@ -36,15 +46,20 @@ def new(
 ) -> None:
     """Make a token and show it, once.
 
+    A token that sends says for whom it speaks: --sender, --chat or --relay. With --sender or --chat it also reads only
+    what those chats hold.
+
     \b
     Examples:
-      holdfast token new --scope send --label website
-      holdfast token new --scope send --scope read --agent main
-      holdfast token new --scope send --robot --label "the other house"
+      holdfast token new --scope send --scope read --sender ada
+      holdfast token new --scope send --chat family --chat garden --agent main
+      holdfast token new --scope send --relay --label website
+      holdfast token new --scope send --chat reports --robot --label "the other house"
     """
     from holdfast.cli.running import run
 
-    run(lambda: _new(scope, agent or [], label, data, config, robot=robot, as_json=as_json), as_json=as_json)
+    wish = _Wish(scope, agent or [], label, robot, sender, chat or [], relay)
+    run(lambda: _new(wish, data, config, as_json=as_json), as_json=as_json)
 
 
 @token.command("list")
@@ -82,29 +97,42 @@ def revoke(
     run(lambda: _revoke(id, data, config, as_json=as_json), as_json=as_json)
 
 
-async def _new(
-    scopes: Sequence[str],
-    agents: list[str],
-    label: str,
-    data: "Path | None",
-    config: "Path | None",
-    *,
-    robot: bool,
-    as_json: bool,
-) -> int:
+class _Wish(NamedTuple):
+    """The token that is wanted, as it was typed."""
+
+    scopes: Sequence[str]
+    agents: Sequence[str]
+    label: str
+    robot: bool
+    sender: str | None
+    chats: Sequence[str]
+    relay: bool
+
+
+async def _new(wish: _Wish, data: "Path | None", config: "Path | None", *, as_json: bool) -> int:
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json
     from holdfast.cli.running import OK
-    from holdfast.core.access_token import TOKEN_BITS, AccessToken, hash_token, parse_scopes, spell_token
+    from holdfast.core.access_token import TOKEN_BITS, AccessToken, Scope, hash_token, parse_scopes, spell_token
     from holdfast.core.ids import TokenId, make_id
+    from holdfast.core.token_binding import make_binding
 
+    scopes = parse_scopes(wish.scopes)
+    binding = make_binding(
+        sender=wish.sender,
+        chats=wish.chats,
+        relay=wish.relay,
+        sends=bool(scopes & {Scope.SEND, Scope.ADMIN}),
+        is_admin=Scope.ADMIN in scopes,
+    )
     async with visiting(data, config, make=True) as runtime:
         wanted = AccessToken(
             id=TokenId(make_id("tok", runtime.clock.now(), runtime.entropy.bits(80))),
-            label=label,
-            scopes=parse_scopes(scopes),
-            agents=frozenset(runtime.named(agent) for agent in agents),
-            robot=robot,
+            label=wish.label,
+            scopes=scopes,
+            agents=frozenset(runtime.named(agent) for agent in wish.agents),
+            robot=wish.robot,
+            binding=binding,
         )
         secret = spell_token(runtime.entropy.bits(TOKEN_BITS))
         made = await runtime.store.add_token(wanted, hash_token(secret))
@@ -117,8 +145,9 @@ async def _new(
 
 async def _list(data: "Path | None", config: "Path | None", *, as_json: bool) -> int:
     from holdfast.cli.opening import visiting
-    from holdfast.cli.output import print_json, print_table, when
+    from holdfast.cli.output import print_json, print_table, visible, when
     from holdfast.cli.running import OK
+    from holdfast.core.token_binding import unconfirmed_text
 
     async with visiting(data, config) as runtime:
         found = await runtime.reader.tokens()
@@ -131,13 +160,17 @@ async def _list(data: "Path | None", config: "Path | None", *, as_json: bool) ->
             one.label,
             " ".join(_scopes(one)),
             " ".join(sorted(one.agents)) or "all",
+            _speaks(one),
             "robot" if one.robot else "",
             when(one.made_at),
             when(one.revoked_at),
         )
         for one in found
     ]
-    print_table(("token", "label", "scopes", "agents", "held by", "made", "revoked"), rows)
+    print_table(("token", "label", "scopes", "agents", "speaks for", "held by", "made", "revoked"), rows)
+    for one in found:
+        if one.revoked_at is None and one.is_unconfirmed:
+            print(visible(f"warning: {unconfirmed_text(one.id, one.label)}"), file=sys.stderr)
     return OK
 
 
@@ -161,6 +194,14 @@ def _scopes(one: "AccessToken") -> list[str]:
     return sorted(scope.value for scope in one.scopes)
 
 
+def _speaks(one: "AccessToken") -> str:
+    binding = one.binding
+    words = [*([f"sender {binding.sender}"] if binding.sender is not None else []), *sorted(binding.chats)]
+    if one.is_unconfirmed:
+        return "anybody (not confirmed)"
+    return ", ".join(words) or ("relay" if binding.relay else "")
+
+
 def _view(one: "AccessToken") -> dict[str, object]:
     return {
         "token": one.id,
@@ -168,6 +209,10 @@ def _view(one: "AccessToken") -> dict[str, object]:
         "scopes": _scopes(one),
         "agents": sorted(one.agents),
         "robot": one.robot,
+        "sender": one.binding.sender,
+        "chats": sorted(one.binding.chats),
+        "relay": one.binding.relay or one.is_unconfirmed,
+        "confirmed": not one.is_unconfirmed,
         "made_at": one.made_at,
         "revoked_at": one.revoked_at,
     }

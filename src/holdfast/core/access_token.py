@@ -4,6 +4,7 @@ Rule 1: a token is 256 bits of chance, shown once. What is kept is its SHA-256: 
 Rule 2: a scope says what for. `GRANTS` is the one table of what each scope stands for.
 Rule 3: what comes with a robot's token was said by a program, whoever it says it is; the loop guard counts it (D12).
 Rule 4: a token that names agents sees and reaches those only; whatever belongs to another agent does not exist for it.
+Rule 5: a token that sends is bound to a sender or to chats, or is a relay (token_binding.py).
 """
 
 import hashlib
@@ -15,6 +16,7 @@ from enum import Enum
 from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import Instant, TokenId
 from holdfast.core.key import agent_name
+from holdfast.core.token_binding import UNSAID, Binding
 
 TOKEN_BITS = 256
 LABEL_CHARS_MAX = 64
@@ -48,6 +50,7 @@ class AccessToken:
     made_at: Instant = Instant(0)
     revoked_at: Instant | None = None
     robot: bool = False  # a program holds it: another agent, a job, a bridge
+    binding: Binding = UNSAID
 
     def __post_init__(self) -> None:
         if not self.scopes:
@@ -58,12 +61,28 @@ class AccessToken:
             raise InvalidInput(f"a token names at most {AGENTS_MAX} agents; without any it is for all of them")
         for agent in self.agents:
             agent_name(agent)
+        if self.binding.is_bound and self.may(Scope.ADMIN):
+            raise InvalidInput("a token with the scope admin may do everything; it is bound to no sender and no chat")
 
     def may(self, scope: Scope) -> bool:
         return any(scope in GRANTS[held] for held in self.scopes)
 
     def sees(self, agent: str) -> bool:
         return not self.agents or agent in self.agents
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """Made before tokens were bound: it speaks for anybody, and its owner never said so."""
+        return self.may(Scope.SEND) and not self.may(Scope.ADMIN) and self.binding == UNSAID
+
+    def found(self, sent_with: str) -> bool:
+        """Whether it finds a message by id that was sent with a token ("" when it was none).
+
+        A token that sends does not find what another one sent; who oversees, or only reads, finds everything.
+        """
+        if self.binding.is_bound or not self.may(Scope.SEND) or self.may(Scope.OPERATE):
+            return True
+        return sent_with in {"", self.id}
 
 
 def spell_token(chance: int) -> str:

@@ -373,6 +373,25 @@ class ScopeRequired(HoldfastError):
     hint = "Make a token with the scope that the message names: `holdfast token new --scope ...`."
 
 
+class BindingRequired(HoldfastError):
+    """A token that sends has to say for whom it speaks."""
+
+    code = "binding_required"
+    remedy = Remedy.CORRECT
+    hint = (
+        "Add --sender NAME (one person), --chat NAME (that chat; may be repeated), or --relay (a backend that speaks "
+        "for its users, in any chat)."
+    )
+
+
+class TokenBound(HoldfastError):
+    """The token speaks for one sender or for some chats, and this is not among them."""
+
+    code = "token_bound"
+    remedy = Remedy.CORRECT
+    hint = "Nothing was changed. Use one of the token's own chats, or ask the operator for another token."
+
+
 class AllowlistNotImmutable(HoldfastError):
     """An allowlist names somebody by a name that its owner can change."""
 

@@ -81,6 +81,7 @@ class Origin:
 
     human: bool = True
     hop: int = 0  # how many agents passed it on
+    token: str = ""  # the id of the access token that it came with
 
 
 BY_HUMAN = Origin()
@@ -109,6 +110,7 @@ class Arrival:
     unfit: str = ""  # why it can never be taken; it goes on record as refused, without its words (D2)
     where: Whereabouts = NOWHERE
     trusted: bool = False  # the program that owns the store sends it: no rate limit, and it uses nobody's share
+    token: str = ""  # the id of the access token that it came with
 
     @property
     def body(self) -> bytes:

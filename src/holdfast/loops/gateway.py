@@ -49,6 +49,7 @@ class Received:
     enclosures: tuple[Enclosure, ...] = ()
     where: Whereabouts = NOWHERE
     trusted: bool = False
+    token: str = ""
 
 
 class Gateway:
@@ -127,6 +128,7 @@ class Gateway:
             unfit=received.unfit,
             where=received.where,
             trusted=received.trusted,
+            token=received.token,
         )
 
     def _id(self, prefix: str) -> str:

@@ -122,6 +122,7 @@ class MessageTrace:
     deliveries: tuple[DeliveryView, ...] = ()
     enclosures: tuple[EnclosureView, ...] = ()
     hop: int = 0
+    token: str = ""  # the id of the access token that it came with
     tokens_in: int = 0  # of its turn, as the model counted
     tokens_out: int = 0
     awaiting: OpenQuestion | None = None  # what its turn, or the one that it stands behind, waits for

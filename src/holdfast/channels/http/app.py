@@ -13,6 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 from holdfast import log
 from holdfast.channels.http import openapi
 from holdfast.channels.http.admission import Admission, Requester
+from holdfast.channels.http.binding import bound
 from holdfast.channels.http.caller import Caller, Keyring
 from holdfast.channels.http.chat_limit import ChatLimitedService
 from holdfast.channels.http.connections import Connections, is_loopback
@@ -123,14 +124,14 @@ class _Handling:
 
 
 def fenced(settings: Settings, caller: Caller, client: str) -> Settings:
-    """The settings as the caller may see them, and may use them."""
+    """The settings as the caller may see them, and may use them: the token's agents first, then its chats."""
     service = settings.service
     if caller.is_limited:
         service = cast("Service", FencedService(service, caller.token))
     who = Requester.of(client, caller)
     if not who.is_operator:
         service = cast("Service", ChatLimitedService(service, settings.admission, who))
-    return settings if service is settings.service else replace(settings, service=service)
+    return replace(settings, service=cast("Service", bound(service, caller.token)))
 
 
 class _Public:

@@ -34,16 +34,23 @@ class Caller:
             held = ", ".join(sorted(one.value for one in self.token.scopes))
             raise ScopeRequired(f"this needs the scope {scope.value}; the token has: {held}", scope=scope.value)
 
-    async def speak_as(self, sender: str, reader: Reader) -> str:
-        """The sender, unless that is somebody on another channel: such may be spoken for by an operator only.
+    async def speak_as(self, sender: str | None, chat: str, reader: Reader) -> str:
+        """Who says a message in a chat; `sender` is who the request names, and no chat is one that is chosen later.
 
-        Known by <channel>:<id>, or by a name that such an account is linked to. Raises `ScopeRequired`.
+        Raises `TokenBound`, and `ScopeRequired` for somebody on another channel (known by <channel>:<id>, or by a name
+        that such an account is linked to), unless the operator bound the token to that very sender.
         """
-        known = Principal(check_part("sender", sender))
-        if not self.token.may(Scope.ADMIN) and any(":" in one for one in (known, *await reader.kin(known))):
-            why = f"the sender {sender[:80]!r} is somebody on another channel; to speak for them needs the scope admin"
+        binding = self.token.binding
+        if sender is None and not chat and binding.sender is None:
+            return ""
+        who = binding.speaker(sender, chat)
+        if self.token.may(Scope.ADMIN) or binding.sender is not None:
+            return who
+        known = Principal(check_part("sender", who))
+        if any(":" in one for one in (known, *await reader.kin(known))):
+            why = f"the sender {who[:80]!r} is somebody on another channel; to speak for them needs the scope admin"
             raise ScopeRequired(why, scope=Scope.ADMIN.value)
-        return sender
+        return who
 
     @property
     def is_limited(self) -> bool:

@@ -187,6 +187,7 @@ STATUS_BY_CODE: Mapping[str, int] = {
     "csrf_token_missing": 403,
     "origin_not_allowed": 403,
     "scope_required": 403,
+    "token_bound": 403,
     "not_found": 404,
     "address_not_found": 404,
     "agent_not_found": 404,

@@ -25,4 +25,4 @@ def origin_of(request: Request) -> Origin:
 
 
 def origin_by(caller: Caller, hop: int) -> Origin:
-    return Origin(human=not caller.token.robot and hop == 0, hop=hop)
+    return Origin(human=not caller.token.robot and hop == 0, hop=hop, token=caller.token.id)

@@ -30,12 +30,15 @@ class LoginWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Me(Out, frozen=True, kw_only=True):
-    """What the caller may do. `csrf` goes into the header X-Holdfast-CSRF of whatever changes something."""
+    """What the caller may do, and for whom. `csrf` goes into X-Holdfast-CSRF of whatever changes something."""
 
     token: str
     label: str
     scopes: list[str]
     agents: list[str]
+    sender: str | None  # whom it speaks for, where it is bound to one
+    chats: list[str]  # that it names; a sender has the chat of its own name and those below it besides
+    relay: bool  # whether it may name any sender and any chat
     csrf: str | None
 
 
@@ -78,6 +81,9 @@ def _me(token: AccessToken, settings: Settings, cookie: str) -> Me:
         label=token.label,
         scopes=sorted(scope.value for scope in Scope if token.may(scope)),
         agents=sorted(token.agents) or list(settings.service.agents()),
+        sender=token.binding.sender,
+        chats=sorted(token.binding.chats),
+        relay=token.may(Scope.SEND) and not token.binding.is_bound,
         csrf=settings.logins.csrf(cookie) if cookie else None,
     )
 

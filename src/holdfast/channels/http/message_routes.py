@@ -14,7 +14,7 @@ from holdfast.core.access_token import Scope
 from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import MessageId
 from holdfast.core.inbound import Accepted, Origin
-from holdfast.core.key import Address, agent_name, check_part, sender_of_chat
+from holdfast.core.key import Address, agent_name, check_part
 from holdfast.ports import surface
 from holdfast.ports.conversation_surface import Conversation, conversation_view
 
@@ -33,9 +33,7 @@ async def post_message(request: Request, settings: Settings) -> Response:
     """202 only once the message is durable. Whoever asks for events hears the reply in the same response."""
     Query(request, ())
     new = decode(await read_body(request, settings.body_bytes_max), surface.NewMessage)
-    await caller_of(request).speak_as(
-        new.sender or sender_of_chat(check_part("chat", new.chat)), settings.service.reader
-    )
+    await caller_of(request).speak_as(new.sender, check_part("chat", new.chat), settings.service.reader)
     if EVENTS in request.headers.get("accept", ""):
         return await _send_and_stream(new, settings, origin_of(request))
     with settings.metrics.accept_seconds.time():

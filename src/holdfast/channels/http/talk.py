@@ -21,7 +21,7 @@ from holdfast.core.access_token import Scope
 from holdfast.core.errors import HoldfastError, InvalidInput, StoreUnavailable
 from holdfast.core.ids import AgentName, MessageId
 from holdfast.core.inbound import UNFINISHED, Accepted, Kind, kind_of
-from holdfast.core.key import Address, check_part, sender_of_chat
+from holdfast.core.key import Address, check_part
 from holdfast.ports.notifier import Event, Feed
 from holdfast.ports.reader import MailboxView, MessageTrace
 from holdfast.ports.surface import AcceptedMessage, accepted_view, error_view
@@ -153,9 +153,7 @@ class Talk:
 
     async def _send(self, frame: SendMessage) -> None:
         self._check_room()
-        sender = await self._caller.speak_as(
-            frame.sender or sender_of_chat(check_part("chat", frame.chat)), self._service.reader
-        )
+        sender = await self._caller.speak_as(frame.sender, check_part("chat", frame.chat), self._service.reader)
         origin = origin_by(self._caller, frame.hop)
         with self._metrics.accept_seconds.time():
             outcome = await self._service.accept(
@@ -277,7 +275,7 @@ class Talk:
         """Tell what became of messages, or what they wait for."""
         awaited = chat.awaited.keys() & set(about)
         for message in sorted(about):
-            trace = await self._service.trace(MessageId(message))
+            trace = await self._service.reader.message(MessageId(message))  # of a chat that the token may hear
             if message in awaited and message not in chat.awaited:
                 continue  # somebody else has looked, and told, meanwhile
             if trace.state not in UNFINISHED:

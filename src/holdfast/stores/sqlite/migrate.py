@@ -14,7 +14,7 @@ from typing import TypeAlias
 import apsw
 
 from holdfast.core.errors import InvariantBroken, StoreNewer
-from holdfast.stores.sqlite.connection import APPLICATION_ID, pragma
+from holdfast.stores.sqlite.connection import APPLICATION_ID, close_untouched, open_connection, pragma
 
 Migrations: TypeAlias = tuple[str, ...]
 
@@ -51,6 +51,15 @@ def migrate(
     refuse_newer(db, path, len(migrations))
     while (version := int(pragma(db, "user_version"))) < len(migrations):
         _take_step(db, version, migrations[version], application_id)
+
+
+def is_migrated(path: Path) -> bool:
+    """Whether a database has taken every step of this release. It is only read."""
+    db = open_connection(path, readonly=True)
+    try:
+        return int(pragma(db, "user_version")) >= len(load_migrations())
+    finally:
+        close_untouched(db)
 
 
 def refuse_newer(db: apsw.Connection, path: Path | str, known: int) -> None:

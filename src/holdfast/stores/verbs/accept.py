@@ -43,10 +43,11 @@ FIND_TOMBSTONE = "select message, body_hash, state from tombstone where hash = :
 # A principal that is linked to a person speaks as the person; the hash is of what the platform said.
 NEW_INBOUND = """
 insert into inbound (message, mailbox, seq, account, conversation, event_id, body_hash, principal, channel,
-                     kind, human, hop, body, state, reason, session, at, address, sender_name, directory, repo)
+                     kind, human, hop, body, state, reason, session, at, address, sender_name, directory, repo, token)
 values (:message, :mailbox, :seq, :account, :conversation, :event_id, :body_hash,
         coalesce((select person from identity where principal = :principal), :principal), :channel,
-        :kind, :human, :hop, :body, :state, :reason, :session, :now, :address, :sender_name, :directory, :repo)"""
+        :kind, :human, :hop, :body, :state, :reason, :session, :now, :address, :sender_name, :directory, :repo,
+        :token)"""
 GROW = """
 update mailbox
    set last_seq = :seq, depth = depth + :heavier, window_at = :window_at, window_count = :window_count,
@@ -181,6 +182,7 @@ def _append(arrival: Arrival, box: Box, secret: bytes, state: MessageState, reas
         sender_name=arrival.sender_name or None,
         directory=arrival.where.directory or None,
         repo=arrival.where.repo or None,
+        token=arrival.token or None,
     )
     yield from run(
         GROW,

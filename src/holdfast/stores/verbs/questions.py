@@ -23,7 +23,7 @@ select inbound.message, mailbox.agent, inbound.conversation, coalesce(inbound.ad
        inbound.event_id, inbound.principal, inbound.state, inbound.reason, inbound.at, inbound.session,
        inbound.turn, turn.phase, turn.attempt, inbound.mailbox, inbound.seq, turn.tokens_in, turn.tokens_out,
        mailbox.waits_until, case when inbound.kind = 'signal' then inbound.body end,
-       (select count(*) from enclosure where enclosure.message = inbound.message), inbound.hop
+       (select count(*) from enclosure where enclosure.message = inbound.message), inbound.hop, inbound.token
   from inbound join mailbox on mailbox.id = inbound.mailbox
   left join turn on turn.session = inbound.session and turn.n = inbound.turn
  where inbound.message = :message"""
@@ -124,6 +124,7 @@ def message(wanted: MessageId) -> Script[MessageTrace]:
         deliveries=found,
         enclosures=tuple((yield from enclosures(wanted))) if row[19] else (),
         hop=row[20],
+        token=row[21] or "",
         tokens_in=row[15] or 0,
         tokens_out=row[16] or 0,
         awaiting=(yield from _question(row[13])) if waits else None,

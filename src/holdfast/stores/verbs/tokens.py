@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from holdfast.core.access_token import AccessToken, parse_scopes
 from holdfast.core.errors import TokenNotFound
 from holdfast.core.ids import Instant, TokenId
+from holdfast.core.token_binding import Binding
 from holdfast.stores.script import Row, Script, one, plain, rows, run
 
-FIELDS = "id, label, scopes, agents, made_at, revoked_at, robot"
+FIELDS = "id, label, scopes, agents, made_at, revoked_at, robot, sender, chats, relay"
+CHATS_BETWEEN = "\n"  # no chat has a control character in its name
 ADD = """
-insert into token (id, hash, label, scopes, agents, robot, made_at)
-values (:id, :hash, :label, :scopes, :agents, :robot, :now) on conflict (id) do nothing"""
+insert into token (id, hash, label, scopes, agents, robot, sender, chats, relay, made_at)
+values (:id, :hash, :label, :scopes, :agents, :robot, :sender, :chats, :relay, :now) on conflict (id) do nothing"""
 REVOKE = "update token set revoked_at = :now where id = :id and revoked_at is null"
 TOKEN = f"select {FIELDS} from token where id = :id"
 BY_HASH = f"select {FIELDS} from token where hash = :hash"
@@ -20,8 +22,19 @@ TOKENS = f"select {FIELDS} from token where id > :after order by id limit :limit
 def add_token(token: AccessToken, hash_: bytes) -> Script[AccessToken]:
     scopes = " ".join(sorted(scope.value for scope in token.scopes))
     agents = " ".join(sorted(token.agents))
-    label, robot = plain(token.label), int(token.robot)
-    yield from run(ADD, id=token.id, hash=hash_, label=label, scopes=scopes, agents=agents, robot=robot)
+    binding = token.binding
+    yield from run(
+        ADD,
+        id=token.id,
+        hash=hash_,
+        label=plain(token.label),
+        scopes=scopes,
+        agents=agents,
+        robot=int(token.robot),
+        sender=binding.sender,
+        chats=CHATS_BETWEEN.join(sorted(binding.chats)),
+        relay=int(binding.relay),
+    )
     return (yield from get_token(token.id))
 
 
@@ -48,7 +61,7 @@ def list_tokens(after: str, limit: int) -> Script[Sequence[AccessToken]]:
 
 
 def token_of(row: Row) -> AccessToken:
-    id_, label, scopes, agents, made_at, revoked_at, robot = row
+    id_, label, scopes, agents, made_at, revoked_at, robot, sender, chats, relay = row
     return AccessToken(
         id=TokenId(id_),
         label=label,
@@ -57,4 +70,7 @@ def token_of(row: Row) -> AccessToken:
         made_at=Instant(made_at),
         revoked_at=None if revoked_at is None else Instant(revoked_at),
         robot=bool(robot),
+        binding=Binding(
+            sender=sender, chats=frozenset(chats.split(CHATS_BETWEEN)) if chats else frozenset(), relay=bool(relay)
+        ),
     )

@@ -23,7 +23,8 @@ from holdfast.channels.http.frames import Delta, HumanAsked, Replied, Restarted,
 from holdfast.channels.http.hops import origin_of
 from holdfast.channels.http.openai.wire import STARTED_AGAIN
 from holdfast.channels.http.request import decode
-from holdfast.core.errors import InvalidInput
+from holdfast.core.access_token import AccessToken
+from holdfast.core.errors import InvalidInput, MessageNotFound
 from holdfast.core.ids import AgentName, MessageId
 from holdfast.core.inbound import Kind, Origin, accepted_message, kind_of
 from holdfast.core.key import Address, sender_of_chat
@@ -95,24 +96,27 @@ def last_words(items: list[Item]) -> str:
 
 
 def chat_of(request: Request, user: str | None) -> str:
-    """The chat that a header names, else that of the `user`, else the token's own."""
+    """The chat that a header names, else that of the `user`, else the token's own. Raises `TokenBound`."""
     named = [request.headers[name] for name in CHAT_HEADERS if request.headers.get(name)]
-    return (named or [user or f"token-{caller_of(request).token.id}"])[0]
+    if named or user:
+        return (named or [user or ""])[0]
+    token = caller_of(request).token
+    return token.binding.usual_chat(f"token-{token.id}")
 
 
 async def take(request: Request, settings: Settings, body: bytes, question: Question) -> Taken:
     """Make the question durable, or find it when it is being answered already."""
     service = settings.service
     caller = caller_of(request)
-    named = request.headers.get(SENDER_HEADER) or question.user or sender_of_chat(question.chat)
-    sender = await caller.speak_as(named, service.reader) if named else ""  # then it is known with the chat
+    named = request.headers.get(SENDER_HEADER) or question.user or None
+    sender = await caller.speak_as(named, question.chat, service.reader)  # empty: it is known with the chat
     asked = Asked(
         agent=question.agent,
         chat=question.chat,
         sender=sender,
         text=question.text,
         key=request.headers.get("idempotency-key", ""),
-        body_hash=_digest(sender.encode(), body),
+        body_hash=_digest(caller.token.id.encode(), sender.encode(), body),
         origin=origin_of(request),
     )
     wanted = service.new_message()
@@ -120,11 +124,11 @@ async def take(request: Request, settings: Settings, body: bytes, question: Ques
     try:
         async with settings.turnstile.alone(repr((asked.agent, asked.chat, asked.key or asked.body_hash))):
             if not asked.chat:
-                chat = await _own_chat(asked, caller.token.id, settings)
+                chat = await _own_chat(asked, caller.token, settings)
                 asked = replace(asked, chat=chat, sender=sender or sender_of_chat(chat))
             message = await _accept(asked, settings, wanted)
         if kind_of(asked.text, human=asked.origin.human) is Kind.SIGNAL:
-            message = (await service.trace(message)).released or message
+            message = await _released(message, settings)
     except BaseException:
         feed.close()
         raise
@@ -134,11 +138,23 @@ async def take(request: Request, settings: Settings, body: bytes, question: Ques
     return Taken(message, feed)
 
 
-async def _own_chat(asked: Asked, token: str, settings: Settings) -> str:
+async def _released(message: MessageId, settings: Settings) -> MessageId:
+    """The message whose turn went on because of this one, where the token finds it; else this one."""
+    other = (await settings.service.trace(message)).released
+    if other is None:
+        return message
+    try:
+        return (await settings.service.trace(other)).message
+    except MessageNotFound:
+        return message
+
+
+async def _own_chat(asked: Asked, token: AccessToken, settings: Settings) -> str:
     """The chat of a request that names none: that of the same request before, if it is repeated, else a new one."""
+    name = f"response-{_digest(token.id.encode(), (asked.key or asked.body_hash).encode())}"
+    base = token.binding.new_chat(name)
     if asked.key:
-        return f"response-{_digest(token.encode(), asked.key.encode())}"
-    base = f"response-{_digest(token.encode(), asked.body_hash.encode())}"
+        return base
 
     async def is_there(number: int) -> bool:
         address = Address(agent=AgentName(asked.agent), channel=CHANNEL, type="dm", chat=f"{base}-{number}")

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.channels.http.endpoint import EVENTS, Endpoint, Settings, answer
+from holdfast.channels.http.endpoint import EVENTS, Endpoint, Settings, answer, caller_of
 from holdfast.channels.http.openai.asking import (
     CHAT_HEADERS,
     Item,
@@ -94,7 +94,8 @@ async def _place(request: Request, wanted: ResponseRequest, settings: Settings) 
     agent = settings.service.default_agent if wanted.model is None else wanted.model
     if wanted.user or any(request.headers.get(name) for name in CHAT_HEADERS):
         return agent, chat_of(request, wanted.user)
-    return agent, ""
+    binding = caller_of(request).token.binding
+    return agent, binding.usual_chat("") if binding.sender is None else ""
 
 
 async def _found(id: str, settings: Settings) -> MessageTrace:
