@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.core.ids import TokenId
 from holdfast.core.policy import AgentPolicy, ApprovalPolicy
+from holdfast.core.token_binding import Binding
 from tests.browser.chromium import browser
 from tests.integration.fakes import ScriptedModel, calls, says
 from tests.live import GatedModel, serve
@@ -146,3 +149,21 @@ async def test_without_a_code_a_token_is_asked_for_and_logging_out_forgets_it(tm
         await page.until('!document.getElementById("login").hidden')
         await page.reload()
         await page.until('!document.getElementById("login").hidden')
+
+
+async def test_a_token_that_is_bound_talks_in_its_own_chat(tmp_path):
+    async with browser(tmp_path / "profile") as page, serve(tmp_path / "data") as live:
+        scopes = frozenset({Scope.SEND, Scope.READ})
+        token = AccessToken(id=TokenId("tok_1"), scopes=scopes, binding=Binding(sender="ada"))
+        await live.runtime.store.add_token(token, hash_token(spell_token(1)))
+        await page.open(live.url)
+        await page.until('!document.getElementById("login").hidden')
+        await page.run(f'document.getElementById("token").value = "{spell_token(1)}"')
+        await page.run('document.getElementById("login").requestSubmit()')
+        await page.until('document.getElementById("status").textContent === "Connected"')
+        await say(page, "My cat is called Byron.")
+        await page.until(has("Noted: My cat is called Byron."))
+        await page.reload()
+        await page.until(has("Noted: My cat is called Byron."))
+        (session,) = await live.runtime.sessions(chat="ada")
+        assert session.principal == "ada"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.core.compress import Thresholds
 from holdfast.core.ids import AgentName, SessionId, TokenId
 from holdfast.core.inbound import Enclosure
 from holdfast.core.key import Address
@@ -14,7 +15,9 @@ from holdfast.loops.gateway import Received
 from tests.integration.fakes import ScriptedModel, calls, happened, says, soon
 
 MAIN = AgentName("main")
-GUARDED = AgentPolicy(approval=ApprovalPolicy(tools=frozenset({"memory"})), memory={})
+GUARDED = AgentPolicy(
+    approval=ApprovalPolicy(tools=frozenset({"memory"})), memory={}, thresholds=Thresholds(context_tokens=1_000)
+)
 LISTED = {"main": GUARDED, "other": GUARDED}
 DANGEROUS = "call the tool"
 BOUND_SCOPES = frozenset({Scope.SEND, Scope.READ, Scope.OPERATE})
@@ -78,6 +81,8 @@ def altered(value):
 async def planted(live, who, kind, words):
     """What somebody has after talking with a token of their own."""
     message = await said(live, kind, who, words)
+    await said(live, kind, who, "It rains.")
+    await said(live, kind, who, "/compress")
     (session,) = await live.runtime.sessions(chat=who)
     old = await said(live, kind, f"{who}/old", words)
     (forgotten,) = await live.runtime.sessions(chat=f"{who}/old")

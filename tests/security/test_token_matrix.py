@@ -114,11 +114,7 @@ ROUTES = [
     ("GET /v1/sessions?agent=main&after={session}", None, by_session()),
     ("GET /v1/sessions/{session}/entries", None, by_session()),
     ("GET /v1/sessions/{session}/context", None, by_session()),
-    (
-        "GET /v1/sessions/{session}/snapshots/{n}",
-        None,
-        table(**dict.fromkeys(("bound", "relay", "other", "reader"), same("session_not_found"))),
-    ),
+    ("GET /v1/sessions/{session}/snapshots/{n}", None, by_session()),
     (
         "GET /v1/operations?session={session}",
         None,
