@@ -139,6 +139,6 @@ def test_what_an_old_token_is():
 
 def test_a_token_that_sends_finds_by_id_what_it_sent_and_what_no_token_sent():
     for one in (token(Scope.SEND), token(Scope.SEND, Scope.READ, binding=RELAY)):
-        assert [one.found(sent_with) for sent_with in ("t", "", "another")] == [True, True, False]
+        assert [one.finds(sent_with) for sent_with in ("t", "", "another")] == [True, True, False]
     for one in (token(Scope.READ), token(Scope.SEND, Scope.OPERATE), token(Scope.ADMIN)):
-        assert one.found("another")
+        assert one.finds("another")

@@ -75,14 +75,17 @@ class AccessToken:
         """Made before tokens were bound: it speaks for anybody, and its owner never said so."""
         return self.may(Scope.SEND) and not self.may(Scope.ADMIN) and self.binding == UNSAID
 
-    def found(self, sent_with: str) -> bool:
-        """Whether it finds a message by id that was sent with a token ("" when it was none).
+    @property
+    def finds_all(self) -> bool:
+        """Whether it finds messages by id that another token sent: one that oversees or only reads does.
 
-        A token that sends does not find what another one sent; who oversees, or only reads, finds everything.
+        A bound token finds what its chats hold, whoever sent it.
         """
-        if self.binding.is_bound or not self.may(Scope.SEND) or self.may(Scope.OPERATE):
-            return True
-        return sent_with in {"", self.id}
+        return self.binding.is_bound or self.may(Scope.OPERATE) or not self.may(Scope.SEND)
+
+    def finds(self, sent_with: str) -> bool:
+        """Whether it finds a message that was sent with a token; "" when that was none."""
+        return self.finds_all or sent_with in {"", self.id}
 
 
 def spell_token(chance: int) -> str:

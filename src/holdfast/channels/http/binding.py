@@ -264,7 +264,7 @@ class RelayService:
 
     async def trace(self, message: MessageId) -> MessageTrace:
         found = await self._inner.trace(message)
-        if not self._token.found(found.token):
+        if not self._token.finds(found.token):
             raise no_message(message)
         return found
 
@@ -287,7 +287,7 @@ def bound(service: Service, token: AccessToken) -> object:
     """The service as the token may use it."""
     if token.binding.is_bound:
         return BoundService(service, token)
-    return service if token.found("of another token") else RelayService(service, token)
+    return service if token.finds_all else RelayService(service, token)
 
 
 def no_message(message: MessageId) -> MessageNotFound:
