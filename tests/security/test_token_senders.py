@@ -10,7 +10,9 @@ import pytest
 import pytest_asyncio
 from websockets.asyncio.client import connect
 
+from holdfast.channels.http.binding import BoundService
 from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.core.errors import MessageNotFound, SessionNotFound, TokenBound
 from holdfast.core.ids import TokenId
 from holdfast.core.key import parse
 from holdfast.core.token_binding import UNSAID, Binding
@@ -19,6 +21,7 @@ from tests.live import code_of, serve
 from tests.security.bound_world import (
     CANARY,
     LISTED,
+    TOKENS,
     holding,
     plant,
     said,
@@ -282,3 +285,21 @@ async def test_a_login_keeps_the_binding_of_its_token(live):
     assert [one.status_code for one in answers] == [202, 202, 403]
     assert [code_of(answers[2]), code_of(shown)] == ["token_bound", "token_bound"]
     assert (await live.get("/v1/me")).json()["relay"] is True, "the operator's own token may do everything"
+
+
+# --- the service itself ----------------------------------------------------------------------------
+
+
+async def test_the_service_of_a_bound_token_finds_nothing_elsewhere_whatever_a_handler_asks(live):
+    """Routes of today reach some of these checks through others; each holds by itself."""
+    service, another = BoundService(live.runtime, TOKENS["sender"]), live.side.another
+    with pytest.raises(MessageNotFound):
+        await service.reader.message(another["message"])
+    with pytest.raises(SessionNotFound):
+        await service.context(another["session"])
+    for asked in (service.unanswered("bob", "body."), service.recall("tea", sender="bob")):
+        with pytest.raises(TokenBound):
+            await asked
+    for closed in (service.listen, lambda: service.replay, lambda: service.reader.links):
+        with pytest.raises(TokenBound):
+            closed()
