@@ -265,7 +265,8 @@ def has_store(data: Path) -> bool:
 
 def is_store_current(data: Path) -> bool:
     """Whether the store of a folder needs no migration. It is only read."""
-    return is_migrated(data / DATABASE)
+    key = key_of(data)
+    return is_migrated(data / DATABASE, key.of_databases if key is not None else None)
 
 
 def check_folder(path: Path) -> None:

@@ -101,3 +101,13 @@ def test_config_check_leaves_a_store_of_an_earlier_release_as_it_is(holdfast, tm
     assert "earlier release" in note
     with apsw.Connection(str(file)) as db:
         assert next(iter(db.execute("pragma user_version")))[0] == BEFORE
+
+
+def test_config_check_names_a_store_that_cannot_be_opened_and_leaves_it_as_it_is(holdfast, tmp_path):
+    (tmp_path / "holdfast.db").write_bytes(b"not a database, but somebody's file" * 200)
+    before = (tmp_path / "holdfast.db").read_bytes()
+    done = holdfast("config", "check", "--json")
+    checked = json.loads(done.stdout)
+    assert (done.exit_code, checked["ok"], len(checked["problems"])) == (1, False, 1)
+    assert checked["problems"][0]["code"].startswith("store_")
+    assert (tmp_path / "holdfast.db").read_bytes() == before

@@ -82,13 +82,17 @@ async def _path(config: Path | None, data: Path | None, *, as_json: bool) -> int
 async def _check(config: Path | None, data: Path | None, wait_s: float | None, *, as_json: bool) -> int:
     from holdfast.cli.opening import config_of, folder_of
     from holdfast.cli.running import OK, WRONG
+    from holdfast.core.errors import HoldfastError
     from holdfast.hardening import variables
     from holdfast.inspection import inspect
 
     folder = folder_of(data)
     read = config_of(config, folder)
     found = await inspect(read, folder, variables(), connect_wait_s=wait_s)
-    found = replace(found, notes=(*found.notes, *await _token_notes(folder)))
+    try:
+        found = replace(found, notes=(*found.notes, *await _token_notes(folder)))
+    except HoldfastError as error:  # a store that cannot be opened is named beside what else is wrong
+        found = replace(found, problems=(*found.problems, error))
     file = str(read.file) if read.file is not None else None
     (_print_json if as_json else _print)(file, found)
     return OK if found.ok else WRONG

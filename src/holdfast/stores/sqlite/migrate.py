@@ -53,9 +53,9 @@ def migrate(
         _take_step(db, version, migrations[version], application_id)
 
 
-def is_migrated(path: Path) -> bool:
+def is_migrated(path: Path, key: bytes | None = None) -> bool:
     """Whether a database has taken every step of this release. It is only read."""
-    db = open_connection(path, readonly=True)
+    db = open_connection(path, readonly=True, key=key)
     try:
         return int(pragma(db, "user_version")) >= len(load_migrations())
     finally:
