@@ -62,7 +62,12 @@ async def test_old_tokens_and_messages_stay(tmp_path, request, opening):
         store = await SqlStore.open(database, b"a secret of the tests")
         found = await store.token(hash_token("old"))
         assert found is not None
-        assert (found.binding, found.is_unconfirmed, found.robot, found.agents) == (UNSAID, True, True, {"ada"})
+        assert (found.binding, found.is_unconfirmed, found.robot, found.agents) == (
+            UNSAID,
+            True,
+            True,
+            frozenset({"ada"}),
+        )
         assert await store.tokens() == [found]
         assert (await store.message(MessageId("msg_old"))).token == ""
         assert (await store.revoke_token(TokenId("tok_old"))).revoked_at is not None
