@@ -2,9 +2,10 @@
 
 from holdfast.core.access_token import AccessToken, Scope
 from holdfast.core.delivery import DeliveryState
-from holdfast.core.ids import DeliveryId, NodeId, TokenId
+from holdfast.core.ids import DeliveryId, Instant, LoginId, NodeId, TokenId
+from holdfast.core.login import LASTS_MS, Login, LoginEnd
 from holdfast.core.outgoing import OnDoubt
-from holdfast.stores.verbs import accept, settle, tokens, turns
+from holdfast.stores.verbs import accept, logins, settle, tokens, turns
 from tests.contract.driver import LIMITS, Driver, retain
 from tests.postgres.pairs import (
     KEY,
@@ -39,6 +40,20 @@ async def revoked(driver: Driver) -> Verbs:
     await driver.database.write("revoke", lambda: tokens.revoke_token(token.id))
     driver.clock.advance(5)
     return {"revoke": party(tokens.revoke_token, token.id), "revoke too": party(tokens.revoke_token, token.id)}
+
+
+async def logged_out(driver: Driver) -> Verbs:
+    """A login was ended a while ago and is ended again, by its browser and by the operator."""
+    now = driver.clock.now()
+    times = {"made_at": now, "seen_at": now, "ends_at": Instant(now + LASTS_MS)}
+    login = Login(id=LoginId("log_1"), token=TokenId("tok_1"), proof=b"", **times)
+    await driver.database.write("add", lambda: logins.add_login(login, b"hash"))
+    await driver.database.write("end", lambda: logins.end_login(b"hash", LoginEnd.LOGOUT))
+    driver.clock.advance(5)
+    return {
+        "end": party(logins.end_login, b"hash", LoginEnd.REPLACED),
+        "end some": party(logins.end_logins, LoginEnd.OPERATOR),
+    }
 
 
 async def overheard(driver: Driver) -> Verbs:
@@ -97,5 +112,6 @@ async def doubtful(driver: Driver) -> Verbs:
 
 
 SITUATIONS: dict[str, Situation] = {
-    situation.__name__: situation for situation in (stopped, revoked, overheard, replayed, parked_and_undone, doubtful)
+    situation.__name__: situation
+    for situation in (stopped, revoked, logged_out, overheard, replayed, parked_and_undone, doubtful)
 }

@@ -84,6 +84,8 @@ COMPARISONS: dict[str, Pair] = {
     "settle.TAKEN_BACK": ("parked_and_undone", "settle", "replay"),
     "settle.WAKE": ("parked", "replay", "replay too"),
     "summaries.END": ("a_long_session", "summarise", "end"),
+    "logins.END": ("logged_out", "end", "end some"),
+    "logins.END_SOME": ("logged_out", "end", "end some"),
     "tokens.REVOKE": ("revoked", "revoke", "revoke too"),
     "turns.FINISH_MESSAGES": ("an_open_turn", "commit", "accept"),
     "turns.TAKE": ("overheard", "open", "observe"),

@@ -66,6 +66,7 @@ UNUSED = {
         "note_read",
         "add_token",
         "revoke_token",
+        *("add_login", "see_login", "end_login", "end_logins"),
         "record_spend",
         "spent",
     ),  # nor are channels and payment

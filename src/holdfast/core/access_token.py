@@ -21,6 +21,9 @@ from holdfast.core.token_binding import UNSAID, Binding
 TOKEN_BITS = 256
 LABEL_CHARS_MAX = 64
 AGENTS_MAX = 64
+LASTS_MS_MAX = 3_650 * 86_400_000
+_UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LASTS = re.compile(r"(\d{1,7})([mhd])\Z", re.ASCII)
 _SHAPE = re.compile(r"hf_[0-9a-f]{64}\Z", re.ASCII)
 
 
@@ -49,6 +52,7 @@ class AccessToken:
     agents: frozenset[str] = frozenset()  # empty: all
     made_at: Instant = Instant(0)
     revoked_at: Instant | None = None
+    expires_at: Instant | None = None  # from then on it is refused
     robot: bool = False  # a program holds it: another agent, a job, a bridge
     binding: Binding = UNSAID
 
@@ -66,6 +70,9 @@ class AccessToken:
 
     def may(self, scope: Scope) -> bool:
         return any(scope in GRANTS[held] for held in self.scopes)
+
+    def has_expired(self, now: Instant) -> bool:
+        return self.expires_at is not None and now >= self.expires_at
 
     def sees(self, agent: str) -> bool:
         return not self.agents or agent in self.agents
@@ -86,6 +93,16 @@ class AccessToken:
     def finds(self, sent_with: str) -> bool:
         """Whether it finds a message that was sent with a token; "" when that was none."""
         return self.finds_all or sent_with in {"", self.id}
+
+
+def expiry_of(lasts: str, now: Instant) -> Instant | None:
+    """When a token ends that lasts so long, as in `90d`, `12h` or `30m`; None for `never`. Raises `InvalidInput`."""
+    if lasts == "never":
+        return None
+    found = _LASTS.match(lasts)
+    if found is None or not 0 < int(found[1]) * _UNITS_MS[found[2]] <= LASTS_MS_MAX:
+        raise InvalidInput(f"a token cannot last {lasts[:80]!r}; write 90d, 12h or 30m, up to 3650d, or never")
+    return Instant(now + int(found[1]) * _UNITS_MS[found[2]])
 
 
 def spell_token(chance: int) -> str:

@@ -20,6 +20,7 @@ DeliveryId = NewType("DeliveryId", str)  # one unit on a lane; the idempotency k
 ApprovalId = NewType("ApprovalId", str)  # one tool call that waits for a human; people type it
 ForgetId = NewType("ForgetId", str)  # one request to forget a person or a session
 TokenId = NewType("TokenId", str)  # one access token; not its secret
+LoginId = NewType("LoginId", str)  # one login of a browser; not its cookie
 Instant = NewType("Instant", int)  # milliseconds since the Unix epoch, UTC
 
 ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford base 32: no i, l, o, u

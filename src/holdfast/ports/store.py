@@ -36,6 +36,7 @@ from holdfast.core.session import CommandDone, CommandRun
 from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, TurnRecord
 from holdfast.ports.access_store import AccessStore
 from holdfast.ports.draft_store import DraftStore
+from holdfast.ports.login_store import LoginStore
 from holdfast.ports.reply_store import ReplyStore
 from holdfast.ports.spend import SpendLedger
 
@@ -61,7 +62,7 @@ class Reaped:
     operations: int
 
 
-class Store(ReplyStore, DraftStore, AccessStore, SpendLedger, Protocol):
+class Store(ReplyStore, DraftStore, AccessStore, LoginStore, SpendLedger, Protocol):
     # --- nodes
     async def register_node(self, node: NodeId, host: str, *, sole: bool) -> None:
         """Announce a process that will claim. `sole` voids every earlier claim: the owner lock is held."""

@@ -39,6 +39,7 @@ from holdfast.stores.access_verbs import AccessVerbs
 from holdfast.stores.damage import WatchedDatabase
 from holdfast.stores.database import Database
 from holdfast.stores.finish_verbs import FinishVerbs
+from holdfast.stores.login_verbs import LoginVerbs
 from holdfast.stores.reply_verbs import ReplyVerbs
 from holdfast.stores.shelf import ContextShelf
 from holdfast.stores.spend_verbs import SpendVerbs
@@ -71,7 +72,7 @@ SWEPT_MAX = 100  # requests in one transaction
 ENTRIES_KEPT_MAX = 2_000  # a longer tail is read again rather than held
 
 
-class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, SpendVerbs):
+class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
     """Implements the ports `Store` and `Reader`."""
 
     def __init__(self, database: Database, secret: bytes) -> None:

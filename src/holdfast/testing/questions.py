@@ -11,7 +11,8 @@ import apsw
 
 from holdfast.core.access_token import AccessToken, Scope
 from holdfast.core.audit import Audit
-from holdfast.core.ids import AgentName, ApprovalId, MessageId, ReplyId, SessionId, TokenId
+from holdfast.core.ids import AgentName, ApprovalId, Instant, LoginId, MessageId, ReplyId, SessionId, TokenId
+from holdfast.core.login import LASTS_MS, Login, LoginEnd, hash_cookie, spell_cookie
 from holdfast.runtime import Runtime
 from holdfast.testing.workload import CHATS
 
@@ -78,6 +79,19 @@ async def _token(node: Runtime, _db: apsw.Connection, _chance: float) -> object:
     return await node.store.revoke_token(TOKEN.id)
 
 
+async def _login(node: Runtime, _db: apsw.Connection, chance: float) -> object:
+    """A browser logs in and out; its cookie is one of a few."""
+    cookie, now = spell_cookie(int(chance * 4)), node.clock.now()
+    hashed, id_ = hash_cookie(cookie), LoginId(f"log_{cookie}")
+    times = {"made_at": now, "seen_at": now, "ends_at": Instant(now + LASTS_MS)}
+    await node.store.add_login(Login(id=id_, token=TOKEN.id, proof=b"", **times), hashed)
+    await node.store.see_login(hashed, now)
+    found = await node.reader.login(hashed)
+    await node.store.end_login(hashed, LoginEnd.LOGOUT)
+    await node.store.end_logins(LoginEnd.OPERATOR, token=TOKEN.id)
+    return found, await node.reader.logins()
+
+
 async def _recall(node: Runtime, _db: apsw.Connection, _chance: float) -> object:
     return await node.recall("what is it", agent="fern", chat="home", sender="ada", channel="sim")
 
@@ -95,6 +109,7 @@ QUESTIONS: Mapping[str, Question] = {
     "gauges": _plain(lambda node: node.reader.gauges()),
     "health": _plain(lambda node: node.health()),
     "history": _of_session(lambda node, session: node.history(session)),
+    "login": _login,
     "links": _plain(lambda node: node.access.links()),
     "mailbox": _plain(lambda node: node.reader.mailbox(str(CHATS[0].address))),
     "memory history": _plain(lambda node: node.memory_history("fern")),

@@ -5,14 +5,16 @@ from collections.abc import Sequence
 from holdfast.core.access_token import AccessToken, parse_scopes
 from holdfast.core.errors import TokenNotFound
 from holdfast.core.ids import Instant, TokenId
+from holdfast.core.login import LoginEnd
 from holdfast.core.token_binding import Binding
 from holdfast.stores.script import Row, Script, one, plain, rows, run
+from holdfast.stores.verbs.logins import end_logins
 
-FIELDS = "id, label, scopes, agents, made_at, revoked_at, robot, sender, chats, relay"
+FIELDS = "id, label, scopes, agents, made_at, revoked_at, robot, sender, chats, relay, expires_at"
 CHATS_BETWEEN = "\n"  # no chat has a control character in its name
 ADD = """
-insert into token (id, hash, label, scopes, agents, robot, sender, chats, relay, made_at)
-values (:id, :hash, :label, :scopes, :agents, :robot, :sender, :chats, :relay, :now) on conflict (id) do nothing"""
+insert into token (id, hash, label, scopes, agents, robot, sender, chats, relay, made_at, expires_at)
+values (:id, :hash, :label, :scopes, :agents, :robot, :sender, :chats, :relay, :now, :expires_at) on conflict (id) do nothing"""
 REVOKE = "update token set revoked_at = :now where id = :id and revoked_at is null"
 TOKEN = f"select {FIELDS} from token where id = :id"
 BY_HASH = f"select {FIELDS} from token where hash = :hash"
@@ -34,13 +36,15 @@ def add_token(token: AccessToken, hash_: bytes) -> Script[AccessToken]:
         sender=binding.sender,
         chats=CHATS_BETWEEN.join(sorted(binding.chats)),
         relay=int(binding.relay),
+        expires_at=token.expires_at,
     )
     return (yield from get_token(token.id))
 
 
 def revoke_token(id_: TokenId) -> Script[AccessToken]:
-    """Revoking again changes nothing: the first time stands."""
+    """Revoking again changes nothing: the first time stands. The token's logins end with it."""
     yield from run(REVOKE, id=id_)
+    yield from end_logins(LoginEnd.REVOKED, token=id_)
     return (yield from get_token(id_))
 
 
@@ -61,7 +65,7 @@ def list_tokens(after: str, limit: int) -> Script[Sequence[AccessToken]]:
 
 
 def token_of(row: Row) -> AccessToken:
-    id_, label, scopes, agents, made_at, revoked_at, robot, sender, chats, relay = row
+    id_, label, scopes, agents, made_at, revoked_at, robot, sender, chats, relay, expires_at = row
     return AccessToken(
         id=TokenId(id_),
         label=label,
@@ -73,4 +77,5 @@ def token_of(row: Row) -> AccessToken:
         binding=Binding(
             sender=sender, chats=frozenset(chats.split(CHATS_BETWEEN)) if chats else frozenset(), relay=bool(relay)
         ),
+        expires_at=None if expires_at is None else Instant(expires_at),
     )
