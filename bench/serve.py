@@ -24,7 +24,7 @@ from holdfast.core.inbound import (
 )
 from holdfast.runtime import Runtime
 
-TOKEN = "a-token-for-measuring"
+TOKEN = "a-token-for-measuring-that-is-long-enough"
 BODY_BYTES_MAX = 1_000_000
 
 
@@ -66,6 +66,7 @@ async def run(runtime: Runtime) -> None:
         clock=runtime.clock,
         entropy=runtime.entropy,
         tasks=runtime.tasks,
+        logins=runtime.store,
     )
     server = HttpServer(make_app(runtime, setup), listening, runtime.clock, frame_bytes_max=BODY_BYTES_MAX)
     print(url_of(listening), flush=True)

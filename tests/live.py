@@ -24,7 +24,7 @@ from holdfast.runtime import Runtime
 from tests.patience import HANGS_S
 from tests.processes import PLAIN
 
-TOKEN = "a-token-that-only-tests-know"
+TOKEN = "a-token-that-only-tests-know-and-nobody-guesses"
 BODY_BYTES_MAX = 300_000
 
 
@@ -94,6 +94,7 @@ async def serve(
             clock=clock or runtime.clock,
             entropy=runtime.entropy,
             tasks=runtime.tasks,
+            logins=runtime.store,
             names=names or Names(),
             hooks=hooks or NoHooks(),
             limits=limits or ServerLimits(),

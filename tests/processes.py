@@ -14,7 +14,7 @@ import httpx
 
 from tests.patience import HANGS_S
 
-TOKEN = "a-token-that-only-tests-know"
+TOKEN = "a-token-that-only-tests-know-and-nobody-guesses"
 # For clients on loopback, where nothing is encrypted: without it each of them would read every certificate there is.
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 

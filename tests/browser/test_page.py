@@ -11,7 +11,7 @@ from holdfast.core.policy import AgentPolicy, ApprovalPolicy
 from holdfast.core.token_binding import Binding
 from tests.browser.chromium import browser
 from tests.integration.fakes import ScriptedModel, calls, says
-from tests.live import GatedModel, serve
+from tests.live import TOKEN, GatedModel, serve
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 SHOTS = os.environ.get("HOLDFAST_SCREENSHOTS")
@@ -139,7 +139,7 @@ async def test_without_a_code_a_token_is_asked_for_and_logging_out_forgets_it(tm
         await page.open(live.url)
         await page.until('!document.getElementById("login").hidden')
         await shot(page, "login")
-        for token, shown in (("wrong", "problem"), ("a-token-that-only-tests-know", "room")):
+        for token, shown in (("wrong", "problem"), (TOKEN, "room")):
             await page.run(f'document.getElementById("token").value = "{token}"')
             await page.run('document.getElementById("login").requestSubmit()')
             await page.until(

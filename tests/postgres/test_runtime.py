@@ -1,26 +1,12 @@
 """The whole runtime on PostgreSQL: the same conversation, any number of processes on one database."""
 
 import asyncio
-import secrets
 
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from holdfast.app import open_runtime
 from holdfast.core.errors import ConfigInvalid, StoreReadOnly
-
-
-@pytest.fixture
-async def address(postgres_server):
-    """A database of its own on the test server, dropped at the end."""
-    name = f"runtime_{secrets.token_hex(8)}"
-    admin = await asyncpg.connect(postgres_server.dsn)
-    try:
-        await admin.execute(f"create database {name}")
-        yield postgres_server.dsn.replace("/postgres?", f"/{name}?")
-        await admin.execute(f"drop database {name} with (force)")
-    finally:
-        await admin.close()
 
 
 async def test_a_conversation_goes_on_in_another_process(address):

@@ -9,7 +9,7 @@ import pytest_asyncio
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from holdfast.channels.http import outbox, talk, websocket
+from holdfast.channels.http import guard, outbox, talk, websocket
 from holdfast.channels.http.frames import Delta
 from holdfast.channels.http.guard import ATTEMPTS_MAX
 from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
@@ -81,7 +81,8 @@ async def test_our_own_origin_passes(live):
 
 
 async def test_a_cookie_counts_from_our_own_page_only(live):
-    cookie = {"Cookie": f"{live.app.logins.cookie_name}={live.app.logins.issue('operator').value}"}
+    response = await live.client.post("/v1/login", json={"code": live.app.logins.new_code()})
+    cookie = {"Cookie": response.headers["set-cookie"].partition(";")[0]}
     async with ws(live, origin=live.url, additional_headers=cookie) as socket:
         assert (await heard(socket))["type"] == "ready"
     async with ws(live, additional_headers=cookie) as socket:
@@ -144,7 +145,7 @@ async def make(live, n, *scopes, agents=()):
 
 
 async def test_a_revoked_token_ends_its_connections(live, monkeypatch):
-    monkeypatch.setattr(websocket, "RECHECK_EVERY_MS", 1)
+    monkeypatch.setattr(guard, "RECHECK_EVERY_MS", 1)
     async with ws(live, additional_headers=await make(live, 1, Scope.READ)) as socket:
         assert (await heard(socket))["type"] == "ready"
         await live.runtime.store.revoke_token(TokenId("tok_1"))
@@ -170,7 +171,7 @@ class Away:
 
 
 async def test_a_store_that_is_away_for_a_moment_ends_no_connection(live, monkeypatch):
-    monkeypatch.setattr(websocket, "RECHECK_EVERY_MS", 1)
+    monkeypatch.setattr(guard, "RECHECK_EVERY_MS", 1)
     monkeypatch.setattr(talk, "LOOK_EVERY_MS", 1)
     async with ws(live, additional_headers=await make(live, 15, Scope.READ)) as socket:
         assert (await heard(socket))["type"] == "ready"

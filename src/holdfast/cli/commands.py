@@ -21,6 +21,7 @@ from holdfast.cli.forget import forget, forget_status
 from holdfast.cli.health import health
 from holdfast.cli.identity import link, links, move, unlink
 from holdfast.cli.init import init
+from holdfast.cli.logins import logins
 from holdfast.cli.memory import memory
 from holdfast.cli.pairing import pair, pairs, unpair
 from holdfast.cli.recall import recall
@@ -97,6 +98,7 @@ for command in COMMANDS:
 app.add_typer(config_app)
 app.add_typer(memory)
 app.add_typer(token)
+app.add_typer(logins)
 app.add_typer(eval_app)
 
 

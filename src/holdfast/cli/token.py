@@ -40,6 +40,9 @@ def new(
     robot: Annotated[
         bool, typer.Option("--robot", help="For a program that talks by itself: too many of its turns in a row rest.")
     ] = False,
+    expires: Annotated[
+        str, typer.Option("--expires", help="How long it is good, as in 90d, 12h or 30m; or never.")
+    ] = "never",
     config: Config = None,
     data: Data = None,
     as_json: Json = False,
@@ -54,11 +57,12 @@ def new(
       holdfast token new --scope send --scope read --sender ada
       holdfast token new --scope send --chat family --chat garden --agent main
       holdfast token new --scope send --relay --label website
+      holdfast token new --scope admin --expires 90d
       holdfast token new --scope send --chat reports --robot --label "the other house"
     """
     from holdfast.cli.running import run
 
-    wish = _Wish(scope, agent or [], label, robot, sender, chat or [], relay)
+    wish = _Wish(scope, agent or [], label, robot, sender, chat or [], relay, expires)
     run(lambda: _new(wish, data, config, as_json=as_json), as_json=as_json)
 
 
@@ -107,13 +111,22 @@ class _Wish(NamedTuple):
     sender: str | None
     chats: Sequence[str]
     relay: bool
+    expires: str
 
 
 async def _new(wish: _Wish, data: "Path | None", config: "Path | None", *, as_json: bool) -> int:
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json
     from holdfast.cli.running import OK
-    from holdfast.core.access_token import TOKEN_BITS, AccessToken, Scope, hash_token, parse_scopes, spell_token
+    from holdfast.core.access_token import (
+        TOKEN_BITS,
+        AccessToken,
+        Scope,
+        expiry_of,
+        hash_token,
+        parse_scopes,
+        spell_token,
+    )
     from holdfast.core.ids import TokenId, make_id
     from holdfast.core.token_binding import make_binding
 
@@ -133,6 +146,7 @@ async def _new(wish: _Wish, data: "Path | None", config: "Path | None", *, as_js
             agents=frozenset(runtime.named(agent) for agent in wish.agents),
             robot=wish.robot,
             binding=binding,
+            expires_at=expiry_of(wish.expires, runtime.clock.now()),
         )
         secret = spell_token(runtime.entropy.bits(TOKEN_BITS))
         made = await runtime.store.add_token(wanted, hash_token(secret))
@@ -163,11 +177,12 @@ async def _list(data: "Path | None", config: "Path | None", *, as_json: bool) ->
             _speaks(one),
             "robot" if one.robot else "",
             when(one.made_at),
+            when(one.expires_at) or "never",
             when(one.revoked_at),
         )
         for one in found
     ]
-    print_table(("token", "label", "scopes", "agents", "speaks for", "held by", "made", "revoked"), rows)
+    print_table(("token", "label", "scopes", "agents", "speaks for", "held by", "made", "expires", "revoked"), rows)
     for one in found:
         if one.revoked_at is None and one.is_unconfirmed:
             print(visible(f"warning: {unconfirmed_text(one.id, one.label)}"), file=sys.stderr)
@@ -214,5 +229,6 @@ def _view(one: "AccessToken") -> dict[str, object]:
         "relay": one.binding.relay or one.is_unconfirmed,
         "confirmed": not one.is_unconfirmed,
         "made_at": one.made_at,
+        "expires_at": one.expires_at,
         "revoked_at": one.revoked_at,
     }

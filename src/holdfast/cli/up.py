@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 HOST, PORT = "127.0.0.1", 7420
 ESCAPED_BYTES_PER_BYTE = 6  # JSON may write any byte as \u00xx
 ENVELOPE_BYTES = 64 * 1024
-TOKEN_CHARS_ADVISED = 16
-TOKEN_CHARS_PUBLIC = 32  # what other machines may try must not be guessable
 WAL = "holdfast.db-wal"
 
 
@@ -198,6 +196,7 @@ async def _server(
             clock=runtime.clock,
             entropy=runtime.entropy,
             tasks=runtime.tasks,
+            logins=runtime.store,
             names=names,
             limits=fitted(place.limits),
             hooks=runtime.exchange,
@@ -213,18 +212,15 @@ async def _server(
 
 
 async def _check_public(runtime: "Runtime", token: "Token", place: Place) -> None:
-    """A door needs a good key, which somebody chose, and a name. Raises `PublicBindRefused` and `TokenTooShort`."""
-    from holdfast.channels.http.errors import PublicBindRefused, TokenTooShort
+    """A server that other machines reach needs a token that somebody chose, and a name. Raises `PublicBindRefused`."""
+    from holdfast.channels.http.errors import PublicBindRefused
 
-    made = any(one.revoked_at is None for one in await runtime.reader.tokens())
+    now = runtime.clock.now()
+    made = any(one.revoked_at is None and not one.has_expired(now) for one in await runtime.reader.tokens())
     if token.file is not None and not made:
         raise PublicBindRefused(f"{place.host} can be reached from other machines, and nobody has chosen a token")
     if not place.public_hosts:
         raise PublicBindRefused(f"{place.host} can be reached from other machines, and no --public-host is named")
-    if len(token.value) < TOKEN_CHARS_PUBLIC:
-        whose = "HOLDFAST_TOKEN" if token.file is None else str(token.file)
-        what = f"{place.host} can be reached from other machines, and the token in {whose} has"
-        raise TokenTooShort(f"{what} {len(token.value)} characters; {TOKEN_CHARS_PUBLIC} are needed")
 
 
 def _size_of(file: Path) -> int | None:
@@ -313,5 +309,3 @@ def _announce(folder: Path, start: Start, *, as_json: bool) -> None:
         f"ready    {url}",
     ]
     print("\n".join(lines), flush=True)
-    if not kept and len(token.value) < TOKEN_CHARS_ADVISED:
-        print(f"warning: HOLDFAST_TOKEN has fewer than {TOKEN_CHARS_ADVISED} characters", file=sys.stderr, flush=True)

@@ -357,6 +357,14 @@ class TokenNotFound(HoldfastError):
     hint = "List them with `holdfast token list`."
 
 
+class LoginNotFound(HoldfastError):
+    """There is no such login of a browser, or it has ended."""
+
+    code = "login_not_found"
+    remedy = Remedy.CORRECT
+    hint = "List them with `holdfast logins list --all`."
+
+
 class ConfirmationRequired(HoldfastError):
     """What was asked for cannot be taken back, and nobody is there to be asked whether it is meant."""
 

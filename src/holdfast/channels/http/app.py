@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import cast
 
 from starlette.exceptions import HTTPException
@@ -17,10 +18,12 @@ from holdfast.channels.http.binding import bound
 from holdfast.channels.http.caller import Caller, Keyring
 from holdfast.channels.http.chat_limit import ChatLimitedService
 from holdfast.channels.http.connections import Connections, is_loopback
+from holdfast.channels.http.cookie import clear_cookie
 from holdfast.channels.http.endpoint import Endpoint, Settings, answer, caller_of
 from holdfast.channels.http.errors import (
     AuthRequired,
     InternalError,
+    LoginEnded,
     MethodNotAllowed,
     NotFound,
     SlowReader,
@@ -33,6 +36,7 @@ from holdfast.channels.http.hook_routes import NoHooks
 from holdfast.channels.http.login import Logins
 from holdfast.channels.http.metrics import Metrics, Sources
 from holdfast.channels.http.request import check_content_type
+from holdfast.channels.http.stream import EventStream
 from holdfast.channels.http.table import ENDPOINTS
 from holdfast.channels.http.websocket import Sockets
 from holdfast.core.access_token import Scope as TokenScope
@@ -41,6 +45,7 @@ from holdfast.core.server_limits import ServerLimits
 from holdfast.ports.channel import Hooks
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
+from holdfast.ports.login_store import LoginStore
 from holdfast.ports.service import Service
 from holdfast.ports.surface import error_view
 from holdfast.ports.tasks import Tasks
@@ -58,6 +63,7 @@ class Setup:
     clock: Clock
     entropy: Entropy
     tasks: Tasks
+    logins: LoginStore
     names: Names = field(default_factory=Names)
     limits: ServerLimits = field(default_factory=ServerLimits)
     hooks: Hooks = field(default_factory=NoHooks)
@@ -67,7 +73,7 @@ class Setup:
 def make_app(service: Service, setup: Setup, endpoints: Iterable[Endpoint] = ENDPOINTS) -> "HttpApp":
     """The application over a service."""
     every = tuple(endpoints)
-    logins = Logins(setup.token, setup.clock, setup.entropy)
+    logins = Logins(setup.token, setup.logins, service.reader, setup.clock, setup.entropy)
     guard = Guard(Keyring(setup.token, service.reader, setup.clock), logins, setup.clock, setup.names)
     metrics = Metrics(setup.version, setup.sources)
     service.tap(metrics.hear)
@@ -106,6 +112,8 @@ class _Handling:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await self._respond(Request(scope, receive, send))
+        if isinstance(response, EventStream) and not self._endpoint.is_open:
+            response.ends_with(partial(self._guard.until_over, scope["caller"]))
         await response(scope, receive, send)
 
     async def _respond(self, request: Request) -> Response:
@@ -114,7 +122,7 @@ class _Handling:
             caller = caller_of(request)  # without one nothing that needs a token is ever run
             if isinstance(self._endpoint.scope, TokenScope):
                 caller.require(self._endpoint.scope)
-            self._guard.check_cookie_use(caller, request.method, request.scope["headers"])
+            self._guard.check_cookie_use(caller, request.scope)
             settings = fenced(settings, caller, self._guard.client_of(request.scope))
         if self._endpoint.body is not None:
             check_content_type(request)
@@ -181,6 +189,8 @@ class HttpApp:
             problem = _problem(error, scope)
             self._settings.metrics.refused(problem.code)
             extra = _allowed(self._router, scope) if isinstance(problem, MethodNotAllowed) else {}
+            if isinstance(problem, LoginEnded):
+                extra = {"Set-Cookie": clear_cookie(self._guard.cookie_name(scope))}
             response = answer(error_view(problem), status_of(problem), {**headers_of(problem), **extra})
             await response(scope, receive, send)
 
@@ -194,7 +204,7 @@ class HttpApp:
         if scope["path"] in self._public:
             is_check = scope["path"] == HEALTH and scope["method"] == "GET"
             return Requester.of(client, None, is_operator=is_check and is_loopback(client))
-        caller = await self._guard.identify(headers, client)
+        caller = await self._guard.identify(scope)
         if caller is None:
             raise AuthRequired("this route needs a bearer token")
         scope["caller"] = caller

@@ -10,7 +10,7 @@ import hmac
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from holdfast.channels.http.errors import AuthRequired
+from holdfast.channels.http.errors import AuthRequired, TokenExpired
 from holdfast.core.access_token import AccessToken, Scope, hash_token, is_token
 from holdfast.core.errors import ScopeRequired, TokenNotFound
 from holdfast.core.ids import Instant, Principal, TokenId
@@ -68,7 +68,7 @@ class Keyring:
         return hmac.compare_digest(hash_token(secret), self._operator)
 
     async def by_secret(self, secret: str) -> AccessToken | None:
-        """The token that a caller shows; None for one that is unknown or revoked."""
+        """The token that a caller shows; None for one that is unknown or revoked. Raises `TokenExpired`."""
         hashed = hash_token(secret)
         if hmac.compare_digest(hashed, self._operator):
             return OPERATOR
@@ -78,7 +78,7 @@ class Keyring:
         return self._valid(hashed, found)
 
     async def by_id(self, id: str) -> AccessToken:
-        """The token that a cookie stands for. Raises `AuthRequired`."""
+        """The token that a cookie stands for. Raises `AuthRequired`, and `TokenExpired`, which is one."""
         if id == OPERATOR.id:
             return OPERATOR
         try:
@@ -97,6 +97,8 @@ class Keyring:
         if found is None or found.revoked_at is not None:
             self._known.pop(key, None)
             return None
+        if found.has_expired(self._clock.now()):
+            raise TokenExpired(f"the token {found.id} has expired")
         if self._believed(key) is None:
             self._known.pop(key, None)
             self._known[key] = (self._clock.now(), found)

@@ -45,6 +45,26 @@ class AuthRequired(HoldfastError):
     hint = "Send `Authorization: Bearer <token>`; the operator's is HOLDFAST_TOKEN, or `token` in a data folder."
 
 
+class TokenExpired(AuthRequired):
+    """The token was made for a limited time, which is over."""
+
+    code = "token_expired"
+    hint = "Make a new one with `holdfast token new`, or ask the operator for one."
+
+
+class LoginEnded(AuthRequired):
+    """The browser's login was ended, or this server does not know it."""
+
+    code = "login_ended"
+    hint = "Log in again, with a token or with the link that `holdfast up` prints."
+
+
+class LoginExpired(LoginEnded):
+    """The browser's login is too old, or was not used for too long."""
+
+    code = "login_expired"
+
+
 class TooManyAttempts(HoldfastError):
     """Too many wrong tokens came from this client."""
 
@@ -166,11 +186,20 @@ class PublicBindRefused(HoldfastError):
 
 
 class TokenTooShort(HoldfastError):
-    """A token that can be guessed is no lock on a door that others can reach."""
+    """The operator's token has fewer than 32 characters, so it could be guessed."""
 
     code = "token_too_short"
     remedy = Remedy.CORRECT
-    hint = "Unset it and make one with `holdfast token new --scope admin`, or choose one of 32 characters or more."
+    hint = (
+        "Set HOLDFAST_TOKEN to 32 random characters or more (`openssl rand -hex 32`), or unset it and remove the file "
+        "`token` of the data folder: a new one is made then."
+    )
+
+
+class TokenTooWeak(TokenTooShort):
+    """The operator's token repeats a few characters, so it could be guessed."""
+
+    code = "token_too_weak"
 
 
 class PortInUse(HoldfastError):
@@ -184,6 +213,9 @@ class PortInUse(HoldfastError):
 STATUS_BY_CODE: Mapping[str, int] = {
     "auth_required": 401,
     "bad_signature": 401,
+    "login_ended": 401,
+    "login_expired": 401,
+    "token_expired": 401,
     "csrf_token_missing": 403,
     "origin_not_allowed": 403,
     "scope_required": 403,

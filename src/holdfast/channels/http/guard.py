@@ -6,23 +6,32 @@ Rule 3: wrong tokens are counted per client and slowed down in words only: the r
         loopback every program is the same client and must not be able to lock the owner out. The strength lies in
         the token's length.
 Rule 4: who the client is, is told by the connection; a forwarded address is believed from trusted proxies only.
-Rule 5: a cookie counts only together with an origin of our own, where the browser tells one.
+Rule 5: a cookie never counts for a page of another origin. It changes something only when the request names an origin,
+        this server's own: every browser does, and a program with a stolen cookie need not.
 """
 
+import asyncio
 import ipaddress
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl
 
 from holdfast import log
 from holdfast.channels.http.caller import OPERATOR, Caller, Keyring
-from holdfast.channels.http.errors import AuthRequired, HostNotAllowed, OriginNotAllowed, TokenInUrl, TooManyAttempts
+from holdfast.channels.http.cookie import cookie_name, read_cookie
+from holdfast.channels.http.errors import (
+    AuthRequired,
+    HostNotAllowed,
+    LoginEnded,
+    OriginNotAllowed,
+    TokenInUrl,
+    TooManyAttempts,
+)
 from holdfast.channels.http.login import CSRF_HEADER, Logins
-from holdfast.core.errors import ConfigInvalid
+from holdfast.core.errors import ConfigInvalid, StoreUnavailable
 from holdfast.core.ids import Instant
 from holdfast.ports.clock import Clock
 
@@ -34,6 +43,8 @@ ATTEMPTS_MAX = 20
 ATTEMPTS_WINDOW_MS = 60_000
 CLIENTS_MAX = 1_000
 FORWARDED_MAX = 32
+RECHECK_EVERY_MS = 1_000
+OWN_SITES = frozenset({b"same-origin", b"none"})  # what a browser says of our page, and of an address typed in
 
 Headers = Iterable[tuple[bytes, bytes]]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -113,12 +124,17 @@ class Guard:
         if names & TOKEN_FIELDS:
             raise TokenInUrl("the URL carries a token")
 
-    def check_origin(self, headers: Headers, host: str) -> bool:
-        """Whether an origin is told at all; it must be this server's own."""
+    def check_origin(self, scope: Any) -> bool:  # noqa: ANN401 - an ASGI scope
+        """Whether the request names an origin; it must be this server's own. Raises `OriginNotAllowed`."""
+        headers, host = scope["headers"], self.check_host(scope["headers"]).lower()
         origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
-        own = {f"http://{host}".lower(), f"https://{host}".lower()}
+        # A proxy that is not trusted may speak TLS without our knowing; where we know, only that origin is ours.
+        own = {f"https://{host}"} if self.is_secure(scope) else {f"http://{host}", f"https://{host}"}
         if len(origins) > 1 or (origins and origins[0].lower() not in own):
             raise OriginNotAllowed(f"{origins[0][:80]!r} is not an origin of this server")
+        sites = {value for name, value in headers if name == b"sec-fetch-site"}
+        if sites - OWN_SITES:
+            raise OriginNotAllowed("a page of another origin made this request")
         return bool(origins)
 
     def client_of(self, scope: Any) -> str:  # noqa: ANN401 - an ASGI scope
@@ -150,19 +166,32 @@ class Guard:
 
     # --- who asks
 
-    async def identify(self, headers: Sequence[tuple[bytes, bytes]], client: str) -> Caller | None:
+    async def identify(self, scope: Any) -> Caller | None:  # noqa: ANN401 - an ASGI scope
         """Who asks, by header or cookie; None when neither is there."""
+        headers, client = scope["headers"], self.client_of(scope)
         given = [value for name, value in headers if name == b"authorization"]
         if len(given) > 1:
             raise AuthRequired("the request has several Authorization headers")
         if given and given[0]:
             scheme, _, secret = given[0].partition(b" ")
             return await self.by_secret(secret.strip().decode("latin-1") if scheme.lower() == b"bearer" else "", client)
-        cookie = self._cookie(headers)
-        if not cookie:
-            return None
-        known = self._logins.read(cookie)
-        return Caller(await self._keyring.by_id(known.token), cookie)
+        cookie = self.cookie_of(scope)
+        return await self._by_cookie(cookie) if cookie else None
+
+    async def _by_cookie(self, cookie: str, *, used: bool = True) -> Caller:
+        """Raises `LoginEnded`, also when it is the token of the login that is not good any more."""
+        login = await self._logins.read(cookie, used=used)
+        try:
+            return Caller(await self._keyring.by_id(login.token), cookie)
+        except AuthRequired as error:
+            raise LoginEnded(f"this login is over: {error}") from error
+
+    def cookie_name(self, scope: Any) -> str:  # noqa: ANN401
+        return cookie_name(self.check_host(scope["headers"]), secure=self.is_secure(scope))
+
+    def cookie_of(self, scope: Any) -> str:  # noqa: ANN401
+        """The cookie of this server that the request carries; empty when there is none."""
+        return read_cookie(scope["headers"], self.cookie_name(scope))
 
     def is_operator(self, headers: Headers) -> bool:
         """Whether the request shows the operator's own token. Nothing is counted."""
@@ -188,8 +217,30 @@ class Guard:
     async def recheck(self, caller: Caller) -> None:
         """Raises `AuthRequired` when the caller's token was revoked meanwhile, or its login is over."""
         if caller.cookie:
-            self._logins.read(caller.cookie)
-        await self._keyring.by_id(caller.token.id)
+            await self._by_cookie(caller.cookie, used=False)
+        else:
+            await self._keyring.by_id(caller.token.id)
+
+    async def note_use(self, caller: Caller) -> None:
+        """A frame of an open connection counts as a use of its login. Raises `LoginEnded`."""
+        if caller.cookie:
+            await self._logins.read(caller.cookie)
+
+    async def until_over(self, caller: Caller) -> AuthRequired:
+        """Wait until the caller's token or login ends, and return why: what was open until then must close."""
+        with self._logins.watching(caller.cookie) as ended:
+            while True:
+                try:
+                    async with asyncio.timeout(RECHECK_EVERY_MS / 1000):
+                        await ended.wait()
+                except TimeoutError:
+                    pass  # nobody ended it here; another process may have
+                try:
+                    await self.recheck(caller)
+                except AuthRequired as error:
+                    return error
+                except StoreUnavailable:
+                    continue  # while the store is away nobody can revoke anything either
 
     def failed(self, client: str) -> None:
         """Count one more wrong token or code. Raises `TooManyAttempts`."""
@@ -198,22 +249,12 @@ class Guard:
             raise TooManyAttempts(f"{ATTEMPTS_MAX} wrong tokens within a minute", retry_after_ms=wait_ms)
         log.warning("auth.refused", client=client)
 
-    def check_cookie_use(self, caller: Caller, method: str, headers: Headers) -> None:
+    def check_cookie_use(self, caller: Caller, scope: Any) -> None:  # noqa: ANN401
         """What changes something must be made by our own page. Raises `CsrfTokenMissing` and `OriginNotAllowed`."""
         if not caller.cookie:
             return
-        if method not in SAFE:
-            given = [value.decode("latin-1") for name, value in headers if name == CSRF_HEADER]
+        if scope["method"] not in SAFE:
+            given = [value.decode("latin-1") for name, value in scope["headers"] if name == CSRF_HEADER]
             self._logins.check_csrf(caller.cookie, given[0] if len(given) == 1 else "")
-        self.check_origin(headers, self.check_host(headers))
-
-    def _cookie(self, headers: Headers) -> str:
-        for name, value in headers:
-            if name == b"cookie":
-                try:
-                    found = SimpleCookie(value.decode("latin-1")).get(self._logins.cookie_name)
-                except CookieError:
-                    continue
-                if found is not None:
-                    return found.value
-        return ""
+        if not self.check_origin(scope) and scope["method"] not in SAFE:
+            raise OriginNotAllowed("the request came with a cookie and names no origin")

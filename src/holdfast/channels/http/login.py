@@ -1,45 +1,72 @@
 """Logins of a browser: a one-time code or a token is exchanged for a cookie (D43).
 
-Rule 1: a cookie names a token and when it ends, signed with a key that is derived from the operator's token. Nothing is
-        kept, so a login survives a restart; it ends with its token, its time, or a change of the operator's token.
-Rule 2: a browser sends cookies whoever made it ask. So whatever changes something must carry, beside the cookie, a
-        header that only a page of this very origin can know (`X-Holdfast-CSRF`).
-Rule 3: a code is good once and for ten minutes, and lives in RAM only.
+Rule 1: a cookie is random and stands for a row in the store (core/login.py). A login survives a restart, and every
+        process that shares the store knows it. Nothing is signed, so no key has to be kept or rotated.
+Rule 2: what was found in the store is believed for a second. A login that this process ends is over at once, and so
+        are the connections that came with it.
+Rule 3: a browser sends cookies for any page that makes it ask. So a request that changes something must carry, beside
+        the cookie, a header that only a page of this very origin can know (`X-Holdfast-CSRF`).
+Rule 4: a code is good once and for ten minutes, and lives in RAM only.
 """
 
+import asyncio
 import hmac
 from collections import OrderedDict
-from dataclasses import dataclass
-from hashlib import sha256
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
-from holdfast.channels.http.errors import AuthRequired, CsrfTokenMissing
-from holdfast.core.access_token import hash_token
-from holdfast.core.ids import Instant
+from holdfast.channels.http.caller import BELIEVED_MS, KEPT_MAX, OPERATOR
+from holdfast.channels.http.errors import CsrfTokenMissing, LoginEnded, LoginExpired
+from holdfast.core.access_token import AccessToken, hash_token
+from holdfast.core.errors import StoreFull, StoreUnavailable
+from holdfast.core.ids import Instant, LoginId, make_id
+from holdfast.core.login import (
+    BY_TIME,
+    COOKIE_BITS,
+    LASTS_MS,
+    SEEN_EVERY_MS,
+    Login,
+    LoginEnd,
+    csrf_of,
+    hash_cookie,
+    is_cookie,
+    prove_token,
+    spell_cookie,
+)
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
+from holdfast.ports.login_store import LoginReader, LoginStore
 
 CSRF_HEADER = b"x-holdfast-csrf"
-COOKIE_LASTS_MS = 7 * 24 * 60 * 60 * 1_000
 CODE_LASTS_MS = 10 * 60 * 1_000
 CODE_BITS = 128
 CODES_MAX = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Cookie:
-    token: str  # the id of the token it stands for
-    ends_at: Instant
-    value: str
+SAYS = {
+    LoginEnd.LOGOUT: "this login was logged out",
+    LoginEnd.REPLACED: "this browser has logged in again since",
+    LoginEnd.OPERATOR: "the operator ended this login",
+    LoginEnd.REVOKED: "the token of this login was revoked",
+    LoginEnd.EXPIRED: "this login has expired",
+    LoginEnd.IDLE: "this login was not used for too long",
+}
 
 
 class Logins:
-    def __init__(self, operator_token: str, clock: Clock, entropy: Entropy) -> None:
-        self._key = hmac.digest(operator_token.encode(), b"holdfast cookie", sha256)
+    def __init__(
+        self, operator_token: str, store: LoginStore, reader: LoginReader, clock: Clock, entropy: Entropy
+    ) -> None:
+        self._operator = hash_token(operator_token)
+        self._store = store
+        self._reader = reader
         self._clock = clock
         self._entropy = entropy
         self._codes: OrderedDict[bytes, Instant] = OrderedDict()
-        # Cookies know no ports: two servers on one machine must not overwrite each other's.
-        self.cookie_name = f"holdfast_{sha256(self._key).hexdigest()[:8]}"
+        self._known: OrderedDict[bytes, tuple[Instant, Login]] = OrderedDict()
+        self._ended: OrderedDict[bytes, LoginEnd] = OrderedDict()  # by this process: no belief outlives that
+        self._watched: dict[bytes, set[asyncio.Event]] = {}
+
+    # --- codes
 
     def new_code(self) -> str:
         """A code that stands for the operator, once."""
@@ -54,30 +81,106 @@ class Logins:
         ends_at = self._codes.pop(hash_token(code), None)
         return ends_at is not None and self._clock.now() < ends_at
 
-    def issue(self, token: str) -> Cookie:
-        ends_at = Instant(self._clock.now() + COOKIE_LASTS_MS)
-        signed = f"{token}.{ends_at}.{self._entropy.bits(CODE_BITS):032x}"
-        return Cookie(token, ends_at, f"{signed}.{self._sign('cookie', signed)}")
+    # --- logins
 
-    def read(self, value: str) -> Cookie:
-        """What a cookie says. Raises `AuthRequired` when it is not ours or over."""
-        signed, _, signature = value.rpartition(".")
-        token, _, rest = signed.partition(".")
-        if not hmac.compare_digest(signature.encode(), self._sign("cookie", signed).encode()):
-            raise AuthRequired("the login is not valid any more; log in again")
-        ends_at = Instant(int(rest.partition(".")[0]))
-        if self._clock.now() >= ends_at:
-            raise AuthRequired("the login is over; log in again")
-        return Cookie(token, ends_at, value)
+    async def begin(self, token: AccessToken, *, replaces: str = "") -> tuple[str, int]:
+        """A new cookie for a token, and for how long it is good. The cookie that the browser had before ends."""
+        now = self._clock.now()
+        cookie = spell_cookie(self._entropy.bits(COOKIE_BITS))
+        ends_at = Instant(min(now + LASTS_MS, token.expires_at or now + LASTS_MS))
+        login = Login(
+            id=LoginId(make_id("log", now, self._entropy.bits(80))),
+            token=token.id,
+            proof=self._proof(cookie, token.id),
+            made_at=now,
+            seen_at=now,
+            ends_at=ends_at,
+        )
+        await self._store.add_login(login, hash_cookie(cookie))
+        if replaces:
+            await self.end(replaces, LoginEnd.REPLACED)
+        return cookie, ends_at - now
+
+    async def read(self, cookie: str, *, used: bool = True) -> Login:
+        """The login that a cookie stands for. Raises `LoginEnded`, and `LoginExpired`, which is one."""
+        if not is_cookie(cookie):
+            raise LoginEnded("this server does not know the login")
+        hashed, now = hash_cookie(cookie), self._clock.now()
+        login = self._believed(hashed) or await self._reader.login(hashed)
+        if login is None:
+            raise LoginEnded("this server does not know the login")
+        over = self._ended.get(hashed) or login.end(now)
+        if over is not None:
+            self._known.pop(hashed, None)
+            raise (LoginExpired if over in BY_TIME else LoginEnded)(SAYS[over])
+        if not hmac.compare_digest(login.proof, self._proof(cookie, login.token)):
+            raise LoginEnded("the operator's token has changed since this login")
+        if used and now - login.seen_at >= SEEN_EVERY_MS:
+            login = await self._see(hashed, login, now)
+        self._believe(hashed, login, now)
+        return login
+
+    async def end(self, cookie: str, reason: LoginEnd) -> None:
+        """End the login of a cookie, and every connection that came with it. Unknown cookies are left alone."""
+        if not is_cookie(cookie):
+            return
+        hashed = hash_cookie(cookie)
+        await self._store.end_login(hashed, reason)
+        self._known.pop(hashed, None)
+        self._ended[hashed] = reason
+        if len(self._ended) > KEPT_MAX:
+            self._ended.popitem(last=False)
+        for event in self._watched.get(hashed, ()):
+            event.set()
+
+    @contextmanager
+    def watching(self, cookie: str) -> Iterator[asyncio.Event]:
+        """An event that is set when this process ends the login of the cookie."""
+        event = asyncio.Event()
+        if not is_cookie(cookie):  # the caller came with a token
+            yield event
+            return
+        hashed = hash_cookie(cookie)
+        watchers = self._watched.setdefault(hashed, set())
+        watchers.add(event)
+        try:
+            yield event
+        finally:
+            watchers.discard(event)
+            if not watchers:
+                self._watched.pop(hashed, None)
 
     def csrf(self, cookie: str) -> str:
         """What the page must send beside this cookie."""
-        return self._sign("csrf", cookie)
+        return csrf_of(cookie)
 
     def check_csrf(self, cookie: str, given: str) -> None:
         """Raises `CsrfTokenMissing`."""
-        if not hmac.compare_digest(given.encode(), self.csrf(cookie).encode()):
+        if not hmac.compare_digest(given.encode(), csrf_of(cookie).encode()):
             raise CsrfTokenMissing("the request came with a cookie and without the header X-Holdfast-CSRF that fits it")
 
-    def _sign(self, purpose: str, text: str) -> str:
-        return hmac.digest(self._key, f"{purpose} {text}".encode(), sha256).hex()
+    # --- what was found before
+
+    def _proof(self, cookie: str, token: str) -> bytes:
+        return prove_token(cookie, self._operator) if token == OPERATOR.id else b""
+
+    def _believed(self, hashed: bytes) -> Login | None:
+        at, login = self._known.get(hashed, (None, None))
+        return login if at is not None and 0 <= self._clock.now() - at < BELIEVED_MS else None
+
+    def _believe(self, hashed: bytes, login: Login, now: Instant) -> None:
+        """What is believed already is not believed for longer by being asked for again."""
+        if hashed in self._ended:
+            return
+        since = self._known.pop(hashed, (now, login))[0]
+        self._known[hashed] = (since if 0 <= now - since < BELIEVED_MS else now, login)
+        if len(self._known) > KEPT_MAX:
+            self._known.popitem(last=False)
+
+    async def _see(self, hashed: bytes, login: Login, now: Instant) -> Login:
+        """Note the use. A store that cannot write at present ends no login: the next use is noted instead."""
+        try:
+            await self._store.see_login(hashed, now)
+        except (StoreUnavailable, StoreFull):
+            return login
+        return replace(login, seen_at=now)

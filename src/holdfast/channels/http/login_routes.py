@@ -10,13 +10,14 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.channels.http.cookie import clear_cookie, set_cookie
 from holdfast.channels.http.endpoint import ANY, JSON, OPEN, PRIVATE, Endpoint, Settings, answer, caller_of
 from holdfast.channels.http.guard import Guard
-from holdfast.channels.http.login import COOKIE_LASTS_MS
 from holdfast.channels.http.metrics import MEDIA_TYPE, Present
 from holdfast.channels.http.request import Query, decode, read_body
 from holdfast.core.access_token import AccessToken, Scope
 from holdfast.core.errors import InvalidInput
+from holdfast.core.login import LoginEnd
 from holdfast.ports.surface import Out
 
 LOGIN_BYTES_MAX = 4_096
@@ -52,21 +53,20 @@ async def post_login(request: Request, settings: Settings) -> Response:
     if (wish.code is None) == (wish.token is None):
         raise InvalidInput("say how to log in: either with a code or with a token")
     guard: Guard = request.scope["guard"]
-    guard.check_origin(request.scope["headers"], request.headers["host"])
+    guard.check_origin(request.scope)
     client = guard.client_of(request.scope)
     by_token = await guard.by_secret(wish.token, client) if wish.token is not None else None
     token = (by_token or guard.by_code(wish.code or "", client)).token
-    cookie = settings.logins.issue(token.id)
-    secure = "; Secure" if guard.is_secure(request.scope) else ""
-    kept = f"Max-Age={COOKIE_LASTS_MS // 1000}; Path=/; HttpOnly; SameSite=Strict{secure}"
-    me = _me(token, settings, cookie.value)
-    return answer(me, 200, {"Set-Cookie": f"{settings.logins.cookie_name}={cookie.value}; {kept}"})
+    cookie, lasts_ms = await settings.logins.begin(token, replaces=guard.cookie_of(request.scope))
+    kept = set_cookie(guard.cookie_name(request.scope), cookie, lasts_ms)
+    return answer(_me(token, settings, cookie), 200, {"Set-Cookie": kept})
 
 
 async def post_logout(request: Request, settings: Settings) -> Response:
     Query(request, ())
-    gone = f"{settings.logins.cookie_name}=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict"
-    return answer(LoggedOut(), 200, {"Set-Cookie": gone})
+    guard: Guard = request.scope["guard"]
+    await settings.logins.end(caller_of(request).cookie, LoginEnd.LOGOUT)
+    return answer(LoggedOut(), 200, {"Set-Cookie": clear_cookie(guard.cookie_name(request.scope))})
 
 
 async def get_me(request: Request, settings: Settings) -> Response:
@@ -153,7 +153,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/logout",
         handler=post_logout,
         scope=ANY,
-        summary="Forget this browser's cookie",
+        summary="End this browser's login, in every process and on every open connection",
         answers={200: LoggedOut},
         takes=JSON,
     ),

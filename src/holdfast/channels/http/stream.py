@@ -5,7 +5,7 @@ Rule 2: a reader that takes nothing for half a minute is let go. Nothing is lost
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 
 import msgspec
@@ -39,12 +39,18 @@ class EventStream(Response):
         del self.headers["content-length"]
         self._pieces = pieces
         self._tasks = tasks
+        self._over: Callable[[], Awaitable[HoldfastError]] | None = None
+
+    def ends_with(self, over: Callable[[], Awaitable[HoldfastError]]) -> None:
+        """End the stream with an error event as soon as `over` returns one."""
+        self._over = over
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         ahead: asyncio.Queue[bytes | Exception | None] = asyncio.Queue(AHEAD_MAX)
         making = self._tasks.start(self._make(ahead), name="stream")
         watching = self._tasks.start(_until_gone(receive, making, ahead), name="stream-gone")
+        ending = self._tasks.start(_until_over(self._over, making, ahead), name="stream-over") if self._over else None
         try:
             while (piece := await _next(ahead)) is not None:
                 if isinstance(piece, Exception):
@@ -56,6 +62,8 @@ class EventStream(Response):
         finally:
             making.cancel()
             watching.cancel()
+            if ending is not None:
+                ending.cancel()
 
     async def _make(self, ahead: asyncio.Queue[bytes | Exception | None]) -> None:
         try:
@@ -86,10 +94,23 @@ async def _until_gone(receive: Receive, making: Task, ahead: asyncio.Queue[bytes
     """Stop making what nobody reads."""
     while (await receive())["type"] != "http.disconnect":
         pass
+    _cut(making, ahead)
+
+
+async def _until_over(
+    over: Callable[[], Awaitable[HoldfastError]], making: Task, ahead: asyncio.Queue[bytes | Exception | None]
+) -> None:
+    """Tell a reader who may not read any more why the stream ends, instead of what was waiting."""
+    error = await over()
+    _cut(making, ahead, event("error", error_view(error)))
+
+
+def _cut(making: Task, ahead: asyncio.Queue[bytes | Exception | None], *last: bytes) -> None:
     making.cancel()
     while not ahead.empty():
         ahead.get_nowait()
-    ahead.put_nowait(None)
+    for piece in (*last, None):
+        ahead.put_nowait(piece)
 
 
 def event(name: str, value: object, *, id: str = "") -> bytes:

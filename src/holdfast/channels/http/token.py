@@ -1,16 +1,22 @@
-"""The bearer token: the operator's, or one that is made once and kept for this user alone."""
+"""The operator's token: given in HOLDFAST_TOKEN, or made once and kept for this user alone.
+
+A token that could be guessed is refused on every address, loopback included: a proxy may stand before it.
+"""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.channels.http.errors import TokenTooShort, TokenTooWeak
 from holdfast.core.disk_space import unwritable
 from holdfast.core.errors import ConfigInvalid
 from holdfast.ports.entropy import Entropy
 
 FILE = "token"
 TOKEN_BITS = 256
+TOKEN_CHARS_MIN = 32
 TOKEN_CHARS_MAX = 1_024
+CHARS_DISTINCT_MIN = 8  # 32 random digits of base 16 have fewer once in twenty million times
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,5 +64,17 @@ def _keep(file: Path, token: str) -> None:
 
 def _checked(token: str, where: str) -> str:
     if len(token) > TOKEN_CHARS_MAX or not token.isascii() or not token.isprintable() or " " in token:
-        raise ConfigInvalid(f"the token in {where} must be 1 to {TOKEN_CHARS_MAX} visible ASCII characters")
+        raise ConfigInvalid(
+            f"the token in {where} must be {TOKEN_CHARS_MIN} to {TOKEN_CHARS_MAX} visible ASCII characters"
+        )
+    if len(token) < TOKEN_CHARS_MIN:
+        why = f"the token in {where} has {len(token)} characters; {TOKEN_CHARS_MIN} are needed"
+        raise TokenTooShort(why)
+    if len(set(token)) < CHARS_DISTINCT_MIN or _repeats(token):
+        raise TokenTooWeak(f"the token in {where} repeats a few characters; it must be random")
     return token
+
+
+def _repeats(token: str) -> bool:
+    """Whether the token is one part, at most half as long, over and over."""
+    return any(token[size:] == token[:-size] for size in range(1, len(token) // 2 + 1))

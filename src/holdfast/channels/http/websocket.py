@@ -40,7 +40,6 @@ from holdfast.ports.tasks import Task
 PATH = "/v1/ws"
 SOCKETS_MAX = 500
 AUTH_WAIT_MS = 10_000
-RECHECK_EVERY_MS = 1_000
 
 Fence = Callable[[Settings, Caller, str], Settings]  # for a caller at an address
 
@@ -57,7 +56,7 @@ class Sockets:
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         opened = OpenRequest(self._settings.admission)
         try:
-            host = self._check(scope)
+            self._check(scope)
             client, is_operator = self._guard.client_of(scope), self._guard.is_operator(scope["headers"])
             opened.count_for(Requester.of(client, None, is_operator=is_operator))
         except HoldfastError as error:
@@ -67,20 +66,19 @@ class Sockets:
         self._open += 1
         self._settings.metrics.sockets.inc()
         try:
-            await Connection((scope, receive, send), self._guard, self._settings, self._fence, opened).run(host)
+            await Connection((scope, receive, send), self._guard, self._settings, self._fence, opened).run()
         finally:
             self._open -= 1
             self._settings.metrics.sockets.dec()
             opened.close()
 
-    def _check(self, scope: Scope) -> str:
-        host = self._guard.check_host(scope["headers"])
+    def _check(self, scope: Scope) -> None:
+        self._guard.check_host(scope["headers"])
         self._guard.check_query(scope["query_string"])
         if scope["path"] != PATH:
             raise NotFound(f"there is no WebSocket at {scope['path'][:200]}; it is {PATH}")
         if self._open >= SOCKETS_MAX:
             raise TooManyConnections(f"{SOCKETS_MAX} connections are open already")
-        return host
 
 
 async def _deny(error: HoldfastError, send: Send) -> None:
@@ -110,11 +108,11 @@ class Connection:
         self._parts: list[Task] = []
         self._talk: Talk | None = None
 
-    async def run(self, host: str) -> None:
+    async def run(self) -> None:
         """Until either side ends it."""
         await self._receive()  # the handshake
         await self._send({"type": "websocket.accept"})
-        self._start(self._read(host), "ws-read")
+        self._start(self._read(), "ws-read")
         self._start(self._outbox.drain(self._send), "ws-write")
         closing = Closing(OURS, "internal_error")
         try:
@@ -153,8 +151,8 @@ class Connection:
 
     # --- who is there
 
-    async def _read(self, host: str) -> None:
-        caller = await self._admit(host)
+    async def _read(self) -> None:
+        caller = await self._admit()
         settings = self._fence(self._settings, caller, self._guard.client_of(self._scope))
         talk = self._talk = Talk(caller, settings, self._outbox, self._start)
         scopes = sorted(scope.value for scope in TokenScope if caller.token.may(scope))
@@ -162,13 +160,23 @@ class Connection:
         self._outbox.put(Ready(scopes=scopes, agents=agents))
         self._start(self._recheck(caller), "ws-recheck")
         while True:
-            await self._hear(talk, await self._next())
+            text = await self._next()
+            await self._note_use(caller)
+            await self._hear(talk, text)
 
-    async def _admit(self, host: str) -> Caller:
-        headers, client = self._scope["headers"], self._guard.client_of(self._scope)
+    async def _note_use(self, caller: Caller) -> None:
         try:
-            has_origin = self._guard.check_origin(headers, host)
-            caller = await self._guard.identify(headers, client) or await self._first_frame(client)
+            await self._guard.note_use(caller)
+        except AuthRequired as error:
+            raise Closing(AUTH, error.code) from error
+        except StoreUnavailable:
+            return  # the frame itself finds the store away, and says so
+
+    async def _admit(self) -> Caller:
+        client = self._guard.client_of(self._scope)
+        try:
+            has_origin = self._guard.check_origin(self._scope)
+            caller = await self._guard.identify(self._scope) or await self._first_frame(client)
         except OriginNotAllowed as error:
             raise Closing(FORBIDDEN, error.code) from error
         except TooManyAttempts as error:
@@ -202,14 +210,8 @@ class Connection:
         return await self._guard.by_secret(frame.token, client)
 
     async def _recheck(self, caller: Caller) -> None:
-        while True:
-            await self._settings.tasks.sleep(RECHECK_EVERY_MS)
-            try:
-                await self._guard.recheck(caller)
-            except AuthRequired as error:
-                raise Closing(AUTH, error.code) from error
-            except StoreUnavailable:
-                continue  # while the store is away nobody can revoke anything either
+        error = await self._guard.until_over(caller)
+        raise Closing(AUTH, error.code) from error
 
     # --- what is said
 

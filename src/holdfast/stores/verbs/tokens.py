@@ -14,7 +14,8 @@ FIELDS = "id, label, scopes, agents, made_at, revoked_at, robot, sender, chats, 
 CHATS_BETWEEN = "\n"  # no chat has a control character in its name
 ADD = """
 insert into token (id, hash, label, scopes, agents, robot, sender, chats, relay, made_at, expires_at)
-values (:id, :hash, :label, :scopes, :agents, :robot, :sender, :chats, :relay, :now, :expires_at) on conflict (id) do nothing"""
+values (:id, :hash, :label, :scopes, :agents, :robot, :sender, :chats, :relay, :now, :expires_at)
+on conflict (id) do nothing"""
 REVOKE = "update token set revoked_at = :now where id = :id and revoked_at is null"
 TOKEN = f"select {FIELDS} from token where id = :id"
 BY_HASH = f"select {FIELDS} from token where hash = :hash"
