@@ -480,7 +480,8 @@ def settings() -> str:
                 ("`HOLDFAST_CONFIG`", "the configuration, as `--config`"),
                 (
                     "`HOLDFAST_TOKEN`",
-                    "the bearer token of `holdfast up`; otherwise one is made and kept in the data folder",
+                    "the operator's token of `holdfast up`, 32 random characters or more; "
+                    "otherwise one is made and kept in the data folder",
                 ),
             ],
         ),

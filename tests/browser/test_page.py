@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.core.ids import TokenId
+from holdfast.core.login import LoginEnd
 from holdfast.core.policy import AgentPolicy, ApprovalPolicy
 from holdfast.core.token_binding import Binding
 from tests.browser.chromium import browser
@@ -167,3 +168,19 @@ async def test_a_token_that_is_bound_talks_in_its_own_chat(tmp_path):
         await page.until(has("Noted: My cat is called Byron."))
         (session,) = await live.runtime.sessions(chat="ada")
         assert session.principal == "ada"
+
+
+async def test_a_login_that_ends_takes_the_conversation_off_the_page_and_asks_for_a_token_again(tmp_path):
+    async with browser(tmp_path / "profile") as page, serve(tmp_path / "data") as live:
+        await page.open(f"{live.url}/#code={live.app.logins.new_code()}")
+        await page.until('document.getElementById("status").textContent === "Connected"')
+        await say(page, "My cat is called Byron.")
+        await page.until(has("Noted: My cat is called Byron."))
+        await live.runtime.store.end_logins(LoginEnd.OPERATOR)
+        await page.until('!document.getElementById("login").hidden')
+        assert "ended this login" in await page.run('document.getElementById("problem").textContent')
+        assert "Byron" not in await page.run("document.body.textContent")
+        assert await page.run("document.cookie") == ""
+        await page.run(f'document.getElementById("token").value = "{TOKEN}"')
+        await page.run('document.getElementById("login").requestSubmit()')
+        await page.until(has("Noted: My cat is called Byron."))

@@ -9,6 +9,7 @@ import sys
 import pytest
 import pytest_asyncio
 
+from holdfast.channels.http.errors import TokenTooShort
 from holdfast.channels.http.guard import ATTEMPTS_MAX, ATTEMPTS_WINDOW_MS, CLIENTS_MAX, Attempts
 from holdfast.channels.http.request import has_lone_surrogate
 from holdfast.channels.http.table import ENDPOINTS
@@ -127,8 +128,38 @@ async def test_an_empty_token_file_is_made_again(tmp_path):
 
 
 async def test_the_operators_token_is_not_written_down(tmp_path):
-    assert load_token(tmp_path, "given", SeededEntropy(1)) == Token("given", None)
+    assert load_token(tmp_path, TOKEN, SeededEntropy(1)) == Token(TOKEN, None)
     assert list(tmp_path.iterdir()) == []
+
+
+RANDOM = "3f9c0a7be15d48261c0b9e7fd2a4586d"
+
+
+@pytest.mark.parametrize("where", ["environment", "file"])
+@pytest.mark.parametrize(
+    ("token", "code"),
+    [
+        ("hunter2", "token_too_short"),
+        (RANDOM[:31], "token_too_short"),
+        ("a" * 64, "token_too_weak"),
+        ("0123456" * 5, "token_too_weak"),
+        ("correct-horse-battery" * 2, "token_too_weak"),
+        (RANDOM[:16] * 2, "token_too_weak"),
+        (RANDOM, ""),
+        (RANDOM + RANDOM[:4], ""),
+    ],
+)
+async def test_a_token_that_can_be_guessed_is_refused_wherever_it_stands(tmp_path, where, token, code):
+    (tmp_path / "token").write_text(f"{token}\n")
+    given = token if where == "environment" else None
+    if not code:
+        assert load_token(tmp_path, given, SeededEntropy(1)).value == token
+        return
+    with pytest.raises(TokenTooShort) as caught:
+        load_token(tmp_path, given, SeededEntropy(1))
+    assert caught.value.code == code
+    assert token not in str(caught.value)
+    assert (tmp_path / "token").read_text() == f"{token}\n", "the file is left as it is"
 
 
 @pytest.mark.parametrize("given", ["two words", "tab\there", "ü", "x" * 2_000, "line\n"])

@@ -54,7 +54,8 @@ def up(
     Answers messages and serves the API on loopback until Ctrl-C. To serve other machines, name the host with
     --public-host and bring a token of your own (HOLDFAST_TOKEN, or one made with `holdfast token new`).
 
-    HOLDFAST_TOKEN sets the operator's token; otherwise one is made and kept in the data folder.
+    HOLDFAST_TOKEN sets the operator's token, 32 random characters or more; otherwise one is made and kept in the data
+    folder.
 
     \b
     Examples:
