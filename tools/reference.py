@@ -480,7 +480,7 @@ def settings() -> str:
                 ("`HOLDFAST_CONFIG`", "the configuration, as `--config`"),
                 (
                     "`HOLDFAST_TOKEN`",
-                    "the operator's token, 32 random characters or more; otherwise one is made and kept in the data folder",
+                    "the operator's token, 32 random characters or more; otherwise one is kept in the data folder",
                 ),
             ],
         ),

@@ -45,8 +45,8 @@ async def revoked(driver: Driver) -> Verbs:
 async def logged_out(driver: Driver) -> Verbs:
     """A login was ended a while ago and is ended again, by its browser and by the operator."""
     now = driver.clock.now()
-    times = {"made_at": now, "seen_at": now, "ends_at": Instant(now + LASTS_MS)}
-    login = Login(id=LoginId("log_1"), token=TokenId("tok_1"), proof=b"", **times)
+    ends_at, id_ = Instant(now + LASTS_MS), LoginId("log_1")
+    login = Login(id=id_, token=TokenId("tok_1"), proof=b"", made_at=now, seen_at=now, ends_at=ends_at)
     await driver.database.write("add", lambda: logins.add_login(login, b"hash"))
     await driver.database.write("end", lambda: logins.end_login(b"hash", LoginEnd.LOGOUT))
     driver.clock.advance(5)

@@ -83,8 +83,9 @@ async def _login(node: Runtime, _db: apsw.Connection, chance: float) -> object:
     """A browser logs in and out; its cookie is one of a few."""
     cookie, now = spell_cookie(int(chance * 4)), node.clock.now()
     hashed, id_ = hash_cookie(cookie), LoginId(f"log_{cookie}")
-    times = {"made_at": now, "seen_at": now, "ends_at": Instant(now + LASTS_MS)}
-    await node.store.add_login(Login(id=id_, token=TOKEN.id, proof=b"", **times), hashed)
+    ends_at = Instant(now + LASTS_MS)
+    login = Login(id=id_, token=TOKEN.id, proof=b"", made_at=now, seen_at=now, ends_at=ends_at)
+    await node.store.add_login(login, hashed)
     await node.store.see_login(hashed, now)
     found = await node.reader.login(hashed)
     await node.store.end_login(hashed, LoginEnd.LOGOUT)
