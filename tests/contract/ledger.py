@@ -6,6 +6,10 @@ Each check is one query for the rows that break a promise; an honest store answe
 from holdfast.stores.script import Script, rows
 
 CHECKS = {
+    "the audit trail has no gap and ends at its head": """
+        select count(*), coalesce(max(n), 0), (select coalesce(max(n), 0) from action_head) from action
+        having count(*) <> coalesce(max(n), 0)
+            or coalesce(max(n), 0) <> (select coalesce(max(n), 0) from action_head)""",
     "a free lane is due if and only if it has work": """
         select agent, provider, place, due_at from lane
          where owner is null and due_at is null

@@ -31,6 +31,7 @@ from holdfast.core.session import Session
 from holdfast.core.spend import SpendTotal
 from holdfast.core.visibility import Audience, ShownNotes
 from holdfast.ports.access_store import AccessReader
+from holdfast.ports.action_store import ActionReader
 from holdfast.ports.login_store import LoginReader
 from holdfast.ports.reply_store import ReplyReader
 
@@ -163,7 +164,7 @@ class Gauges:
     replies: Mapping[tuple[str, str], int]  # by channel and state, those that have not been delivered
 
 
-class Reader(ReplyReader, AccessReader, LoginReader, Protocol):
+class Reader(ReplyReader, AccessReader, ActionReader, LoginReader, Protocol):
     async def message(self, message: MessageId) -> MessageTrace:
         """Raises `MessageNotFound`."""
         ...

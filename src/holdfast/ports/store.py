@@ -35,6 +35,7 @@ from holdfast.core.memory import MemoryBatch, MemoryOutcome, MemoryUndo
 from holdfast.core.session import CommandDone, CommandRun
 from holdfast.core.turn import Recorded, Step, Turn, TurnCommit, TurnOpening, TurnRecord
 from holdfast.ports.access_store import AccessStore
+from holdfast.ports.action_store import ActionStore
 from holdfast.ports.draft_store import DraftStore
 from holdfast.ports.login_store import LoginStore
 from holdfast.ports.reply_store import ReplyStore
@@ -62,7 +63,7 @@ class Reaped:
     operations: int
 
 
-class Store(ReplyStore, DraftStore, AccessStore, LoginStore, SpendLedger, Protocol):
+class Store(ReplyStore, DraftStore, AccessStore, ActionStore, LoginStore, SpendLedger, Protocol):
     # --- nodes
     async def register_node(self, node: NodeId, host: str, *, sole: bool) -> None:
         """Announce a process that will claim. `sole` voids every earlier claim: the owner lock is held."""

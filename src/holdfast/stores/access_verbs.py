@@ -7,34 +7,32 @@ from holdfast.core.identity import ChatMove, Link, LinkRequest, Moved
 from holdfast.core.ids import AgentName, OperationId, Principal
 from holdfast.core.key import Address
 from holdfast.ports.access_store import LISTED_MAX
-from holdfast.stores.database import Database
+from holdfast.stores.action_verbs import ActionVerbs
 from holdfast.stores.verbs import access, identity
 
 
-class AccessVerbs:
+class AccessVerbs(ActionVerbs):
     """Implements the ports `AccessStore` and `AccessReader`."""
-
-    _db: Database
 
     async def ask_pairing(self, ask: PairingAsk, *, policy: PairingPolicy = PAIRING) -> Asked:
         return await self._db.write("ask_pairing", lambda: access.ask_pairing(ask, policy))
 
     async def decide_pairing(self, decision: PairingDecision, *, policy: PairingPolicy = PAIRING) -> PairingView:
-        return await self._db.write("decide_pairing", lambda: access.decide_pairing(decision, policy))
+        return await self._act("decide_pairing", lambda by: access.decide_pairing(decision, policy, by))
 
     async def unpair(
         self, principal: Principal, *, agent: AgentName | None = None, by: str, operation: OperationId
     ) -> Sequence[str]:
-        return await self._db.write("unpair", lambda: access.unpair(principal, agent, by, operation))
+        return await self._act("unpair", lambda who: access.unpair(principal, agent, by, operation, who))
 
     async def link(self, request: LinkRequest) -> Link:
-        return await self._db.write("link", lambda: identity.link(request))
+        return await self._act("link", lambda by: identity.link(request, by))
 
     async def unlink(self, principal: Principal, *, by: str, operation: OperationId) -> Link | None:
-        return await self._db.write("unlink", lambda: identity.unlink(principal, by, operation))
+        return await self._act("unlink", lambda who: identity.unlink(principal, by, operation, who))
 
     async def move_address(self, old: Address, new: Address, *, by: str, operation: OperationId) -> Moved:
-        return await self._db.write("move_address", lambda: identity.move_address(old, new, by, operation))
+        return await self._act("move_address", lambda who: identity.move_address(old, new, by, operation, who))
 
     async def move_chat(self, move: ChatMove) -> Moved:
         return await self._db.write("move_chat", lambda: identity.move_chat(move), name=identity.moving(move.agent))

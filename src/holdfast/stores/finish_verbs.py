@@ -5,14 +5,12 @@ from collections.abc import Sequence
 from holdfast.core.extraction import Excerpt, Notes, Proposal
 from holdfast.core.finish import Ending, Expired, Finalisation, FinishEvent, NotEnded
 from holdfast.core.ids import AgentName, Instant, NodeId, SessionId
-from holdfast.stores.database import Database
+from holdfast.stores.action_verbs import ActionVerbs
 from holdfast.stores.verbs import extract, finish
 
 
-class FinishVerbs:
+class FinishVerbs(ActionVerbs):
     """Implements what the ports `Store` and `Reader` say about finalisations."""
-
-    _db: Database
 
     async def open_agents(self) -> tuple[Instant, tuple[AgentName, ...]]:
         return await self._db.read("open_agents", finish.open_agents)
@@ -46,7 +44,7 @@ class FinishVerbs:
         return await self._db.write("apply_finalisation", lambda: extract.apply_finalisation(held, proposals, notes))
 
     async def retry_finalisation(self, session: SessionId, epoch: int) -> Finalisation:
-        return await self._db.write("retry_finalisation", lambda: finish.retry_finalisation(session, epoch))
+        return await self._act("retry_finalisation", lambda by: finish.retry_finalisation(session, epoch, by))
 
     async def finalisations(
         self,

@@ -6,12 +6,13 @@ from holdfast.core.ids import AgentName, Instant, NodeId, ReplyId
 from holdfast.core.outgoing import OnDoubt
 from holdfast.core.posting import Kept, ReplyClaim, ReplySettlement
 from holdfast.ports.reply_store import PostedReply
+from holdfast.stores.action_verbs import ActionVerbs
 from holdfast.stores.database import Database
 from holdfast.stores.draft_verbs import DraftVerbs
 from holdfast.stores.verbs import replies
 
 
-class ReplyVerbs(DraftVerbs):
+class ReplyVerbs(DraftVerbs, ActionVerbs):
     """Implements the ports `ReplyStore` and `ReplyReader`, and with its drafts `DraftStore`."""
 
     _db: Database
@@ -40,7 +41,7 @@ class ReplyVerbs(DraftVerbs):
         return await self._db.read("next_reply_due", replies.next_reply_due)
 
     async def resend_reply(self, reply: ReplyId) -> str:
-        return await self._db.write("resend_reply", lambda: replies.resend_reply(reply))
+        return await self._act("resend_reply", lambda by: replies.resend_reply(reply, by))
 
     async def reply(self, reply: ReplyId) -> PostedReply:
         return await self._db.read("reply", lambda: replies.reply(reply))

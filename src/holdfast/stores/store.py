@@ -103,7 +103,7 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
     # --- accepting and claiming
 
     async def accept(self, arrival: Arrival, limits: Limits) -> AcceptOutcome:
-        return await self._db.write("accept", lambda: accept.accept(arrival, limits, self._secret))
+        return await self._act("accept", lambda via: accept.accept(arrival, limits, self._secret, via))
 
     async def note_read(self, account: str, conversation: str, position: int, event_id: str) -> None:
         await self._db.write("note_read", lambda: reading.note_read(account, conversation, position, event_id))
@@ -166,8 +166,8 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
     async def decide_approval(
         self, approval: ApprovalId, decision: Decision, *, by: str, reason: str = ""
     ) -> ApprovalView:
-        return await self._db.write(
-            "decide_approval", lambda: approvals.decide_approval(approval, decision, by, reason)
+        return await self._act(
+            "decide_approval", lambda who: approvals.decide_approval(approval, decision, by, reason, who)
         )
 
     async def approval(self, approval: ApprovalId) -> ApprovalView:
@@ -213,12 +213,12 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
         return await self._db.read("next_overdue", cursors.next_overdue)
 
     async def replay_delivery(self, delivery: DeliveryId) -> str:
-        return await self._db.write("replay_delivery", lambda: settle.replay_delivery(delivery))
+        return await self._act("replay_delivery", lambda by: settle.replay_delivery(delivery, by))
 
     async def backfill(
         self, agent: AgentName, policy: DeliveryPolicy, *, after: str = "", limit: int
     ) -> tuple[str, int, bool]:
-        return await self._db.write("backfill", lambda: backfill.backfill(agent, policy, after, limit))
+        return await self._act("backfill", lambda by: backfill.backfill(agent, policy, after, limit, by))
 
     async def next_due(self, keys: Sequence[LaneKey]) -> tuple[Instant | None, ...]:
         return await self._db.read("next_due", lambda: lanes_.next_due(keys))
@@ -256,10 +256,10 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
     # --- the agent's memory
 
     async def apply_memory(self, batch: MemoryBatch) -> MemoryOutcome:
-        return await self._db.write("apply_memory", lambda: memory.apply_memory(batch))
+        return await self._act("apply_memory", lambda by: memory.apply_memory(batch, by))
 
     async def undo_memory(self, undo: MemoryUndo) -> MemoryOutcome:
-        return await self._db.write("undo_memory", lambda: memory.undo_memory(undo))
+        return await self._act("undo_memory", lambda by: memory.undo_memory(undo, by))
 
     async def memory(self, agent: AgentName, subject: str = "") -> Memory:
         return await self._db.read("memory", lambda: memory.read_memory(agent, subject))
@@ -278,7 +278,7 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
     # --- forgetting
 
     async def forget(self, request: ForgetRequest) -> Forgetting:
-        found = await self._db.write("forget", lambda: forget.forget(request))
+        found = await self._act("forget", lambda by: forget.forget(request, by))
         self._contexts.clear()
         return found
 
@@ -304,10 +304,10 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
     # --- tokens
 
     async def add_token(self, token: AccessToken, hash: bytes) -> AccessToken:
-        return await self._db.write("add_token", lambda: tokens.add_token(token, hash))
+        return await self._act("add_token", lambda by: tokens.add_token(token, hash, by))
 
     async def revoke_token(self, id: TokenId) -> AccessToken:
-        return await self._db.write("revoke_token", lambda: tokens.revoke_token(id))
+        return await self._act("revoke_token", lambda by: tokens.revoke_token(id, by))
 
     async def token(self, hash: bytes) -> AccessToken | None:
         return await self._db.read("token", lambda: tokens.find_token(hash))

@@ -38,6 +38,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+_OURS = re.compile(r"/\*postgres\s(.*?)\*/", re.DOTALL)
+
 
 class Translated(NamedTuple):
     """A statement for PostgreSQL, and the names of its parameters in the order of their numbers."""
@@ -62,7 +64,11 @@ def translate(sql: str) -> Translated:
 
 
 def translate_schema(sql: str) -> str:
-    """Rewrite a migration file: type words and hints only. It has no parameters."""
+    """Rewrite a migration file: type words and hints only. It has no parameters.
+
+    What stands in a comment `/*postgres ... */` is for this engine alone.
+    """
+    sql = _OURS.sub(r"\1", sql)
 
     def rewrite(token: re.Match[str]) -> str:
         if (word := token["word"]) is not None:

@@ -34,8 +34,12 @@ def load_migrations() -> Migrations:
 
 
 def in_sqlite_words(sql: str) -> str:
-    """`int8`, `bytes`, `float8` become SQLite's types outside comments; tables become strict, or WITHOUT ROWID too."""
+    """`int8`, `bytes`, `float8` become SQLite's types outside comments; tables become strict, or WITHOUT ROWID too.
+
+    What stands in a comment `/*sqlite ... */` is for this engine alone.
+    """
     code = re.sub(r"--[^\n]*", "", sql)
+    code = re.sub(r"/\*sqlite\s(.*?)\*/", r"\1", code, flags=re.DOTALL)
     for word, ours in SQLITE_WORDS.items():
         code = re.sub(rf"\b{word}\b", ours, code)
     return code.replace("/*strict*/ /*clustered*/", "strict, without rowid").replace("/*strict*/", "strict")

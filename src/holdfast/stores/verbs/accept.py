@@ -4,6 +4,7 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 
+from holdfast.core.action import PROGRAM, By
 from holdfast.core.command import Verb, meant_by, parse_command
 from holdfast.core.ids import MailboxId, MessageId
 from holdfast.core.inbound import (
@@ -84,7 +85,7 @@ class Box:
     now: int
 
 
-def accept(arrival: Arrival, limits: Limits, secret: bytes) -> Script[AcceptOutcome]:
+def accept(arrival: Arrival, limits: Limits, secret: bytes, via: By = PROGRAM) -> Script[AcceptOutcome]:
     box = yield from _mailbox(arrival)
     if arrival.position is not None:
         yield from note_read(arrival.account, arrival.conversation, arrival.position, arrival.event_id)
@@ -101,7 +102,7 @@ def accept(arrival: Arrival, limits: Limits, secret: bytes) -> Script[AcceptOutc
     box.window_count += not arrival.trusted
     if arrival.kind is Kind.SIGNAL:
         yield from _append(arrival, box, secret, MessageState.COMMAND)
-        yield from _signal(arrival, box)
+        yield from _signal(arrival, box, via)
         return Accepted(arrival.message, box.id, 0)
     yield from _append(arrival, box, secret, MessageState.WAITING)
     if arrival.enclosures:
@@ -195,11 +196,11 @@ def _append(arrival: Arrival, box: Box, secret: bytes, state: MessageState, reas
     )
 
 
-def _signal(arrival: Arrival, box: Box) -> Script[None]:
+def _signal(arrival: Arrival, box: Box, via: By) -> Script[None]:
     command = parse_command(arrival.text)
     row = yield from one(OPEN_TURN, session=box.session or "")
     if command is not None and command.verb in {Verb.APPROVE, Verb.DENY}:
-        text = yield from decide_here(arrival, command, box)
+        text = yield from decide_here(arrival, command, box, via)
     elif command is not None and command.verb is Verb.STOP:
         if row is not None:
             yield from run(STOP, session=box.session, n=row[0])

@@ -16,11 +16,12 @@ from holdfast.core.access import (
     admitted_text,
     notice_text,
 )
+from holdfast.core.action import PROGRAM, Act, By
 from holdfast.core.errors import PairingNotFound
 from holdfast.core.ids import AgentName, Instant, OperationId, Principal, ReplyId
 from holdfast.core.turn import Reply
 from holdfast.stores.script import Row, Script, one, plain, rows, run
-from holdfast.stores.verbs import operations
+from holdfast.stores.verbs import actions, operations
 from holdfast.stores.verbs.accept import NEW_ADDRESS, NEW_MAILBOX
 from holdfast.stores.verbs.agents import share_agent
 from holdfast.stores.verbs.identity import BOX_OF, KIN
@@ -116,7 +117,7 @@ def _say(reply: ReplyId, text: str, code: str, *, address: str, channel: str) ->
     )
 
 
-def decide_pairing(decision: PairingDecision, policy: PairingPolicy) -> Script[PairingView]:
+def decide_pairing(decision: PairingDecision, policy: PairingPolicy, by: By = PROGRAM) -> Script[PairingView]:
     """Raises `PairingNotFound`, also for whom the decider may not know of. Repeated, it changes and tells nothing; a
     decision may be turned round."""
     row = yield from one(BY_CODE, code=decision.code)
@@ -132,15 +133,19 @@ def decide_pairing(decision: PairingDecision, policy: PairingPolicy) -> Script[P
             text = admitted_text(agent)
             yield from _say(decision.reply, text, decision.code, address=row[9], channel=row[2])
         yield from operations.finish(decision.operation, {"agent": agent, "principal": principal})
+        act = Act.ACCESS_ADMITTED if decision.admit else Act.ACCESS_DENIED
+        yield from actions.record(act, by, principal, agent=agent)
     done = yield from one(BY_CODE, code=decision.code)
     assert done is not None  # noqa: S101 - held under lock
     return _view(done, policy)
 
 
-def unpair(principal: Principal, agent: AgentName | None, by: str, operation: OperationId) -> Script[tuple[str, ...]]:
+def unpair(
+    principal: Principal, agent: AgentName | None, owner: str, operation: OperationId, by: By = PROGRAM
+) -> Script[tuple[str, ...]]:
     """The agents that no longer let them in, or no longer refuse them; none when nothing was decided."""
     where = {"principal": principal, "agent": agent or ""}
-    before = yield from operations.start(operation, "unpair", by)
+    before = yield from operations.start(operation, "unpair", owner)
     if before is not None:
         return tuple(before.get("agents", ()))
     # The request first: a decision holds its row while it admits, so an admission that is under way is seen after it.
@@ -148,6 +153,7 @@ def unpair(principal: Principal, agent: AgentName | None, by: str, operation: Op
     gone |= {row[0] for row in (yield from rows(DISMISS_ALL, **where))}
     if gone:
         yield from operations.finish(operation, {"principal": principal, "agents": sorted(gone)})
+        yield from actions.record(Act.ACCESS_WITHDRAWN, by, principal, agents=sorted(gone))
     return tuple(sorted(gone))
 
 

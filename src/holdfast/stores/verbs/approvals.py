@@ -7,6 +7,7 @@ Everything here happens under the lock of the mailbox, so a decision and the wor
 from collections.abc import Sequence
 from typing import Protocol
 
+from holdfast.core.action import PROGRAM, Act, ActorKind, By
 from holdfast.core.approval import (
     REASON_CHARS_MAX,
     Approval,
@@ -30,6 +31,7 @@ from holdfast.core.journal import AssistantSaid, ToolStarted, decode_body, stora
 from holdfast.core.mailbox import Claim
 from holdfast.core.turn import Reply, Step, Turn
 from holdfast.stores.script import Row, Script, one, plain, rows, run
+from holdfast.stores.verbs import actions
 from holdfast.stores.verbs.identity import kin
 from holdfast.stores.verbs.reply import insert_reply
 
@@ -193,7 +195,7 @@ def close(mailbox: str, session: SessionId, turn: int) -> Script[None]:
 # --- the human's side ------------------------------------------------------------------------------
 
 
-def decide_here(arrival: Arrival, command: Command, box: Boxed) -> Script[str]:
+def decide_here(arrival: Arrival, command: Command, box: Boxed, via: By) -> Script[str]:
     """`/approve ID` and `/deny ID [reason]`, inside the transaction that accepts them; what to answer."""
     typed, _, reason = command.argument.partition(" ")
     wanted = typed_id(typed)
@@ -205,12 +207,23 @@ def decide_here(arrival: Arrival, command: Command, box: Boxed) -> Script[str]:
     named = approvers.split("\n") if approvers else ()
     everybody = yield from kin(arrival.principal)  # whoever they are on other platforms
     if not any(may_decide(who, human=arrival.human, asker=asker, approvers=named) for who in everybody):
+        yield from actions.refuse(Act.APPROVAL_DECIDED, sender_as_actor(arrival, via), wanted, "not_yours")
         return not_yours_text(wanted)
     if decision is not None or is_due:
         return already_text(wanted, tool, Decision(decision or Decision.EXPIRED.value))
     said = Decision.APPROVED if command.verb is Verb.APPROVE else Decision.DENIED
     yield from _decide(box.id, wanted, said, by=arrival.principal, reason=reason.strip())
+    by = sender_as_actor(arrival, via)
+    yield from actions.record(Act.APPROVAL_DECIDED, by, wanted, decision=said.value, tool=plain(tool))
     return decided_text(wanted, tool, said)
+
+
+def sender_as_actor(arrival: Arrival, via: By) -> By:
+    """The sender of a message. Where a token brought it, the token is named too."""
+    with_token = f", {via.origin}" if via.kind in {ActorKind.TOKEN, ActorKind.OPERATOR} else ""
+    label = via.id if with_token else ""
+    origin = f"{arrival.address}{with_token}"
+    return By(kind=ActorKind.PRINCIPAL, id=arrival.principal, label=label, origin=origin)
 
 
 def _decide(mailbox: str, id: ApprovalId, decision: Decision, *, by: str, reason: str) -> Script[None]:
@@ -219,7 +232,9 @@ def _decide(mailbox: str, id: ApprovalId, decision: Decision, *, by: str, reason
     yield from run(WAKE, mailbox=mailbox)
 
 
-def decide_approval(id: ApprovalId, decision: Decision, by: str, reason: str) -> Script[ApprovalView]:
+def decide_approval(
+    id: ApprovalId, decision: Decision, named: str, reason: str, by: By = PROGRAM
+) -> Script[ApprovalView]:
     """An operator's decision. What was decided before stays; what is overdue expires now, and the view says so."""
     found = yield from one(MAILBOX_OF, id=plain(id))
     if found is None:
@@ -229,7 +244,8 @@ def decide_approval(id: ApprovalId, decision: Decision, by: str, reason: str) ->
     if current.decision is None and current.is_due:
         yield from _decide(found[0], id, Decision.EXPIRED, by="", reason="")
     elif current.decision is None:
-        yield from _decide(found[0], id, decision, by=by, reason=reason)
+        yield from _decide(found[0], id, decision, by=named, reason=reason)
+        yield from actions.record(Act.APPROVAL_DECIDED, by, id, decision=decision.value, tool=plain(current.tool))
     return (yield from approval(id))
 
 

@@ -1,10 +1,12 @@
 """What a provider did not get in its time: sessions from before it was configured (D22), and everything once more for
 an index that was lost."""
 
+from holdfast.core.action import PROGRAM, Act, By
 from holdfast.core.delivery import DeliveryPolicy, Parcel, due_units
 from holdfast.core.ids import AgentName, SessionId
 from holdfast.core.lane import LaneKey
 from holdfast.stores.script import Script, one, rows, run
+from holdfast.stores.verbs import actions
 from holdfast.stores.verbs.cursors import BEGIN, add_units, pending_turns
 from holdfast.stores.verbs.parcels import Item, parcel_of
 
@@ -22,7 +24,9 @@ select n, place, id, stream, from_seq, through_seq, from_turn, through_turn, op,
    and op <> 'erase' order by n limit :limit"""
 
 
-def backfill(agent: AgentName, policy: DeliveryPolicy, after: str, limit: int) -> Script[tuple[str, int, bool]]:
+def backfill(
+    agent: AgentName, policy: DeliveryPolicy, after: str, limit: int, by: By = PROGRAM
+) -> Script[tuple[str, int, bool]]:
     """Schedule all turns of sessions that the provider has no cursor in.
 
     Returns the last session looked at, how many units were made, and whether there may be more sessions.
@@ -35,6 +39,8 @@ def backfill(agent: AgentName, policy: DeliveryPolicy, after: str, limit: int) -
     for session, start in found:
         if states[session] != "deleted":  # forgotten since it was found
             made += yield from _fill(SessionId(session), agent, policy, start)
+    if made and not after:  # the pages that follow belong to the same act
+        yield from actions.record(Act.PROVIDER_BACKFILLED, by, policy.provider, agent=agent)
     last = found[-1][0] if found else after
     return last, made, len(found) == limit
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from holdfast.core import say
+from holdfast.core.action import Act, ActorKind, By
 from holdfast.core.command import Verb
 from holdfast.core.errors import InvariantBroken
 from holdfast.core.ids import SessionId
@@ -12,6 +13,7 @@ from holdfast.core.mailbox import Claim
 from holdfast.core.session import CommandDone, CommandRun, clean_title, title_key
 from holdfast.core.turn import Reply
 from holdfast.stores.script import Row, Script, one, run
+from holdfast.stores.verbs import actions
 from holdfast.stores.verbs.agents import hold_agents, share_agent
 from holdfast.stores.verbs.cursors import schedule_tail
 from holdfast.stores.verbs.delete import blank_session, lock_line
@@ -210,6 +212,8 @@ def _undo(claim: Claim, run_: CommandRun, live: Live | None) -> Script[CommandDo
     if live is None or count is None:
         return CommandDone(live.id if live else None, say.BAD_UNDO if count is None else say.NO_SESSION)
     undone = yield from undo_turns(live.id, claim, count, by=run_.message)
+    if undone.count:
+        yield from actions.record(Act.SESSION_UNDONE, _sender(claim, run_), live.id, turns=undone.count)
     return CommandDone(live.id, say.undone_text(undone.count, count))
 
 
@@ -224,12 +228,18 @@ def _title(_claim: Claim, run_: CommandRun, live: Live | None) -> Script[Command
     return CommandDone(live.id, f"The title is now “{title}”.")
 
 
-def _delete(claim: Claim, _run: CommandRun, live: Live | None) -> Script[CommandDone]:
+def _delete(claim: Claim, run_: CommandRun, live: Live | None) -> Script[CommandDone]:
     if live is None:
         return CommandDone(None, say.NO_SESSION)
     yield from blank_session(live.id)
     yield from go_live(claim, None)
+    yield from actions.record(Act.SESSION_DELETED, _sender(claim, run_), live.id, agent=claim.agent)
     return CommandDone(None, say.DELETED, switched=True)
+
+
+def _sender(claim: Claim, run_: CommandRun) -> By:
+    """Who gave the command, for the audit trail."""
+    return By(kind=ActorKind.PRINCIPAL, id=run_.principal, origin=claim.address)
 
 
 def _answer(_claim: Claim, run_: CommandRun, live: Live | None) -> Script[CommandDone]:

@@ -8,11 +8,13 @@ deliveries never wait for an extraction. Closing comes later and schedules nothi
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from holdfast.core.action import PROGRAM, Act, By
 from holdfast.core.errors import ClaimLost, FinalisationNotFound, InvariantBroken
 from holdfast.core.finish import ENDED, Ending, Expired, Finalisation, FinishEvent, FinishStep, NotEnded, advance
 from holdfast.core.ids import AgentName, Instant, NodeId, Principal, SessionId
 from holdfast.core.session import Purpose
 from holdfast.stores.script import Row, Script, one, plain, rows, run
+from holdfast.stores.verbs import actions
 from holdfast.stores.verbs.cursors import schedule_tail
 
 # Agents with open sessions, by one step through the index for each: it costs nothing that some have many.
@@ -199,7 +201,7 @@ def given_back(current: Finalisation, event: FinishEvent) -> Finalisation:
     return current
 
 
-def retry_finalisation(session: SessionId, epoch: int) -> Script[Finalisation]:
+def retry_finalisation(session: SessionId, epoch: int, by: By = PROGRAM) -> Script[Finalisation]:
     if (yield from one(LOCK, session=session, epoch=epoch)) is None:
         why = f"{session[:80]} has no finalisation of epoch {epoch}"
         raise FinalisationNotFound(why, session=session[:80], epoch=epoch)
@@ -207,6 +209,7 @@ def retry_finalisation(session: SessionId, epoch: int) -> Script[Finalisation]:
     if found.step is FinishStep.FAILED:
         step = advance(found.step, FinishEvent.TAKEN_UP if found.answer else FinishEvent.REPEATED)
         yield from run(AGAIN, session=session, epoch=epoch, step=step.value)
+        yield from actions.record(Act.FINALISATION_RETRIED, by, found.origin)
     return (yield from read_end(session, epoch))
 
 

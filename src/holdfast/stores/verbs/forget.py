@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from holdfast.core.action import PROGRAM, Act, By
 from holdfast.core.delivery import DeliveryState
 from holdfast.core.errors import ForgetNotFound, IdempotencyConflict, SessionNotFound
 from holdfast.core.forget import ErasurePart, ForgetRequest, Forgetting, Kind
@@ -16,6 +17,7 @@ from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, Principa
 from holdfast.core.memory import stream_of
 from holdfast.core.visibility import person_scope
 from holdfast.stores.script import Row, Script, many, one, plain, rows, run
+from holdfast.stores.verbs import actions
 from holdfast.stores.verbs.agents import hold_agents
 from holdfast.stores.verbs.delete import blank_session, lock_line
 from holdfast.stores.verbs.erase import Unit, erase_units, units_of
@@ -67,7 +69,7 @@ SWEPT = """
 update forget set swept_at = :now, scrubbed_at = case when :found > 0 then null else scrubbed_at end where id = :id"""
 
 
-def forget(request: ForgetRequest) -> Script[Forgetting]:
+def forget(request: ForgetRequest, by: By = PROGRAM) -> Script[Forgetting]:
     """Raises `SessionNotFound`, and `IdempotencyConflict` for an id that named something else before."""
     agent = (yield from _agent(request)) if request.session is not None else request.agent or ""
     made = yield from one(NEW, id=request.id, agent=agent, kind=request.kind.value, subject=request.subject)
@@ -86,6 +88,8 @@ def forget(request: ForgetRequest) -> Script[Forgetting]:
     for name in sorted(agents):
         yield from withdraw(name)
     yield from run(BLANKED, id=request.id, blanked=msgspec.json.encode(dict(counts)).decode())
+    act = Act.SESSION_FORGOTTEN if request.session is not None else Act.PERSON_FORGOTTEN
+    yield from actions.record(act, by, request.subject, forget=request.id, agent=agent)
     return (yield from forgetting(request.id))
 
 

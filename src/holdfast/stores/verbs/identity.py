@@ -9,12 +9,13 @@ from collections.abc import Mapping
 
 import msgspec
 
+from holdfast.core.action import PROGRAM, Act, ActorKind, By
 from holdfast.core.errors import AddressNotFound, AddressTaken, IdentityConflict, InvalidAddress
 from holdfast.core.identity import ChatMove, Link, LinkRequest, Moved, check_move, why_not_linked
 from holdfast.core.ids import AgentName, Instant, OperationId, Principal
 from holdfast.core.key import Address, parse
 from holdfast.stores.script import Row, Script, one, rows, run
-from holdfast.stores.verbs import operations
+from holdfast.stores.verbs import actions, operations
 
 # Everybody who is the same person as one principal, themselves included; nothing for whom nobody linked.
 KIN = """
@@ -63,7 +64,7 @@ insert into withdrawal (agent, n) values (:agent, 1) on conflict (agent) do upda
 # --- links -------------------------------------------------------------------------------------------
 
 
-def link(request: LinkRequest) -> Script[Link]:
+def link(request: LinkRequest, by: By = PROGRAM) -> Script[Link]:
     """Raises `IdentityConflict`. A link that exists already is given back as it is."""
     ends = {"principal": request.principal, "person": request.person}
     before = yield from operations.start(request.operation, "link", request.by)
@@ -82,6 +83,8 @@ def link(request: LinkRequest) -> Script[Link]:
     made = yield from one(LINKED, principal=request.principal)
     assert made is not None  # noqa: S101 - written above, or found under lock
     yield from operations.finish(request.operation, {**ends, "at": made[1]}, changed=changed)
+    if changed:
+        yield from actions.record(Act.IDENTITY_LINKED, by, request.principal, person=request.person)
     return Link(principal=request.principal, person=request.person, at=Instant(made[1]))
 
 
@@ -95,9 +98,9 @@ def _lock_both(ends: Mapping[str, str]) -> Script[dict[str, Row]]:
     return found
 
 
-def unlink(principal: Principal, by: str, operation: OperationId) -> Script[Link | None]:
+def unlink(principal: Principal, owner: str, operation: OperationId, by: By = PROGRAM) -> Script[Link | None]:
     """The link that was taken back; None when there was none."""
-    before = yield from operations.start(operation, "unlink", by)
+    before = yield from operations.start(operation, "unlink", owner)
     if before is not None:
         return Link(principal=principal, person=before["person"], at=Instant(before["at"])) if before else None
     row = yield from one(LINKED, principal=principal)
@@ -106,6 +109,7 @@ def unlink(principal: Principal, by: str, operation: OperationId) -> Script[Link
     yield from run(UNLINK, principal=principal)
     yield from operations.finish(operation, {"principal": principal, "person": row[0], "at": row[1]})
     yield from withdraw("")
+    yield from actions.record(Act.IDENTITY_UNLINKED, by, principal, person=row[0])
     return Link(principal=principal, person=Principal(row[0]), at=Instant(row[1]))
 
 
@@ -121,7 +125,7 @@ def kin(principal: Principal) -> Script[tuple[Principal, ...]]:
 
 
 def withdraw(agent: AgentName | str) -> Script[None]:
-    """The last lock of a transaction; an empty agent means all of them."""
+    """The last lock of a transaction but that of the audit trail; an empty agent means all of them."""
     yield from run(WITHDRAW, agent=agent)
 
 
@@ -138,7 +142,7 @@ def moving(agent: str) -> str:
     return f"move:{agent}"
 
 
-def move_address(old: Address, new: Address, by: str, operation: OperationId) -> Script[Moved]:
+def move_address(old: Address, new: Address, owner: str, operation: OperationId, by: By = PROGRAM) -> Script[Moved]:
     """Raises `AddressNotFound`, `AddressTaken` and `InvalidInput`. Nothing happens when it was done before."""
     check_move(old, new)
     row = yield from one(BOX_OF, address=str(old))
@@ -149,7 +153,8 @@ def move_address(old: Address, new: Address, by: str, operation: OperationId) ->
         raise AddressTaken(f"{new} has a conversation of its own", address=str(new))
     if not outcome:
         return Moved()
-    yield from record(operation, "move", by, {"from": str(old), "to": str(new)})
+    yield from record(operation, "move", owner, {"from": str(old), "to": str(new)})
+    yield from actions.record(Act.ADDRESS_MOVED, by, str(new), old=str(old))
     return Moved(aliases=(str(new),))
 
 
@@ -170,6 +175,8 @@ def move_chat(move: ChatMove) -> Script[Moved]:
     if aliases:
         chats = {"agent": move.agent, "channel": move.channel, "from": move.old_chat, "to": move.new_chat}
         yield from record(move.operation, "move", move.by, {**chats, "aliases": aliases, "refused": refused})
+        platform = By(kind=ActorKind.SYSTEM, id=move.channel, origin=f"{move.agent} at {move.channel}")
+        yield from actions.record(Act.ADDRESS_MOVED, platform, move.new_chat, agent=move.agent, old=move.old_chat)
     return Moved(aliases=tuple(aliases), refused=tuple(refused))
 
 

@@ -7,6 +7,7 @@ of the time before the wait.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from holdfast.core.action import PROGRAM, Act, By
 from holdfast.core.delivery import MemoryNote
 from holdfast.core.ids import AgentName, Instant, Principal
 from holdfast.core.key import agent_name, check_part
@@ -26,6 +27,7 @@ from holdfast.core.memory import (
 from holdfast.core.memory_rules import Gone, MemoryPlan, PlannedOperation, plan_batch, undo_batch, undo_origin
 from holdfast.core.visibility import SHARED, Audience, ShownNotes, holder_of, shown_notes
 from holdfast.stores.script import Params, Row, Script, many, one, rows, run
+from holdfast.stores.verbs import actions
 from holdfast.stores.verbs.agents import share_agent
 from holdfast.stores.verbs.cursors import schedule_notes
 from holdfast.stores.verbs.identity import kin
@@ -61,10 +63,11 @@ select seq, target, op, text, old_text, subject, at, written_by, principal from 
 SUBJECTS = """
 select subject from memory
  where agent = :agent and head > 0 and subject > :after order by subject limit :limit"""
+OPERATORS = frozenset({"user", "import"})  # writers whose changes are privileged acts
 SUBJECTS_FIRST = "select subject from memory where agent = :agent and head > 0 order by subject limit :limit"
 
 
-def apply_memory(batch: MemoryBatch) -> Script[MemoryOutcome]:
+def apply_memory(batch: MemoryBatch, by: By = PROGRAM) -> Script[MemoryOutcome]:
     """The whole batch or nothing of it. A repeated origin gets the first result."""
     check_part("origin", batch.origin)
     check_part("writer", batch.by)
@@ -75,10 +78,13 @@ def apply_memory(batch: MemoryBatch) -> Script[MemoryOutcome]:
     known = yield from _known(stream, batch.origin)
     if known is not None:
         return known
-    return (yield from _apply(stream, head, batch))
+    outcome = yield from _apply(stream, head, batch)
+    if isinstance(outcome, Applied) and batch.by in OPERATORS:
+        yield from _record(batch.agent, batch.subject, by, outcome)
+    return outcome
 
 
-def undo_memory(undo: MemoryUndo) -> Script[MemoryOutcome]:
+def undo_memory(undo: MemoryUndo, by: By = PROGRAM) -> Script[MemoryOutcome]:
     """Reverse one operation, once; `stale` when its entry was changed again since."""
     stream = _stream(undo.agent, undo.subject)
     head = yield from hold_stream(stream, undo.agent, undo.subject)
@@ -92,7 +98,18 @@ def undo_memory(undo: MemoryUndo) -> Script[MemoryOutcome]:
     reverse = undo_batch(undo, operation_of(row))
     # Words that come back are their first writer's again: an operator who undoes a removal does not share them.
     written_by, principal = yield from _writer(stream, operation_of(row), (reverse.by, reverse.principal))
-    return (yield from _apply(stream, head, replace(reverse, by=written_by, principal=Principal(principal))))
+    outcome = yield from _apply(stream, head, replace(reverse, by=written_by, principal=Principal(principal)))
+    if isinstance(outcome, Applied) and undo.by in OPERATORS:
+        yield from _record(undo.agent, undo.subject, by, outcome)
+    return outcome
+
+
+def _record(agent: AgentName, subject: str, by: By, applied: Applied) -> Script[None]:
+    """A change that found its text there already changed nothing."""
+    changed = [seq for seq in applied.seqs if seq]
+    if changed:
+        act = Act.MEMORY_SHARED if subject == SHARED else Act.MEMORY_CHANGED
+        yield from actions.record(act, by, stream_of(agent, subject), operations=changed)
 
 
 def _writer(stream: str, operation: MemoryOperation, otherwise: tuple[str, str]) -> Script[tuple[str, str]]:

@@ -7,6 +7,7 @@ the replies behind it go on.
 
 from collections.abc import Collection
 
+from holdfast.core.action import PROGRAM, Act, By
 from holdfast.core.errors import InvalidInput, ReplyNotFound
 from holdfast.core.ids import AgentName, Instant, MessageId, NodeId, ReplyId
 from holdfast.core.key import parse
@@ -22,6 +23,7 @@ from holdfast.core.posting import (
 )
 from holdfast.ports.reply_store import PostedReply
 from holdfast.stores.script import Row, Script, one, plain, rows, run
+from holdfast.stores.verbs import actions
 from holdfast.stores.verbs.drafts import DRAFT_IS_HELD, HAS_DRAFT, hand_over
 
 FIRST_OF_ITS_ADDRESS = """
@@ -214,7 +216,7 @@ def next_reply_due() -> Script[dict[tuple[AgentName, str], Instant]]:
     return due
 
 
-def resend_reply(wanted: ReplyId) -> Script[str]:
+def resend_reply(wanted: ReplyId, by: By = PROGRAM) -> Script[str]:
     row = yield from one(FIND, id=wanted)
     if row is None:
         raise _not_found(wanted)
@@ -226,6 +228,7 @@ def resend_reply(wanted: ReplyId) -> Script[str]:
     if not size:
         raise InvalidInput(f"the words of reply {wanted} were deleted, so there is nothing to send", reply=wanted)
     yield from run(AGAIN, n=n, all_posted=POSSIBLE_DUPLICATE)
+    yield from actions.record(Act.REPLY_RESENT, by, wanted)
     return "pending"
 
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
+from holdfast.core.action import PROGRAM, Act, By
 from holdfast.core.delivery import DeliveryState
 from holdfast.core.errors import DeliveryNotFound, InvalidInput, LaneLost
 from holdfast.core.ids import AgentName, DeliveryId, Provider
 from holdfast.core.lane import LaneClaim, LaneKey, Settlement
 from holdfast.stores.script import Script, many, one, plain, rows, run
+from holdfast.stores.verbs import actions
 from holdfast.stores.verbs.cursors import DROP, MARK, SHORTEN
 from holdfast.stores.verbs.lanes import free_lane
 
@@ -130,7 +132,7 @@ def _params(claim: LaneClaim, settlement: Settlement) -> dict[str, object]:
     }
 
 
-def replay_delivery(delivery: DeliveryId) -> Script[str]:
+def replay_delivery(delivery: DeliveryId, by: By = PROGRAM) -> Script[str]:
     """Put a parked delivery back at the head of its lane, late and marked as such. Returns its state now."""
     provider, stream = split_id(delivery)
     row = yield from one(FIND, stream=stream, provider=provider, id=delivery)
@@ -141,6 +143,7 @@ def replay_delivery(delivery: DeliveryId) -> Script[str]:
     yield from run(HOLD, agent=key.agent, provider=key.provider, place=place)
     state = ((yield from one(FIND, stream=stream, provider=provider, id=delivery)) or row)[4]  # as of the lock
     if state == "parked" and (yield from _is_undone(n, stream, first)):
+        yield from actions.record(Act.DELIVERY_REPLAYED, by, delivery, agent=agent, state="dropped")
         return "dropped"
     replayed = yield from one(REPLAY, n=n)
     if replayed is None:
@@ -148,6 +151,7 @@ def replay_delivery(delivery: DeliveryId) -> Script[str]:
             return str(state)  # it was replayed already
         raise InvalidInput(f"delivery {delivery} is {state}; only a parked one can be replayed", delivery=delivery)
     yield from run(WAKE, agent=key.agent, provider=key.provider, place=place)
+    yield from actions.record(Act.DELIVERY_REPLAYED, by, delivery, agent=agent)
     return str(replayed[0])
 
 

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 
 from holdfast.core.access_token import AccessToken, parse_scopes
+from holdfast.core.action import PROGRAM, Act, By
 from holdfast.core.errors import TokenNotFound
 from holdfast.core.ids import Instant, TokenId
 from holdfast.core.login import LoginEnd
 from holdfast.core.token_binding import Binding
-from holdfast.stores.script import Row, Script, one, plain, rows, run
+from holdfast.stores.script import Row, Script, one, plain, rows
+from holdfast.stores.verbs import actions
 from holdfast.stores.verbs.logins import end_logins
 
 FIELDS = "id, label, scopes, agents, made_at, revoked_at, robot, sender, chats, relay, expires_at"
@@ -15,18 +17,18 @@ CHATS_BETWEEN = "\n"  # no chat has a control character in its name
 ADD = """
 insert into token (id, hash, label, scopes, agents, robot, sender, chats, relay, made_at, expires_at)
 values (:id, :hash, :label, :scopes, :agents, :robot, :sender, :chats, :relay, :now, :expires_at)
-on conflict (id) do nothing"""
-REVOKE = "update token set revoked_at = :now where id = :id and revoked_at is null"
+on conflict (id) do nothing returning id"""
+REVOKE = "update token set revoked_at = :now where id = :id and revoked_at is null returning id"
 TOKEN = f"select {FIELDS} from token where id = :id"
 BY_HASH = f"select {FIELDS} from token where hash = :hash"
 TOKENS = f"select {FIELDS} from token where id > :after order by id limit :limit"
 
 
-def add_token(token: AccessToken, hash_: bytes) -> Script[AccessToken]:
+def add_token(token: AccessToken, hash_: bytes, by: By = PROGRAM) -> Script[AccessToken]:
     scopes = " ".join(sorted(scope.value for scope in token.scopes))
     agents = " ".join(sorted(token.agents))
     binding = token.binding
-    yield from run(
+    made = yield from one(
         ADD,
         id=token.id,
         hash=hash_,
@@ -39,12 +41,15 @@ def add_token(token: AccessToken, hash_: bytes) -> Script[AccessToken]:
         relay=int(binding.relay),
         expires_at=token.expires_at,
     )
+    if made is not None:
+        yield from actions.record(Act.TOKEN_CREATED, by, token.id, scopes=scopes, agents=agents)
     return (yield from get_token(token.id))
 
 
-def revoke_token(id_: TokenId) -> Script[AccessToken]:
+def revoke_token(id_: TokenId, by: By = PROGRAM) -> Script[AccessToken]:
     """Revoking again changes nothing: the first time stands. The token's logins end with it."""
-    yield from run(REVOKE, id=id_)
+    if (yield from one(REVOKE, id=id_)) is not None:
+        yield from actions.record(Act.TOKEN_REVOKED, by, id_)
     yield from end_logins(LoginEnd.REVOKED, token=id_)
     return (yield from get_token(id_))
 
