@@ -23,6 +23,7 @@ import msgspec  # noqa: E402
 
 import holdfast  # noqa: E402
 from holdfast import config, log  # noqa: E402
+from holdfast.core.action import Act, ActorKind  # noqa: E402
 from holdfast.core.command import HELP, SIGNALS  # noqa: E402
 from holdfast.core.errors import HoldfastError, Remedy  # noqa: E402
 from holdfast.core.inbound import MessageState  # noqa: E402
@@ -96,6 +97,15 @@ TURN_EVENTS = {
     TurnEvent.ANSWERED: "the model answered",
     TurnEvent.FAILED: "no answer is to be had",
     TurnEvent.INTERRUPTED: "`/stop`, or a later message where arrivals interrupt",
+}
+ACTORS = {
+    ActorKind.OPERATOR: "the operator's own token: `HOLDFAST_TOKEN`, or the file in the data folder",
+    ActorKind.TOKEN: "an access token, by its id, with its label",
+    ActorKind.PRINCIPAL: "a sender in a chat",
+    ActorKind.USER: "a user of the machine, at the command line",
+    ActorKind.PROGRAM: "a Python program that uses the library and does not say who acts",
+    ActorKind.SYSTEM: "a platform, by the name of its channel: it gave a chat another id",
+    ActorKind.ANONYMOUS: "an HTTP client without a valid token, at the login",
 }
 SETTINGS = {
     "model": "what answers: a name as in `openai:gpt-5.2` or `practice`, or a table; unless said, whatever is there",
@@ -278,6 +288,16 @@ def diagram() -> str:
         lines += [f"    {phase.value} --> {after.value}: {', '.join(names)}" for after, names in targets.items()]
     lines += [f"    {phase.value} --> [*]" for phase in Phase if phase in CLOSED]
     return "```mermaid\n" + "\n".join(lines) + "\n```"
+
+
+def actions() -> str:
+    return page(
+        "Privileged acts",
+        "`holdfast audit actions` and `GET /v1/actions` show them: [the audit trail](../explanation/audit-trail.md).",
+        table(("verb", "meaning"), [(f"`{act.stored}`", act.what) for act in Act]),
+        "## Actors",
+        table(("kind", "meaning"), told(ActorKind, ACTORS)),
+    )
 
 
 def states() -> str:
@@ -575,7 +595,7 @@ def pages() -> dict[Path, str]:
     return {
         **{
             DOCS / "reference" / f"{make.__name__}.md": make()
-            for make in (errors, events, commands, states, answers, cli, http, settings)
+            for make in (errors, events, actions, commands, states, answers, cli, http, settings)
         },
         turns: with_diagram(turns.read_text(encoding="utf-8")),
     }

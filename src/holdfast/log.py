@@ -27,6 +27,7 @@ EVENTS: Mapping[str, str] = {
     "turn.stepped": "a step of an open turn was journaled",
     "turn.committed": "a turn ended; one line per turn",
     "turn.trimmed": "summarising failed and the oldest entries were left out of a context",
+    "action.refused": "an attempt at a privileged act was refused; the audit trail has it",
     "approval.decided": "an operator decided about a tool call that waited",
     "folder.tightened": "others could use something in the data folder; its mode was changed",
     "mcp.up": "an MCP server is connected, with how many of its tools are offered",

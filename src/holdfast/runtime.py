@@ -12,6 +12,7 @@ from types import TracebackType
 
 from holdfast import log
 from holdfast.core.access import PLATFORMS
+from holdfast.core.action import Act
 from holdfast.core.compress import Operation
 from holdfast.core.context import Context, render
 from holdfast.core.delivery import Outcome
@@ -22,13 +23,14 @@ from holdfast.core.ids import Provider as ProviderName
 from holdfast.core.inbound import BY_HUMAN, UNFINISHED, AcceptOutcome, Origin, accepted_message
 from holdfast.core.key import Address, agent_name, check_part, sender_of_chat
 from holdfast.core.lane import LaneKey
-from holdfast.core.memory import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo
+from holdfast.core.memory import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo, stream_of
 from holdfast.core.naming import NamingInputs
 from holdfast.core.recall import Found, RecallKey, RecallQuery, choose
 from holdfast.core.session import Session
 from holdfast.core.turn import Recorded, TurnRecord
 from holdfast.core.visibility import is_group
 from holdfast.loops.access_desk import Desk
+from holdfast.loops.action_desk import ActionDesk
 from holdfast.loops.agents import Agents
 from holdfast.loops.approval_desk import ApprovalDesk
 from holdfast.loops.compressor import Compressor
@@ -40,7 +42,7 @@ from holdfast.loops.page_check import PageCheck
 from holdfast.loops.providers import Providers
 from holdfast.loops.recaller import Recaller
 from holdfast.loops.receiver import Exchange
-from holdfast.loops.refill import backfill, rebuild
+from holdfast.loops.refill import backfill, check_indexed, rebuild
 from holdfast.loops.reply_desk import ReplyDesk
 from holdfast.loops.supervisor import Supervisor
 from holdfast.loops.visit import Visit
@@ -107,6 +109,7 @@ class Runtime:
         self.replies = ReplyDesk(store, reader, notifier)
         self.finalisations = FinishDesk(store, reader, notifier)
         self.access = Desk(store, reader, notifier, clock, entropy, self._platforms)
+        self.actions = ActionDesk(store, reader)
         self._proving = asyncio.Lock()
         self._proved: Health | None = None
         self._pages = PageCheck(self.store, self.clock, self.tasks)
@@ -478,11 +481,16 @@ class Runtime:
 
     async def rebuild(self, provider: str = "local", *, agent: str | None = None) -> int:
         """Fill a provider's own index again from the journal; how many parcels it took."""
-        return await rebuild(self.reader, self._providers, LaneKey(self.named(agent), ProviderName(provider)))
+        key = LaneKey(self.named(agent), ProviderName(provider))
+        check_indexed(self._providers, key)
+        await self.store.record_action(Act.PROVIDER_REBUILT, provider, agent=key.agent)
+        return await rebuild(self.reader, self._providers, key)
 
     async def migrate_memory(self, agent: str | None = None, subject: str = "") -> dict[str, dict[str, Outcome]]:
         """What became of each memory file at each provider that takes files over; each goes at most once."""
-        return await self._keeper.migrate(self.named(agent), subject)
+        name = self.named(agent)
+        await self.store.record_action(Act.PROVIDER_MIGRATED, stream_of(name, subject), agent=name)
+        return await self._keeper.migrate(name, subject)
 
     def named(self, agent: str | None) -> AgentName:
         """Whom a name, or none, stands for. Raises `AgentNotFound` and `InvalidName`."""

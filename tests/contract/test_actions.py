@@ -3,6 +3,7 @@ act: none when it is cut off, none when it is repeated. Rows are never changed, 
 
 import json
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
@@ -29,6 +30,7 @@ from holdfast.core.key import Address
 from holdfast.core.memory import Change, MemoryBatch, MemoryUndo, MemoryVerb, Target
 from holdfast.core.outgoing import ReplyState
 from holdfast.ports.actor import acting_as
+from holdfast.stores.database import Database
 from holdfast.stores.script import run
 from holdfast.stores.store import SqlStore
 from tests.contract import test_access, test_finish, test_lanes, test_replies
@@ -241,7 +243,7 @@ async def test_an_act_has_one_row_in_its_own_transaction(driver, situation):
     subject, act = await situation(driver)
     before = len(await driver.store.actions())
     cutting = Cutting(driver.database)
-    store = SqlStore(cutting, b"a secret of the tests")
+    store = SqlStore(cast("Database", cutting), b"a secret of the tests")
     with acting_as(OPERATOR):
         for at in range(STATEMENTS_MAX):
             cutting.at = at
@@ -265,7 +267,7 @@ async def test_an_act_has_one_row_in_its_own_transaction(driver, situation):
     assert await whole(driver) is None
 
 
-@pytest.mark.parametrize("act", sorted(ALONE, key=lambda act: act.stored), ids=lambda act: act.stored)
+@pytest.mark.parametrize("act", [act for act in Act if act in ALONE], ids=str)
 async def test_an_act_outside_the_store_is_on_record_too(driver, act):
     with acting_as(OPERATOR):
         await driver.store.record_action(act, "tok_1", agent="fern")

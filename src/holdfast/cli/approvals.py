@@ -94,7 +94,7 @@ async def _decide(approval: str, decision: "Decision", reason: str, data: Path |
     from holdfast.core.ids import ApprovalId
     from holdfast.ports.approval_surface import approval_view
 
-    async with visiting(data) as runtime:
+    async with visiting(data, act="approval.decided", on=approval) as runtime:
         found = await runtime.approvals.decide(ApprovalId(approval), decision, by="command line", reason=reason)
     is_so = found.decision is decision
     if as_json:

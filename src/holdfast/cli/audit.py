@@ -6,22 +6,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.actions import actions
 from holdfast.cli.options import Data, Json
 
 if TYPE_CHECKING:
     from holdfast.core.audit import Report, SessionFacts
     from holdfast.ports.reader import Reader
 
+audit_app = typer.Typer(
+    name="audit",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+)
+audit_app.command()(actions)
+
 PAGE = 50
 OPERATIONS_PAGE = 10_000  # how many operations of a session come with its facts; the rest is asked for
 
 
+@audit_app.callback()
 def audit(
+    context: typer.Context,
     log: Annotated[Path | None, typer.Option("--log", help="A log of JSON lines to compare with the records.")] = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Prove that compression lost nothing.
+    """Prove that compression lost nothing. `holdfast audit actions` shows who did what.
 
     Compares the records with each other and names the first contradiction. Works beside a running process. Exit
     code 3 when there is a contradiction.
@@ -31,6 +41,8 @@ def audit(
       holdfast audit
       holdfast audit --log holdfast.log --json
     """
+    if context.invoked_subcommand is not None:
+        return
     from holdfast.cli.running import run
 
     run(lambda: _audit(log, data, as_json=as_json), as_json=as_json)

@@ -29,7 +29,15 @@ def backfill(
       holdfast backfill hindsight --agent main
     """
     told = "{n} units are on their way; `holdfast deliveries` shows them."
-    _run(lambda runtime: runtime.backfill(provider, agent=agent), "units", told, (data, config), as_json=as_json)
+    _run(
+        lambda runtime: runtime.backfill(provider, agent=agent),
+        "units",
+        told,
+        (data, config),
+        act="provider.backfilled",
+        on=provider,
+        as_json=as_json,
+    )
 
 
 def rebuild(
@@ -50,7 +58,15 @@ def rebuild(
       holdfast rebuild local --agent bookkeeper
     """
     told = "{n} deliveries are in the index again."
-    _run(lambda runtime: runtime.rebuild(provider, agent=agent), "parcels", told, (data, config), as_json=as_json)
+    _run(
+        lambda runtime: runtime.rebuild(provider, agent=agent),
+        "parcels",
+        told,
+        (data, config),
+        act="provider.rebuilt",
+        on=provider,
+        as_json=as_json,
+    )
 
 
 def _run(
@@ -59,6 +75,8 @@ def _run(
     told: str,
     where: tuple[Path | None, Path | None],
     *,
+    act: str,
+    on: str,
     as_json: bool,
 ) -> None:
     from holdfast.cli.running import run
@@ -68,7 +86,7 @@ def _run(
         from holdfast.cli.output import print_json
         from holdfast.cli.running import OK
 
-        async with visiting(*where) as runtime:
+        async with visiting(*where, act=act, on=on) as runtime:
             n = await work(runtime)
         if as_json:
             print_json({counted: n})

@@ -6,7 +6,7 @@ import typer
 
 from holdfast.cli.approvals import approvals, approve, deny
 from holdfast.cli.attachment import attachment
-from holdfast.cli.audit import audit
+from holdfast.cli.audit import audit_app
 from holdfast.cli.backfill import backfill, rebuild
 from holdfast.cli.channels import channels
 from holdfast.cli.chat import chat
@@ -74,7 +74,6 @@ COMMANDS = (
     unlink,
     links,
     move,
-    audit,
     health,
     log,
     encrypt,
@@ -95,6 +94,7 @@ app = typer.Typer(
 )
 for command in COMMANDS:
     app.command()(command)
+app.add_typer(audit_app)
 app.add_typer(config_app)
 app.add_typer(memory)
 app.add_typer(token)

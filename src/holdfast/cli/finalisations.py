@@ -92,7 +92,7 @@ async def _refinish(finalisation: str, data: Path | None, *, as_json: bool) -> i
     from holdfast.cli.running import OK
     from holdfast.ports.finish_surface import finalisation_view
 
-    async with visiting(data) as runtime:
+    async with visiting(data, act="finalisation.retried", on=finalisation) as runtime:
         found = await runtime.finalisations.retry(finalisation)
     if as_json:
         print_json(finalisation_view(found))

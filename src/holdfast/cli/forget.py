@@ -68,7 +68,8 @@ async def _forget(
 ) -> int:
     from holdfast.cli.opening import visiting
 
-    async with visiting(*where) as runtime:
+    act = "session.forgotten" if session is not None else "person.forgotten"
+    async with visiting(*where, act=act, on=session or person or "") as runtime:
         return _show(await runtime.forget(session=session, person=person, agent=agent), as_json=as_json)
 
 

@@ -92,7 +92,7 @@ async def _link(principal: str, person: str, where: tuple[Path | None, Path | No
     from holdfast.cli.running import OK
     from holdfast.ports.access_surface import link_view
 
-    async with visiting(*where) as runtime:
+    async with visiting(*where, act="identity.linked", on=principal) as runtime:
         made = await runtime.access.link(principal, person, by=BY)
     if as_json:
         print_json(link_view(made))
@@ -107,7 +107,7 @@ async def _unlink(principal: str, data: Path | None, *, as_json: bool) -> int:
     from holdfast.cli.running import OK
     from holdfast.ports.access_surface import UnlinkedOut, link_view
 
-    async with visiting(data) as runtime:
+    async with visiting(data, act="identity.unlinked", on=principal) as runtime:
         gone = await runtime.access.unlink(principal, by=BY)
     if as_json:
         print_json(UnlinkedOut(principal=principal, link=None if gone is None else link_view(gone)))
@@ -138,7 +138,7 @@ async def _move(old: str, new: str, data: Path | None, *, as_json: bool) -> int:
     from holdfast.cli.running import OK
     from holdfast.ports.access_surface import moved_view
 
-    async with visiting(data) as runtime:
+    async with visiting(data, act="address.moved", on=new) as runtime:
         moved = await runtime.access.move(old, new, by=BY)
     if as_json:
         print_json(moved_view(moved))

@@ -234,7 +234,7 @@ def undo(
         wish = MemoryUndo(agent=agent_name(agent or runtime.default_agent), subject=about, seq=change)
         return _told(await runtime.undo_memory(wish), as_json=as_json)
 
-    _run(work, config, data, as_json=as_json)
+    _run(work, config, data, as_json=as_json, act="memory.changed" if about else "memory.shared")
 
 
 @memory.command(name="import")
@@ -306,7 +306,7 @@ def migrate(
             print_table(("provider", "file", "state", "why"), rows)
         return OK if all(row[2] == "kept" for row in rows) else WRONG
 
-    _run(work, config, data, as_json=as_json)
+    _run(work, config, data, as_json=as_json, act="provider.migrated")
 
 
 def _why(outcome: "Outcome") -> str:
@@ -344,7 +344,8 @@ def _change(
             return _told(await runtime.move_memory(batch, to), as_json=as_json)
         return _told(await runtime.apply_memory(batch), as_json=as_json)
 
-    _run(work, *files, as_json=as_json, make=verb == "add")
+    act = "memory.changed" if (to if verb == "move" else about) else "memory.shared"
+    _run(work, *files, as_json=as_json, make=verb == "add", act=act)
 
 
 def _told(outcome: "MemoryOutcome", *, as_json: bool) -> int:
@@ -372,13 +373,14 @@ def _run(
     *,
     as_json: bool,
     make: bool = False,
+    act: str = "",
 ) -> NoReturn:
     from holdfast.cli.running import run
 
     async def visit() -> int:
         from holdfast.cli.opening import visiting
 
-        async with visiting(data, config, make=make) as runtime:
+        async with visiting(data, config, make=make, act=act) as runtime:
             return await work(runtime)
 
     run(visit, as_json=as_json)

@@ -8,7 +8,8 @@ from holdfast.app import Crew, check_folder, find_crew, has_store, make_agents, 
 from holdfast.cli.logs import logging_to, to_file
 from holdfast.config import FILE, Config, load_config
 from holdfast.config.secrets import secret_files, secret_variables
-from holdfast.core.errors import InvalidInput, StoreBroken, StoreOwned, StorePathInvalid
+from holdfast.core.action import BY_NAME
+from holdfast.core.errors import HoldfastError, InvalidInput, Remedy, StoreBroken, StoreOwned, StorePathInvalid
 from holdfast.hardening import conceal
 from holdfast.runtime import Runtime
 
@@ -40,8 +41,13 @@ def config_of(file: Path | None, folder: Path) -> Config:
 
 
 @asynccontextmanager
-async def visiting(data: Path | None, config: Path | None = None, *, make: bool = False) -> AsyncIterator[Runtime]:
-    """The store, without serving it. Only with `make` is a new one made."""
+async def visiting(
+    data: Path | None, config: Path | None = None, *, make: bool = False, act: str = "", on: str = ""
+) -> AsyncIterator[Runtime]:
+    """The store, without serving it. Only with `make` is a new one made.
+
+    `act` names the privileged act that is attempted, and `on` its subject: a refusal is put on record.
+    """
     folder = folder_of(data)
     if not make and folder.is_dir() and not has_store(folder):
         raise StorePathInvalid(f"there is no Holdfast data in {folder} yet", path=str(folder))
@@ -49,7 +55,12 @@ async def visiting(data: Path | None, config: Path | None = None, *, make: bool 
         raise StorePathInvalid(f"the folder {folder} does not exist", path=str(folder))
     agents = make_agents(listed=config_of(config, folder).agents, lenient=True)
     async with await open_runtime(folder, agents=agents, serve=False) as runtime:
-        yield runtime
+        try:
+            yield runtime
+        except HoldfastError as error:
+            if act and error.remedy is Remedy.CORRECT:  # otherwise it may have failed for reasons that are not its own
+                await runtime.actions.refuse(BY_NAME[act], on, error.code)
+            raise
 
 
 @asynccontextmanager

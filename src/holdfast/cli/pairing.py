@@ -76,7 +76,7 @@ async def _pair(code: str, data: Path | None, *, admit: bool, as_json: bool) -> 
     from holdfast.cli.running import OK
     from holdfast.ports.access_surface import pair_view
 
-    async with visiting(data) as runtime:
+    async with visiting(data, act="access.admitted" if admit else "access.denied", on=code) as runtime:
         found = await runtime.access.pair(code, admit=admit, by=BY)
     if as_json:
         print_json(pair_view(found))
@@ -117,7 +117,7 @@ async def _unpair(principal: str, agent: str | None, data: Path | None, *, as_js
     from holdfast.core.ids import AgentName, Principal
     from holdfast.ports.access_surface import UnpairedOut
 
-    async with visiting(data) as runtime:
+    async with visiting(data, act="access.withdrawn", on=principal) as runtime:
         gone = await runtime.access.unpair(principal, agent=agent, by=BY)
         asked = [agent] if agent is not None else gone or runtime.agents()
         still = [one for one in asked if await runtime.reader.admitted(AgentName(one), Principal(principal))]

@@ -32,7 +32,7 @@ async def _replay(delivery: str, data: Path | None, *, as_json: bool) -> int:
     from holdfast.core.ids import DeliveryId
     from holdfast.ports.memory_surface import Replayed
 
-    async with visiting(data) as runtime:
+    async with visiting(data, act="delivery.replayed", on=delivery) as runtime:
         state = await runtime.replay(DeliveryId(delivery))
     if as_json:
         print_json(Replayed(delivery=delivery, state=state))

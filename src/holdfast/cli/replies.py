@@ -110,7 +110,7 @@ async def _resend(reply: str, data: Path | None, *, as_json: bool) -> int:
     from holdfast.core.ids import ReplyId
     from holdfast.ports.reply_surface import reply_view
 
-    async with visiting(data) as runtime:
+    async with visiting(data, act="reply.resent", on=reply) as runtime:
         found = await runtime.replies.resend(ReplyId(reply))
     if as_json:
         print_json(reply_view(found))

@@ -45,8 +45,12 @@ def run(work: Work, *, as_json: bool) -> NoReturn:
 
 
 def _outcome(work: Work, *, as_json: bool) -> int:
+    from holdfast.cli.actor import local_user
+    from holdfast.ports.actor import acting_as
+
     try:
-        code = asyncio.run(work())
+        with acting_as(local_user()):
+            code = asyncio.run(work())
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED

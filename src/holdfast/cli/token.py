@@ -138,7 +138,7 @@ async def _new(wish: _Wish, data: "Path | None", config: "Path | None", *, as_js
         sends=bool(scopes & {Scope.SEND, Scope.ADMIN}),
         is_admin=Scope.ADMIN in scopes,
     )
-    async with visiting(data, config, make=True) as runtime:
+    async with visiting(data, config, make=True, act="token.created") as runtime:
         wanted = AccessToken(
             id=TokenId(make_id("tok", runtime.clock.now(), runtime.entropy.bits(80))),
             label=wish.label,
@@ -196,7 +196,7 @@ async def _revoke(id: str, data: "Path | None", config: "Path | None", *, as_jso
     from holdfast.core.ids import TokenId
     from holdfast.core.key import check_part
 
-    async with visiting(data, config) as runtime:
+    async with visiting(data, config, act="token.revoked", on=id) as runtime:
         gone = await runtime.store.revoke_token(TokenId(check_part("token", id)))
     if as_json:
         print_json(_view(gone))

@@ -160,6 +160,7 @@ async def _serve(folder: Path, settings: "Settings", asked: Asked, *, verbose: b
             limit = settings.message_bytes_max * ESCAPED_BYTES_PER_BYTE + ENVELOPE_BYTES
             await runtime.health()  # begins to look for damaged pages, whether or not anybody will ask
             life.server, url, code = await _server(runtime, token, place, folder, limit)
+            await runtime.store.note_settings(_told_of(settings, place))
             bulletin = Bulletin(folder, runtime, _say_json if as_json else _say)
             with on_signal(life.end), closing(bulletin):  # whoever reads `ready` may say stop at once
                 bulletin.keep()  # `holdfast channels` finds it from the ready line on
@@ -222,6 +223,15 @@ async def _check_public(runtime: "Runtime", token: "Token", place: Place) -> Non
         raise PublicBindRefused(f"{place.host} can be reached from other machines, and nobody has chosen a token")
     if not place.public_hosts:
         raise PublicBindRefused(f"{place.host} can be reached from other machines, and no --public-host is named")
+
+
+def _told_of(settings: "Settings", place: Place) -> str:
+    """What the audit trail says of the settings: the checksum of the file, which holds no secret, and the address."""
+    import hashlib
+
+    file = "no file" if settings.file is None else hashlib.sha256(settings.file.read_bytes()).hexdigest()
+    names = " ".join((*place.public_hosts, *place.trusted_proxies))
+    return f"sha256 {file}, at {place.host} {names}".strip()
 
 
 def _size_of(file: Path) -> int | None:

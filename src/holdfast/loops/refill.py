@@ -26,11 +26,16 @@ async def backfill(store: Store, providers: Providers, key: LaneKey) -> int:
 
 async def rebuild(reader: Reader, providers: Providers, key: LaneKey) -> int:
     """Fill a provider's own index again from the journal; how many parcels."""
+    return await check_indexed(providers, key).rebuild(_delivered(reader, key))
+
+
+def check_indexed(providers: Providers, key: LaneKey) -> Indexed:
+    """The provider, which has an index of its own. Raises `InvalidInput` for one that has none."""
     provider = providers.get(key)
     if not isinstance(provider, Indexed):
         _policy(providers, key)
         raise InvalidInput(f"{key.provider} keeps no index of its own to rebuild", provider=key.provider)
-    return await provider.rebuild(_delivered(reader, key))
+    return provider
 
 
 async def refill(reader: Reader, providers: Providers, key: LaneKey, policy: CourierPolicy | None = None) -> int | None:

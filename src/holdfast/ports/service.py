@@ -12,6 +12,7 @@ from holdfast.core.inbound import BY_HUMAN, AcceptOutcome, Origin
 from holdfast.core.recall import Found
 from holdfast.core.session import Session
 from holdfast.ports.access import AccessDesk
+from holdfast.ports.actions import Actions
 from holdfast.ports.approvals import Approvals
 from holdfast.ports.finalisations import Finalisations
 from holdfast.ports.notifier import Event, Feed
@@ -64,6 +65,9 @@ class Service(Protocol):
 
     @property
     def access(self) -> AccessDesk: ...
+
+    @property
+    def actions(self) -> Actions: ...
 
     async def health(self) -> Health: ...
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from holdfast.channels.http.endpoint import Endpoint, Settings, answer, caller_of
 from holdfast.channels.http.request import Query, decode, read_body
 from holdfast.core.access_token import Scope
+from holdfast.core.action import Act
 from holdfast.core.key import agent_name
 from holdfast.ports import access_surface as shapes
 
@@ -80,6 +81,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/v1/pairs/{code}",
+        act=Act.ACCESS_ADMITTED,
         handler=post_pair,
         scope=Scope.ADMIN,
         summary="Let a stranger in, or not; they are told when they are",
@@ -90,6 +92,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/v1/unpair",
+        act=Act.ACCESS_WITHDRAWN,
         handler=post_unpair,
         scope=Scope.ADMIN,
         summary="Undo what was decided about somebody",
@@ -109,6 +112,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/v1/links",
+        act=Act.IDENTITY_LINKED,
         handler=post_link,
         scope=Scope.ADMIN,
         summary="Make an account a person's; 409 for what would leave open who somebody is",
@@ -119,6 +123,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/v1/unlink",
+        act=Act.IDENTITY_UNLINKED,
         handler=post_unlink,
         scope=Scope.ADMIN,
         summary="Take a link back",
@@ -129,6 +134,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/v1/addresses/move",
+        act=Act.ADDRESS_MOVED,
         handler=post_move,
         scope=Scope.ADMIN,
         summary="Make a new address lead to an older one's mailbox; 409 when it has a history of its own",

@@ -13,6 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from holdfast import log
 from holdfast.channels.http import openapi
+from holdfast.channels.http.actor import actor_of, is_refusal, subject_of
 from holdfast.channels.http.admission import Admission, Requester
 from holdfast.channels.http.binding import bound
 from holdfast.channels.http.caller import Caller, Keyring
@@ -42,6 +43,7 @@ from holdfast.channels.http.websocket import Sockets
 from holdfast.core.access_token import Scope as TokenScope
 from holdfast.core.errors import HoldfastError
 from holdfast.core.server_limits import ServerLimits
+from holdfast.ports.actor import acting_as
 from holdfast.ports.channel import Hooks
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
@@ -111,10 +113,20 @@ class _Handling:
         self._guard = guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = await self._respond(Request(scope, receive, send))
-        if isinstance(response, EventStream) and not self._endpoint.is_open:
-            response.ends_with(partial(self._guard.until_over, scope["caller"]))
-        await response(scope, receive, send)
+        with acting_as(actor_of(scope, self._guard)):
+            response = await self._attempt(Request(scope, receive, send))
+            if isinstance(response, EventStream) and not self._endpoint.is_open:
+                response.ends_with(partial(self._guard.until_over, scope["caller"]))
+            await response(scope, receive, send)
+
+    async def _attempt(self, request: Request) -> Response:
+        """Respond. A refused attempt at a privileged act is on record before the client hears of it."""
+        try:
+            return await self._respond(request)
+        except HoldfastError as error:
+            if self._endpoint.act is not None and is_refusal(error):
+                await self._settings.service.actions.refuse(self._endpoint.act, subject_of(request), error.code)
+            raise
 
     async def _respond(self, request: Request) -> Response:
         settings = self._settings

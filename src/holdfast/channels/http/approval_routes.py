@@ -8,6 +8,7 @@ from starlette.responses import Response
 from holdfast.channels.http.endpoint import Endpoint, Param, Settings, answer, caller_of
 from holdfast.channels.http.request import Query, decode, read_body
 from holdfast.core.access_token import AccessToken, Scope
+from holdfast.core.action import Act
 from holdfast.core.approval import ApprovalView, Decision
 from holdfast.core.errors import ApprovalNotFound, InvalidInput
 from holdfast.core.ids import ApprovalId
@@ -92,6 +93,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/v1/approvals/{approval}",
+        act=Act.APPROVAL_DECIDED,
         handler=post_approval,
         scope=Scope.OPERATE,
         summary="Approve or deny a tool call; 409 with how it stands when it was decided otherwise or came too late",

@@ -19,6 +19,7 @@ from holdfast.channels.http.login import Logins
 from holdfast.channels.http.metrics import Metrics
 from holdfast.channels.http.turnstile import Turnstile
 from holdfast.core.access_token import Scope
+from holdfast.core.action import Act
 from holdfast.core.key import PART_CHARS_MAX
 from holdfast.ports.channel import Hooks
 from holdfast.ports.service import Service
@@ -80,6 +81,7 @@ class Endpoint:
     media_type: str = JSON  # of a good answer
     also: str | None = None  # a second media type that a client may ask for with Accept
     takes: str = JSON  # the media type of the body
+    act: Act | None = None  # the privileged act that it is for: a refused attempt is put on record under this name
 
     @property
     def is_open(self) -> bool:

@@ -6,6 +6,7 @@ from starlette.responses import Response
 from holdfast.channels.http.endpoint import Endpoint, Param, Settings, answer
 from holdfast.channels.http.request import Query
 from holdfast.core.access_token import Scope
+from holdfast.core.action import Act
 from holdfast.core.finish import FinishStep, finish_state
 from holdfast.core.ids import SessionId
 from holdfast.core.key import check_part
@@ -52,6 +53,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/v1/finalisations/{finalisation}/retry",
+        act=Act.FINALISATION_RETRIED,
         handler=post_retry,
         scope=Scope.OPERATE,
         summary="Take up again an extraction whose attempts ran out",

@@ -10,14 +10,18 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.channels.http.actor import caller_as_actor
+from holdfast.channels.http.caller import Caller
 from holdfast.channels.http.cookie import clear_cookie, set_cookie
 from holdfast.channels.http.endpoint import ANY, JSON, OPEN, PRIVATE, Endpoint, Settings, answer, caller_of
 from holdfast.channels.http.guard import Guard
 from holdfast.channels.http.metrics import MEDIA_TYPE, Present
 from holdfast.channels.http.request import Query, decode, read_body
 from holdfast.core.access_token import AccessToken, Scope
+from holdfast.core.action import Act
 from holdfast.core.errors import InvalidInput
 from holdfast.core.login import LoginEnd
+from holdfast.ports.actor import acting, acting_as
 from holdfast.ports.surface import Out
 
 LOGIN_BYTES_MAX = 4_096
@@ -58,6 +62,8 @@ async def post_login(request: Request, settings: Settings) -> Response:
     by_token = await guard.by_secret(wish.token, client) if wish.token is not None else None
     token = (by_token or guard.by_code(wish.code or "", client)).token
     cookie, lasts_ms = await settings.logins.begin(token, replaces=guard.cookie_of(request.scope))
+    with acting_as(caller_as_actor(Caller(token), acting().origin)):
+        await settings.service.actions.record(Act.LOGIN, token.id)
     kept = set_cookie(guard.cookie_name(request.scope), cookie, lasts_ms)
     return answer(_me(token, settings, cookie), 200, {"Set-Cookie": kept})
 
@@ -65,6 +71,8 @@ async def post_login(request: Request, settings: Settings) -> Response:
 async def post_logout(request: Request, settings: Settings) -> Response:
     Query(request, ())
     guard: Guard = request.scope["guard"]
+    if caller_of(request).cookie:
+        await settings.service.actions.record(Act.LOGOUT, caller_of(request).token.id)
     await settings.logins.end(caller_of(request).cookie, LoginEnd.LOGOUT)
     return answer(LoggedOut(), 200, {"Set-Cookie": clear_cookie(guard.cookie_name(request.scope))})
 
@@ -141,6 +149,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/v1/login",
+        act=Act.LOGIN,
         handler=post_login,
         scope=OPEN,
         summary="Exchange a one-time code or a token for a cookie",
@@ -151,6 +160,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/v1/logout",
+        act=Act.LOGOUT,
         handler=post_logout,
         scope=ANY,
         summary="End this browser's login, in every process and on every open connection",

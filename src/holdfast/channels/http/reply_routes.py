@@ -8,6 +8,7 @@ from starlette.responses import Response
 from holdfast.channels.http.endpoint import Endpoint, Param, Settings, answer
 from holdfast.channels.http.request import Query
 from holdfast.core.access_token import AccessToken, Scope
+from holdfast.core.action import Act
 from holdfast.core.errors import ReplyNotFound
 from holdfast.core.ids import ReplyId
 from holdfast.core.key import check_part
@@ -93,6 +94,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/v1/replies/{reply}/resend",
+        act=Act.REPLY_RESENT,
         handler=post_resend,
         scope=Scope.OPERATE,
         summary="Send an uncertain or failed reply again; it may be a duplicate then",

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from holdfast.channels.http.endpoint import ANY, OPEN, Endpoint, Param, Settings, answer
 from holdfast.channels.http.request import Query, decode, read_body, whole_number
 from holdfast.core.access_token import Scope
+from holdfast.core.action import Act
 from holdfast.core.delivery import DeliveryState, delivery_state
 from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import DeliveryId, SessionId
@@ -241,7 +242,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/operations",
         scope=Scope.READ,
         handler=get_operations,
-        summary="The audit trail, oldest first",
+        summary="The records of operations, oldest first",
         query=OPERATIONS_QUERY,
         answers={200: surface.Operations},
         errors=(400,),
@@ -259,6 +260,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/v1/deliveries/{delivery}/replay",
+        act=Act.DELIVERY_REPLAYED,
         scope=Scope.OPERATE,
         handler=post_replay,
         summary="Put a parked delivery back on its lane, late",
@@ -278,6 +280,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/v1/forget",
+        act=Act.PERSON_FORGOTTEN,
         scope=Scope.OPERATE,
         handler=post_forget,
         summary="Forget a person or a session, here and at every memory provider; pending until each has erased it",

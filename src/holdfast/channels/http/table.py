@@ -2,6 +2,7 @@
 
 from holdfast.channels.http import (
     access_routes,
+    action_routes,
     approval_routes,
     attachment_routes,
     channel_routes,
@@ -29,6 +30,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *spend_routes.ENDPOINTS,
     *channel_routes.ENDPOINTS,
     *access_routes.ENDPOINTS,
+    *action_routes.ENDPOINTS,
     *login_routes.ENDPOINTS,
     *hook_routes.ENDPOINTS,
 )

@@ -14,6 +14,7 @@ from typing import Any
 from starlette.types import Message, Receive, Scope, Send
 
 from holdfast import log
+from holdfast.channels.http.actor import caller_as_actor
 from holdfast.channels.http.admission import OpenRequest, Requester
 from holdfast.channels.http.caller import Caller
 from holdfast.channels.http.endpoint import Settings, answer
@@ -34,6 +35,7 @@ from holdfast.channels.http.outbox import ATTEMPTS, AUTH, FORBIDDEN, INVALID, LA
 from holdfast.channels.http.talk import Auth, Ready, Talk, frame_in
 from holdfast.core.access_token import Scope as TokenScope
 from holdfast.core.errors import HoldfastError, InvalidUnicode, StoreUnavailable
+from holdfast.ports.actor import acting_as
 from holdfast.ports.surface import error_view
 from holdfast.ports.tasks import Task
 
@@ -153,6 +155,10 @@ class Connection:
 
     async def _read(self) -> None:
         caller = await self._admit()
+        with acting_as(caller_as_actor(caller, f"websocket {self._guard.client_of(self._scope)}")):
+            await self._serve(caller)
+
+    async def _serve(self, caller: Caller) -> None:
         settings = self._fence(self._settings, caller, self._guard.client_of(self._scope))
         talk = self._talk = Talk(caller, settings, self._outbox, self._start)
         scopes = sorted(scope.value for scope in TokenScope if caller.token.may(scope))

@@ -243,9 +243,12 @@ def decide_approval(
     current = yield from read_approval(id)
     if current.decision is None and current.is_due:
         yield from _decide(found[0], id, Decision.EXPIRED, by="", reason="")
+        yield from actions.refuse(Act.APPROVAL_DECIDED, by, id, "already_expired")
     elif current.decision is None:
         yield from _decide(found[0], id, decision, by=named, reason=reason)
         yield from actions.record(Act.APPROVAL_DECIDED, by, id, decision=decision.value, tool=plain(current.tool))
+    elif current.decision is not decision:
+        yield from actions.refuse(Act.APPROVAL_DECIDED, by, id, f"already_{current.decision.value}")
     return (yield from approval(id))
 
 

@@ -130,7 +130,7 @@ def withdraw(agent: AgentName | str) -> Script[None]:
 
 
 def record(operation: OperationId, kind: str, by: str, detail: Mapping[str, object]) -> Script[None]:
-    """What was done, by whom and when: a row of the audit trail. Ids only."""
+    """What was done, by whom and when. Ids only."""
     yield from run(RECORD, id=operation, kind=kind, by=by, detail=msgspec.json.encode(detail))
 
 

@@ -30,5 +30,5 @@ def start(operation: OperationId, kind: str, by: str) -> Script[dict[str, Any] |
 
 
 def finish(operation: OperationId, detail: Mapping[str, object], *, changed: bool = True) -> Script[None]:
-    """What was done: a row of the audit trail. Ids and times only."""
+    """What was done. Ids and times only."""
     yield from run(FINISH, id=operation, outcome="done" if changed else "nothing", detail=msgspec.json.encode(detail))
