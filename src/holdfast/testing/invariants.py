@@ -1,4 +1,4 @@
-"""The invariants of a history (I1..I29), as pure functions over what it left in the database and what was seen.
+"""The invariants of a history (I1..I32), as pure functions over what it left in the database and what was seen.
 
 Each checker looks at `Evidence` and yields a sentence per contradiction. The evidence was gathered outside the
 runtime: rows read by another connection, acknowledgements seen by the platform, requests seen by the model, effects
@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from holdfast.core.journal import Observed, UserSaid
+from holdfast.testing.checks_actions import acts_are_on_record_once, trail_is_whole
 from holdfast.testing.checks_agents import circles_come_to_an_end, hops_are_counted, letters_arrive_once
 from holdfast.testing.checks_contexts import (
     contexts_are_whole,
@@ -304,4 +305,6 @@ CHECKS: tuple[Check, ...] = (
     ("I28", attachments_can_be_read),
     ("I29", resends_send_once_more),
     ("I29", decisions_stand),
+    ("I32", acts_are_on_record_once),
+    ("I32", trail_is_whole),
 )

@@ -1,6 +1,7 @@
 """Guarantees of the durable core, broken on purpose, to see that the checkers see it. Those of delivery and recall are
 in `mutants_delivery`, those of forgetting in `mutants_forget`, those of replies in `mutants_replies`, those of
-approvals in `mutants_approval`, those of what only some histories have in `mutants_store` and `mutants_channels`."""
+approvals in `mutants_approval`, those of the audit trail in `mutants_actions`, those of what only some histories have
+in `mutants_store` and `mutants_channels`."""
 
 import asyncio
 import secrets
@@ -23,6 +24,7 @@ from holdfast.stores.script import Row, Script, one, run
 from holdfast.stores.store import SqlStore
 from holdfast.stores.verbs import accept, contexts, cursors, fence, mail, nodes, reply, summaries, turns
 from holdfast.testing import (
+    mutants_actions,
     mutants_approval,
     mutants_channels,
     mutants_delivery,
@@ -36,6 +38,7 @@ from holdfast.testing.mutant import MUTANTS, Mutant, Patch, mutant
 __all__ = [
     "MUTANTS",
     "Mutant",
+    "mutants_actions",
     "mutants_approval",
     "mutants_channels",
     "mutants_delivery",

@@ -13,6 +13,7 @@ from holdfast.core.journal import AnyBody, decode_body
 Row: TypeAlias = dict[str, Any]
 
 TABLES = (
+    "action",
     "address",
     "approval",
     "cursor",

@@ -1,0 +1,71 @@
+"""Guarantees of the audit trail, broken on purpose."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from holdfast.core.action import Act, By
+from holdfast.ports.actor import acting
+from holdfast.stores.action_verbs import ActionVerbs
+from holdfast.stores.script import R, Script
+from holdfast.stores.verbs import actions
+from holdfast.testing.mutant import Patch, mutant
+
+BUDGET = 30
+LATER_S = 0.4
+Late = tuple[Act, By, str, dict[str, object]]
+
+
+@mutant("I32", budget=BUDGET)
+def act_without_row() -> Sequence[Patch]:
+    """A decision about an approval is not on record."""
+    honest = actions.record
+
+    def broken(act: Act, by: By, subject: str, **detail: object) -> Script[None]:
+        if act is not Act.APPROVAL_DECIDED:
+            yield from honest(act, by, subject, **detail)
+
+    return [(actions, "record", broken)]
+
+
+@mutant("I32", budget=BUDGET)
+def row_outside_its_transaction() -> Sequence[Patch]:
+    """The row of an act is written a moment after the act, in a transaction of its own."""
+    honest, pending = actions.record, list[Late]()
+    kept: list[Any] = []
+
+    def broken(act: Act, by: By, subject: str, **detail: object) -> Script[None]:
+        pending.append((act, by, subject, detail))
+        yield from ()
+
+    async def late(store: ActionVerbs, rows: Sequence[Late]) -> None:
+        await asyncio.sleep(LATER_S)
+        for act, by, subject, detail in rows:
+            await store._db.write("record_action", lambda row=(act, by, subject, detail): _again(honest, row))  # noqa: SLF001
+
+    async def write(store: ActionVerbs, verb: str, script: Callable[[By], Script[R]], *, name: str = "") -> R:
+        by = acting()
+        done = await store._db.write(verb, lambda: script(by), name=name)  # noqa: SLF001
+        rows = pending[:]
+        pending.clear()
+        if rows:
+            kept.append(asyncio.get_running_loop().create_task(late(store, rows), name="too late"))
+        return done
+
+    return [(actions, "record", broken), (ActionVerbs, "_act", write)]
+
+
+def _again(honest: Callable[..., Script[None]], row: Late) -> Script[None]:
+    act, by, subject, detail = row
+    yield from honest(act, by, subject, **detail)
+
+
+@mutant("I32", budget=BUDGET)
+def trail_rewritten() -> Sequence[Patch]:
+    """A row does not carry the digest of the one before."""
+    honest = actions.digest_of
+
+    def broken(action: Any, _before: bytes) -> bytes:  # noqa: ANN401
+        return honest(action, b"")
+
+    return [(actions, "digest_of", broken)]
