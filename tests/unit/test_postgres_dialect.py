@@ -3,6 +3,7 @@
 import pytest
 
 from holdfast.stores.postgres.dialect import translate, translate_schema
+from holdfast.stores.sqlite.migrate import in_sqlite_words
 
 
 def test_a_name_becomes_a_number():
@@ -83,3 +84,15 @@ def test_a_longer_word_is_not_a_type_word():
     assert translate_schema("create table t (bytes_max int8, kilobytes int8)") == (
         "create table t (bytes_max int8, kilobytes int8)"
     )
+
+
+def test_what_a_migration_says_to_one_engine_alone_is_heard_by_that_engine_only():
+    sql = (
+        "create table a (x int8) /*strict*/;\n/*sqlite create trigger t; */\n/*postgres create function f() $$ x $$; */"
+    )
+    ours = translate_schema(sql)
+    assert "create function f() $$ x $$;" in ours.replace("/*sqlite create trigger t; */", "")
+    assert "/*postgres" not in ours
+    theirs = in_sqlite_words(sql)
+    assert "create trigger t;" in theirs.replace("/*postgres create function f() $$ x $$; */", "")
+    assert "/*sqlite" not in theirs
