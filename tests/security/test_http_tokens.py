@@ -57,6 +57,7 @@ SCOPES = {
         "POST /v1/links",
         "POST /v1/unlink",
         "POST /v1/addresses/move",
+        "GET /v1/actions",
     },
 }
 

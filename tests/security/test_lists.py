@@ -47,6 +47,7 @@ LISTS = {
     "/v1/operations": REFUSED,
     "/v1/finalisations": REFUSED,
     "/v1/links": REFUSED,
+    "/v1/actions": REFUSED,
     "/metrics": REFUSED,
     "/v1/recall": NOTHING,  # without a question
     "/v1/conversation": NOTHING,  # without a chat
