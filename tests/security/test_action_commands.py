@@ -59,6 +59,8 @@ NO_ACT = {
     **dict.fromkeys(("chat", "send"), "speaks"),
     "compress": "loses nothing and decides nothing; it has an operation",
     "init": "writes a configuration before there is a store",
+    **dict.fromkeys(("encrypt", "rekey", "decrypt"), "rewrites the files of a store that no process has open"),
+    "log": "reads",
     "sim": "runs in a folder of its own",
     "up": "serves; see test_a_process_that_serves_with_other_settings_says_so",
 }
