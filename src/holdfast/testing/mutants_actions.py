@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from holdfast.core.action import Act, By
+from holdfast.core.action import Act, By, digest_of
 from holdfast.ports.actor import acting
 from holdfast.stores.action_verbs import ActionVerbs
 from holdfast.stores.script import R, Script
@@ -40,8 +41,8 @@ def row_outside_its_transaction() -> Sequence[Patch]:
 
     async def late(store: ActionVerbs, rows: Sequence[Late]) -> None:
         await asyncio.sleep(LATER_S)
-        for act, by, subject, detail in rows:
-            await store._db.write("record_action", lambda row=(act, by, subject, detail): _again(honest, row))  # noqa: SLF001
+        for row in rows:
+            await store._db.write("record_action", partial(_again, honest, row))  # noqa: SLF001
 
     async def write(store: ActionVerbs, verb: str, script: Callable[[By], Script[R]], *, name: str = "") -> R:
         by = acting()
@@ -63,9 +64,8 @@ def _again(honest: Callable[..., Script[None]], row: Late) -> Script[None]:
 @mutant("I32", budget=BUDGET)
 def trail_rewritten() -> Sequence[Patch]:
     """A row does not carry the digest of the one before."""
-    honest = actions.digest_of
 
     def broken(action: Any, _before: bytes) -> bytes:  # noqa: ANN401
-        return honest(action, b"")
+        return digest_of(action, b"")
 
     return [(actions, "digest_of", broken)]
