@@ -12,7 +12,6 @@ LOCKS: dict[str, Pair] = {
     "accept.FIND_MAILBOX": ("mail", "accept one", "accept two"),
     "access.BY_CODE": ("strangers", "deny", "unpair"),
     "access.KNOWN": ("strangers", "ask", "ask too"),
-    "actions.HEAD": ("sent", "resend", "resend the first"),
     "agents.HOLD": ("notes", "about somebody", "forget the person"),
     "agents.SHARE": ("notes", "about somebody", "forget the person"),
     "approvals.LOCK": ("asked", "approve", "approve here"),

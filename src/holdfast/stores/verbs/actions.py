@@ -26,9 +26,9 @@ from holdfast.core.action import (
 from holdfast.core.ids import Instant
 from holdfast.stores.script import Row, Script, one, plain, rows, run
 
-HEAD = "select n, digest, cast(:now as int8) from action_head where id = 1 /*lock*/"
+NEXT = "update action_head set n = n + 1 where id = 1 returning n, digest, cast(:now as int8)"
 NEW_HEAD = "insert into action_head (id, n, digest) values (1, 0, :digest) on conflict (id) do nothing"
-ADVANCE = "update action_head set n = :n, digest = :digest where id = 1"
+CHAIN = "update action_head set digest = :digest where id = 1"
 ADD = """
 insert into action (n, at, verb, actor_kind, actor, label, origin, subject, outcome, code, count, detail, digest)
 values (:n, :at, :verb, :kind, :actor, :label, :origin, :subject, :outcome, :code, :count, :detail, :digest)"""
@@ -80,10 +80,10 @@ def _append(
     count: int = 1,
     detail: dict[str, object] | None = None,
 ) -> Script[None]:
-    n, before, now = yield from _hold_head()
+    n, before, now = yield from _next()
     kept = replace(by, id=_kept(by.id), label=_kept(by.label), origin=_kept(by.origin))
     action = Action(
-        n=n + 1,
+        n=n,
         at=Instant(now),
         verb=act.stored,
         by=kept,
@@ -110,11 +110,12 @@ def _append(
         detail=encode_detail(action.detail),
         digest=digest,
     )
-    yield from run(ADVANCE, n=action.n, digest=digest)
+    yield from run(CHAIN, digest=digest)
 
 
-def _hold_head() -> Script[tuple[int, bytes, int]]:
-    while (row := (yield from one(HEAD))) is None:
+def _next() -> Script[tuple[int, bytes, int]]:
+    """The number of the next action, the digest of the one before and the time; the head is locked from here on."""
+    while (row := (yield from one(NEXT))) is None:
         yield from run(NEW_HEAD, digest=NO_DIGEST)
     return row[0], bytes(row[1]), row[2]
 
