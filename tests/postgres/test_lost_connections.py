@@ -16,10 +16,7 @@ from holdfast.stores.postgres.database import RETRIES_MAX
 from holdfast.stores.script import many, one, rows, run
 from tests.live import code_of, serve, until
 from tests.postgres.test_engine import TINY, keys, put
-from tests.postgres.test_runtime import address
 from tests.servers import Dice, PostgresServer, fresh_schema, postgres_database
-
-__all__ = ["address"]
 
 OTHERS = "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> $1"
 OURS = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'holdfast' and pid <> $1"

@@ -22,8 +22,9 @@ NAMES = Names(public_hosts=(HOST,), trusted_proxies=("127.0.0.1",))
 class Outside:
     """Somebody on the other side of the proxy."""
 
-    def __init__(self, port: int, certificate: str) -> None:
+    def __init__(self, port: int, certificate: str, model: GatedModel) -> None:
         self.port = port
+        self.model = model
         self.tls = ssl.create_default_context(cafile=certificate)
         self.origin = f"https://{HOST}:{port}"
         self.client = httpx.AsyncClient(
@@ -45,8 +46,7 @@ class Outside:
 async def outside(tmp_path):
     model = GatedModel()
     async with serve(tmp_path / "data", model=model, names=NAMES) as live, nginx(tmp_path, live.url) as port:
-        somebody = Outside(port, str(tmp_path / "cert.pem"))
-        somebody.model = model
+        somebody = Outside(port, str(tmp_path / "cert.pem"), model)
         async with somebody.client:
             yield somebody
 
