@@ -88,7 +88,17 @@ def test_where_a_request_without_a_chat_goes():
         {"sender": "ada", "relay": True},
         {"chats": frozenset({"attic"}), "relay": True},
     ],
-    ids=str,
+    ids=[
+        "no-name",
+        "two-lines",
+        "a-path",
+        "too-long",
+        "no-chat",
+        "a-line-break",
+        "too-many",
+        "both",
+        "chats-and-relay",
+    ],
 )
 def test_a_binding_that_cannot_be_is_refused(wrong):
     with pytest.raises(InvalidInput):
