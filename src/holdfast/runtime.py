@@ -14,7 +14,7 @@ from holdfast import log
 from holdfast.core.access import PLATFORMS
 from holdfast.core.action import Act
 from holdfast.core.compress import Operation
-from holdfast.core.context import Context, render
+from holdfast.core.context import Context, is_named, render
 from holdfast.core.delivery import Outcome
 from holdfast.core.errors import HoldfastError, OperationBusy
 from holdfast.core.forget import ForgetRequest, Forgetting
@@ -28,7 +28,6 @@ from holdfast.core.naming import NamingInputs
 from holdfast.core.recall import Found, RecallKey, RecallQuery, choose
 from holdfast.core.session import Session
 from holdfast.core.turn import Recorded, TurnRecord
-from holdfast.core.visibility import is_group
 from holdfast.loops.access_desk import Desk
 from holdfast.loops.action_desk import ActionDesk
 from holdfast.loops.agents import Agents
@@ -349,17 +348,17 @@ class Runtime:
         return await self.reader.context(session)
 
     async def prompt(self, session: SessionId) -> Prompt:
-        """What the model would be sent if a turn began now: instructions, summary and everything committed since."""
+        """What the model would be sent if a turn began now: what stands before the conversation, and all committed."""
         context = await self.reader.context(session)
         policy = self._agents.policy(context.agent)
         found = await self.reader.session(session)
         audience = audience_of(policy, context, found.principal, context.address)
-        instructions = await self._briefing.instructions(policy.instructions, policy.notes, context, audience)
+        brief = await self._briefing.read(policy, context, audience)
         settled = replace(context, entries=context.committed, open_turn=None)
         return Prompt(
-            messages=render(settled, instructions, named=is_group(context.address)),
+            messages=render(settled, brief.instructions, brief.notes, named=is_named(context, context.address)),
             covers_through=settled.covers_through,
-            tokens=round(settled.used_tokens(instructions)),
+            tokens=round(settled.used_tokens(brief.text)),
         )
 
     # --- memory

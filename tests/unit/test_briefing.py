@@ -8,7 +8,8 @@ import pytest
 
 from holdfast.core.context import Context
 from holdfast.core.ids import AgentName, Instant, Principal, SessionId
-from holdfast.core.memory import Memory, MemoryEntry, NotesPolicy, Target
+from holdfast.core.memory import Memory, MemoryEntry, Target
+from holdfast.core.policy import AgentPolicy
 from holdfast.core.visibility import Audience, ShownNotes
 from holdfast.loops.keeper import Briefing
 
@@ -46,6 +47,9 @@ class Notes:
         ]
         return ShownNotes(Memory(agent=audience.agent, subject=audience.own, entries=tuple(entries)))
 
+    async def strangers(self, agent, access, principals):
+        return frozenset()
+
     async def soul(self, agent):
         self.reading.set()
         await self.read.wait()
@@ -54,8 +58,10 @@ class Notes:
 def told_by(notes):
     briefing = Briefing(cast("Any", notes))
 
-    def told(audience=READER, **more):
-        return briefing.instructions("Help.", NotesPolicy(), context(**more), audience)
+    async def told(audience=READER, **more):
+        brief = await briefing.read(AgentPolicy(instructions="Help."), context(**more), audience)
+        assert brief.instructions == "Help."
+        return brief.notes
 
     return briefing, told
 

@@ -16,7 +16,7 @@ def user(*said: str) -> list[ModelMessage]:
 
 
 def summary(*said: ModelMessage, earlier: str = "") -> list[str]:
-    before = [ModelMessage(role="system", content=EARLIER + earlier)] if earlier else []
+    before = [ModelMessage(role="user", content=EARLIER + earlier, data="summary")] if earlier else []
     return gist([TASK, *before, *said]).splitlines()
 
 

@@ -7,14 +7,17 @@ Rule 3: numbers grow by one within a session; a branch continues from its fork.
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
+from urllib.parse import quote
 
 import msgspec
 
 from holdfast.core.errors import InvariantBroken
 from holdfast.core.ids import Instant, SessionId
+from holdfast.core.memory_safety import without_hidden
 
 TOKEN_BYTES = 4  # UTF-8 bytes per token, within a quarter of the real count for most languages
 ENTRY_OVERHEAD_TOKENS = 4
@@ -33,13 +36,29 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     version: ClassVar[int] = 1
 
 
-_LINE_END = re.compile("(\r\n|[\n\v\f\r\x85\u2028\u2029])")
+_LINE_END = re.compile("(\r\n|[\n\v\f\r\x1c-\x1e\x85\u2028\u2029])")
 _POSING = re.compile(r"[():]+")
+_NOT_OF_AN_ID = re.compile(r"[^\w.@:+/~#!*=$-]")
+_OTHER_BLANKS = re.compile(r"[^\S ]")
 
 
 def speaker_of(name: str, principal: str) -> str:
     """Who spoke, for a model: a name can be anybody's, so the id always stands beside it and no name looks like it."""
-    return f"{_POSING.sub(' ', name)} ({principal})" if name else principal
+    shown = _as_id(principal)
+    name = _POSING.sub(" ", _OTHER_BLANKS.sub(" ", without_hidden(name))).strip()
+    return f"{name} ({shown})" if name else shown
+
+
+def _as_id(principal: str) -> str:
+    """One word, different for different principals: whatever could end it or go on behind it is percent-encoded."""
+    if principal.isascii() and not _NOT_OF_AN_ID.search(principal):
+        return principal
+    return "".join(char if _is_of_an_id(char) else quote(char, safe="") for char in storable(principal))
+
+
+def _is_of_an_id(char: str) -> bool:
+    is_written = not _NOT_OF_AN_ID.match(char) or unicodedata.category(char) in {"Mn", "Mc"}
+    return is_written and without_hidden(char) == char
 
 
 def indented(text: str) -> str:

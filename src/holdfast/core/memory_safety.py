@@ -26,6 +26,15 @@ FLAGS_OF_TAGS = tuple(
 JOINED_SCRIPTS = ((0x0600, 0x0DFF), (0x1000, 0x109F), (0x1780, 0x18AF))
 VARIED_SIGNS = frozenset("#*0123456789\u203c\u2049\u2139\u3030\u303d")
 
+LINE_ENDS = frozenset("\n\r\v\f\x85\u2028\u2029")
+# Every character that may be hidden, and some that are not: most texts have none and need no closer look.
+_MAY_HIDE = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
+    "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ud800-\uf8ff\ufe00-\ufe0f\ufeff\uffa0"
+    "\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U0010ffff]"
+)
+
 SEPARATOR_LINE = re.compile(r"^[ \t]*§[ \t]*$", re.MULTILINE)
 MARKERS = (
     (re.compile(r"<\|[^<>]{0,64}\|>"), "a chat template's marker"),
@@ -57,6 +66,13 @@ def reason_to_block(text: str) -> str | None:
     plain = unicodedata.normalize("NFKC", text).casefold()
     found = next((what for marker, what in MARKERS if marker.search(plain)), None)
     return f"it holds {found}" if found else None
+
+
+def without_hidden(text: str) -> str:
+    """The text without characters that people cannot see; line ends of every kind stay."""
+    if not _MAY_HIDE.search(text):
+        return text
+    return "".join(char for place, char in enumerate(text) if char in LINE_ENDS or not _is_hidden(text, place))
 
 
 def _hidden(text: str) -> str | None:

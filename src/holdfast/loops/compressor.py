@@ -24,10 +24,9 @@ from holdfast.core.compress import (
     fault_of,
     pressure,
 )
-from holdfast.core.context import Context, summary_request
+from holdfast.core.context import Context, is_named, summary_request
 from holdfast.core.errors import HoldfastError, ModelFailed, SessionNotFound, StoreUnavailable, SummaryStale
 from holdfast.core.ids import AgentName, NodeId, OperationId, SessionId, make_id
-from holdfast.core.visibility import is_group
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.asking import hear
 from holdfast.loops.loop import Loop
@@ -328,7 +327,7 @@ class Compressor(Loop):
 
     async def _summarise(self, agent: Agent, context: Context, cut: int, focus: str) -> str:
         covered = [entry for entry in context.committed if entry.seq <= cut]
-        asked = summary_request(context.summary, covered, focus, named=is_group(context.address))
+        asked = summary_request(context.summary, covered, focus, named=is_named(context, context.address))
         request = ModelRequest(task=Task.SUMMARY, messages=asked)
         return (await hear(agent.summariser, request, agent.policy.thresholds.summariser_wait_ms)).text
 

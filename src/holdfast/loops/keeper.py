@@ -4,8 +4,8 @@ Whoever changes it changes it here: the change is durable and on its way to ever
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 
 from holdfast import log
 from holdfast.core.context import Context
@@ -21,12 +21,12 @@ from holdfast.core.memory import (
     MemoryUndo,
     MemoryVerb,
     NotApplied,
-    NotesPolicy,
     Target,
 )
-from holdfast.core.memory_prompt import memory_block
+from holdfast.core.memory_prompt import notes_block, soul_text
 from holdfast.core.memory_rules import entry_named
-from holdfast.core.policy import AgentPolicy
+from holdfast.core.policy import AccessPolicy, AgentPolicy
+from holdfast.core.review import may_be_stranger
 from holdfast.core.visibility import Audience, ShownNotes, holder_of, is_group
 from holdfast.loops.providers import Providers
 from holdfast.ports.reader import Reader
@@ -82,6 +82,13 @@ class Keeper:
         removed = await self.apply(replace(batch, changes=(gone,)))
         return removed if isinstance(removed, NotApplied) else outcome
 
+    async def strangers(
+        self, agent: AgentName, access: AccessPolicy, principals: Collection[Principal]
+    ) -> frozenset[Principal]:
+        """Those of the principals whom no operator let in by name (core/review.py)."""
+        asked = sorted(one for one in principals if may_be_stranger(one, access))
+        return frozenset([one for one in asked if not await self._reader.admitted(agent, one)])
+
     async def soul(self, agent: AgentName) -> str | None:
         """What people wrote into SOUL.md, where the agent has files; a file that cannot be read is not shown."""
         for configured in self._providers.of(agent).values():
@@ -113,8 +120,21 @@ class Keeper:
         return moved
 
 
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What stands before a conversation: the operator's text, and the notes as data."""
+
+    instructions: str = ""
+    notes: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it, to be counted."""
+        return f"{self.instructions}{self.notes}"
+
+
 class Briefing:
-    """What stands before a conversation: the operator's instructions and the notes that its audience may be shown.
+    """Reads what stands before a conversation: the operator's instructions, and the notes that its audience may see.
 
     The notes are those of the time when a session began or was last compressed, so that the prefix of its contexts
     stays the same bytes in between. They are held in RAM under the number of withdrawals that the store counts: what
@@ -123,29 +143,33 @@ class Briefing:
 
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
-        self._kept: OrderedDict[tuple[Audience, int, int], str] = OrderedDict()
+        self._kept: OrderedDict[tuple[Audience, int, int], Brief] = OrderedDict()
         self._clearings = 0
 
-    async def instructions(self, text: str, notes: NotesPolicy, context: Context, audience: Audience) -> str:
+    async def read(self, policy: AgentPolicy, context: Context, audience: Audience) -> Brief:
         key = (audience, context.summaries, context.withdrawals)
         while key not in self._kept:  # again only when something was forgotten while it was read
             clearings = self._clearings
-            block = await self._block(notes, audience)
+            brief = await self._brief(policy, audience)
             if clearings == self._clearings:
-                self._kept[key] = block
+                self._kept[key] = brief
         self._kept.move_to_end(key)
         while len(self._kept) > BRIEFINGS_KEPT:
             self._kept.popitem(last=False)
-        return "\n\n".join(part for part in (text, self._kept[key]) if part)
+        return self._kept[key]
 
     def clear(self) -> None:
         """Something was forgotten: no copy of it stays in RAM."""
         self._clearings += 1
         self._kept.clear()
 
-    async def _block(self, notes: NotesPolicy, audience: Audience) -> str:
+    async def _brief(self, policy: AgentPolicy, audience: Audience) -> Brief:
         shown = await self._keeper.shown(audience)
-        return memory_block(shown, notes.capacity, soul=await self._keeper.soul(audience.agent))
+        speakers = {entry.principal for entry in (*shown.own.entries, *(one.entry for one in shown.others))}
+        strangers = await self._keeper.strangers(audience.agent, policy.access, speakers)
+        soul = soul_text(await self._keeper.soul(audience.agent))
+        instructions = "\n\n".join(part for part in (policy.instructions, soul) if part)
+        return Brief(instructions, notes_block(shown, policy.notes.capacity, strangers))
 
 
 def audience_of(policy: AgentPolicy, context: Context, principal: Principal, address: str) -> Audience:

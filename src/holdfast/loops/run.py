@@ -12,6 +12,7 @@ from holdfast.core.policy import Arrivals
 from holdfast.core.turn import Step, Turn, Usage
 from holdfast.loops.agents import Agent
 from holdfast.loops.asking import Patience
+from holdfast.loops.keeper import Brief
 from holdfast.loops.watch import race, watch
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
@@ -31,7 +32,7 @@ class Run:
     partial: str = ""
     steps: int = 0  # questions to the model in this turn, the running one included
     remembered: bool = False  # memory was looked up in this attempt
-    instructions: str = ""  # what stands before the conversation
+    brief: Brief = field(default_factory=Brief)  # what stands before the conversation
     patience: Patience | None = None  # what is left for asking the model again
 
 

@@ -7,11 +7,12 @@ Rule 3: `/stop` and interrupting arrivals are seen while the model or a tool is 
 
 import asyncio
 from contextlib import nullcontext
+from dataclasses import replace
 
 from holdfast import log
 from holdfast.core import say
 from holdfast.core.compress import Pressure, pressure
-from holdfast.core.context import Context, render
+from holdfast.core.context import Context, is_named, render
 from holdfast.core.errors import ClaimLost, ModelFailed
 from holdfast.core.ids import SessionId
 from holdfast.core.journal import (
@@ -34,12 +35,11 @@ from holdfast.core.turn import (
     close_call,
     open_calls,
 )
-from holdfast.core.visibility import is_group
 from holdfast.loops.acting import Actor, Hint, no_hint
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.asking import Asker, Patience
 from holdfast.loops.compressor import Compressor
-from holdfast.loops.keeper import Briefing, audience_of
+from holdfast.loops.keeper import Brief, Briefing, audience_of
 from holdfast.loops.recaller import Recaller, query_of, shown_of
 from holdfast.loops.room import RoomMaker
 from holdfast.loops.run import Run, Steps
@@ -131,7 +131,7 @@ class TurnRunner:
             context = await self._store.read_context(run.turn.session)
             if context.open_turn != run.turn.n:  # ended by somebody else, and perhaps undone: nothing is left to ask
                 raise ClaimLost(f"turn {run.turn.n} of {run.turn.session} is over", session=run.turn.session)
-            run.instructions = await self._brief(run, context)
+            run.brief = await self._brief(run, context)
             if run.turn.stopping:
                 await self._interrupt(run, Interruption.STOPPED)
                 return
@@ -148,13 +148,14 @@ class TurnRunner:
             elif await self._think(run, context):
                 return
 
-    async def _brief(self, run: Run, context: Context) -> str:
-        """The instructions, and at their end the tool servers that are down: only the operator's names and ours."""
+    async def _brief(self, run: Run, context: Context) -> Brief:
+        """Notes and instructions; at their end the tool servers that are down, by the names that the operator gave."""
         policy, tools = run.agent.policy, run.agent.tools
         outages = tools.outages() if isinstance(tools, Unreliable) else ()
         audience = audience_of(policy, context, run.turn.principal, run.claim.address)
-        text = await self._briefing.instructions(policy.instructions, policy.notes, context, audience)
-        return "\n\n".join(part for part in (text, outage_text(outages)) if part)
+        brief = await self._briefing.read(policy, context, audience)
+        instructions = "\n\n".join(part for part in (brief.instructions, outage_text(outages)) if part)
+        return replace(brief, instructions=instructions)
 
     # --- thinking
 
@@ -167,15 +168,15 @@ class TurnRunner:
             await self._fail(run, f"The model asked for tools {run.steps - 1} times without answering.")
             return True
         if self._pressure(run, context) is Pressure.HARD:
-            room = await self._steps.raced(run, self._room.make(context, run.agent.policy.thresholds, run.instructions))
+            room = await self._steps.raced(run, self._room.make(context, run.agent.policy.thresholds, run.brief.text))
             if isinstance(room, Interruption):
                 await self._interrupt(run, room)
                 return True
             context = room
-        instructions = run.instructions
+        brief = run.brief
         request = ModelRequest(
             task=Task.REPLY,
-            messages=render(context, instructions, named=is_group(run.claim.address)),
+            messages=render(context, brief.instructions, brief.notes, named=is_named(context, run.claim.address)),
             tools=run.agent.tools.specs(run.claim.agent),
         )
         try:
@@ -186,7 +187,7 @@ class TurnRunner:
         if isinstance(answer, Interruption):
             await self._interrupt(run, answer)
             return True
-        estimated = context.estimated_tokens(instructions)
+        estimated = context.estimated_tokens(brief.text)
         run.usage = Usage(
             tokens_in=answer.usage.tokens_in,
             tokens_out=run.usage.tokens_out + answer.usage.tokens_out,
@@ -326,7 +327,7 @@ class TurnRunner:
             self._compressor.want(run.turn.session, run.claim.agent)
 
     def _pressure(self, run: Run, context: Context) -> Pressure:
-        return pressure(context.used_tokens(run.instructions), run.agent.policy.thresholds)
+        return pressure(context.used_tokens(run.brief.text), run.agent.policy.thresholds)
 
 
 def _asked(turn: Turn, context: Context) -> int:

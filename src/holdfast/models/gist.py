@@ -9,10 +9,10 @@ Rule 4: the newest stand last, and the length is bounded.
 import re
 from collections.abc import Sequence
 
-from holdfast.core.context import ModelMessage
+from holdfast.core.context import SUMMARY, ModelMessage
 from holdfast.models.wording import FACT, facts, keywords, sentences
 
-EARLIER = "Earlier summary:\n"  # how a summariser is shown what it continues
+EARLIER = "Earlier summary:\n"  # the first line of what a summariser continues
 NOTHING = "- (nothing worth keeping was said)"
 LINE_CHARS_MAX = 200
 # A summariser is not told how long its summary may be; what is over a fifth of the window is refused. A fifth of what
@@ -40,10 +40,10 @@ def gist(messages: Sequence[ModelMessage]) -> str:
     """A summary of a summary request: its task, the earlier summary if there is one, and what was said since."""
     notes, earlier_chars = Notes(), 0
     for message in messages[1:]:
-        if message.content.startswith(EARLIER):
+        if message.data == SUMMARY:
             earlier_chars = len(message.content) - len(EARLIER)
             notes.add(message.content.split("\n")[1:])
-        else:
+        elif not message.data:
             for line in lines_of(message):
                 notes.correct(line)
                 notes.add([line])

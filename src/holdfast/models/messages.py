@@ -57,7 +57,7 @@ def transcript(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def _line(message: Message) -> str:
-    value: dict[str, object] = {"role": message.role, "text": message.content}
+    value: dict[str, object] = {"role": message.data or message.role, "text": message.content}
     if message.name:
         value["name"] = message.name
     if message.calls:

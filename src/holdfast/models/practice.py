@@ -67,7 +67,7 @@ def _answer_question(asked: str, messages: Sequence[ModelMessage]) -> str:
     """The sentence of the context that shares most words with the question."""
     wanted = keywords(asked)
     best, best_score = "", 0
-    question = max((n for n, message in enumerate(messages) if message.role == "user"), default=-1)
+    question = max((n for n, message in enumerate(messages) if _is_said(message)), default=-1)
     for n, message in enumerate(messages):
         if message.role == "assistant" or n == question:
             continue
@@ -84,7 +84,11 @@ def summarise(messages: Sequence[ModelMessage]) -> Answer:
 
 
 def _last_user_text(messages: Sequence[ModelMessage]) -> str:
-    return next((message.content for message in reversed(messages) if message.role == "user"), "")
+    return next((message.content for message in reversed(messages) if _is_said(message)), "")
+
+
+def _is_said(message: ModelMessage) -> bool:
+    return message.role == "user" and not message.data
 
 
 def _answer(messages: Sequence[ModelMessage], text: str) -> Answer:

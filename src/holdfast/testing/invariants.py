@@ -16,6 +16,7 @@ from holdfast.testing.checks_agents import circles_come_to_an_end, hops_are_coun
 from holdfast.testing.checks_contexts import (
     contexts_are_whole,
     notes_are_the_agents,
+    only_the_operator_speaks_as_system,
     summaries_are_whole,
     trimming_has_a_cause,
 )
@@ -277,6 +278,7 @@ CHECKS: tuple[Check, ...] = (
     ("I9", contexts_are_whole),
     ("I9", trimming_has_a_cause),
     ("I9", notes_are_the_agents),
+    ("I9", only_the_operator_speaks_as_system),
     ("I10", replies_come_to_an_end),
     ("I10", replies_are_posted_once),
     ("I10", posts_are_what_was_said),

@@ -53,7 +53,7 @@ def letters(seed: int | str) -> list[Say]:
 
 def letter_in(messages: Sequence[ModelMessage]) -> str | None:
     """The arguments of the call that the newest text wishes for, unless it has had an answer already."""
-    last = max((n for n, message in enumerate(messages) if message.role == "user"), default=-1)
+    last = max((n for n, one in enumerate(messages) if one.role == "user" and not one.data), default=-1)
     if last < 0 or any(message.role == "tool" for message in messages[last:]):
         return None
     found = ROUTE.search(messages[last].content)

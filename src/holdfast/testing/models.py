@@ -157,14 +157,18 @@ def marks_said(messages: Sequence[ModelMessage]) -> list[str]:
     return [mark for message in messages if message.role in {"system", "user"} for mark in marks_in(message.content)]
 
 
+def _is_said(message: ModelMessage) -> bool:
+    return message.role == "user" and not message.data
+
+
 def _last_mark(messages: Sequence[ModelMessage]) -> str:
-    marks = [marks_in(message.content) for message in messages if message.role == "user"]
+    marks = [marks_in(message.content) for message in messages if _is_said(message)]
     return "".join(f"[{mark[0][1:]}]" for mark in marks[-1:] if mark)
 
 
 def _wishes(messages: Sequence[ModelMessage]) -> list[str]:
     """The tools that the newest text wishes for, unless it has had them already."""
-    last = max((n for n, message in enumerate(messages) if message.role == "user"), default=-1)
+    last = max((n for n, message in enumerate(messages) if _is_said(message)), default=-1)
     if last < 0 or any(message.role == "tool" for message in messages[last:]):
         return []
     return [name for name in TOOLS if f" {name}" in messages[last].content.partition(" use")[2]]

@@ -29,7 +29,7 @@ SAID = {
 CY = Principal("cy")
 ASKED = [
     # who asks where, and what may come back
-    ("ada at home", Place(session="q", principal=ADA, chat=HOME), {}, "marzipan nougat medlar tamarind"),
+    ("ada at home", Place(session="q", principal=ADA, chat=HOME), {}, "marzipan nougat medlar"),
     ("ada in the club", Place(session="q", principal=ADA, chat=CLUB), {"group": True}, "medlar tamarind"),
     (
         "ada in the club, allowed",
@@ -38,7 +38,7 @@ ASKED = [
         "marzipan nougat medlar tamarind",
     ),
     ("ada in another club", Place(session="q", principal=ADA, chat=OTHER_CLUB), {"group": True}, "persimmon"),
-    ("ben at home", Place(session="q", principal=BEN, chat=BENS), {}, "quince medlar tamarind persimmon"),
+    ("ben at home", Place(session="q", principal=BEN, chat=BENS), {}, "quince tamarind persimmon"),
     ("ben in the club", Place(session="q", principal=BEN, chat=CLUB), {"group": True}, "medlar tamarind"),
     ("a stranger", Place(session="q", principal=CY, chat="check:dm:cy"), {}, ""),
     ("a stranger in the club", Place(session="q", principal=CY, chat=CLUB), {"group": True}, "medlar tamarind"),
@@ -47,7 +47,7 @@ ASKED = [
         "ada on another account",
         Place(session="q", principal=CY, chat="check:dm:cy"),
         {"kin": (ADA,)},
-        "marzipan nougat medlar tamarind",
+        "marzipan nougat medlar",
     ),
     (
         "ada on another account in the club",  # linking shows a group nothing of what was said in private

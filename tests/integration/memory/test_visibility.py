@@ -81,7 +81,9 @@ class Watched(PracticeModel):
 
     async def ask(self, request):
         self.shown.append("\n".join(message.content for message in request.messages))
-        spoken = [replace(one, content=re.sub(r"^(ada|bob): use", "use", one.content)) for one in request.messages]
+        spoken = [
+            replace(one, content=re.sub(r"^(ada|bob|phone): use", "use", one.content)) for one in request.messages
+        ]
         async for event in super().ask(replace(request, messages=tuple(spoken))):
             yield event
 

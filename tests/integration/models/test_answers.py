@@ -95,10 +95,12 @@ async def test_counts_that_do_not_add_up_cost_no_answer_and_are_priced_as_if_not
 
 TALK = (
     said("system", "You are Fern."),
-    said("system", "Summary of the earlier conversation: Byron is a cat."),
+    said("user", "Notes: the garden is wet.", data="notes"),
+    said("user", "Summary of the earlier conversation: Byron is a cat.", data="summary"),
     said("user", "telegram:1: what is up?"),
     said("assistant", "Let me look.", calls=(call("c1", "look", '{"what": "sky"}'),)),
     said("tool", "blue", call="c1", name="look"),
+    said("user", "What memory says: it was grey.", data="recall"),
     said("assistant", "The sky is blue."),
     said("user", "[not addressed to you] telegram:2: hm"),
     said("user", "and now?"),
@@ -119,15 +121,17 @@ async def test_openai_is_sent_every_role_at_its_place():
     told = [(one["role"], one.get("content"), one.get("tool_call_id")) for one in body["messages"]]
     assert told == [
         ("system", "You are Fern.", None),
-        ("system", "Summary of the earlier conversation: Byron is a cat.", None),
+        ("user", "Notes: the garden is wet.", None),
+        ("user", "Summary of the earlier conversation: Byron is a cat.", None),
         ("user", "telegram:1: what is up?", None),
         ("assistant", "Let me look.", None),
         ("tool", "blue", "c1"),
+        ("user", "What memory says: it was grey.", None),
         ("assistant", "The sky is blue.", None),
         ("user", "[not addressed to you] telegram:2: hm", None),
         ("user", "and now?", None),
     ]
-    (made,) = body["messages"][3]["tool_calls"]
+    (made,) = body["messages"][4]["tool_calls"]
     assert (made["id"], made["function"]["name"]) == ("c1", "look")
     assert json.loads(made["function"]["arguments"]) == {"what": "sky"}
     assert body["tools"][0]["function"]["name"] == "look"
@@ -138,7 +142,7 @@ async def test_anthropic_is_sent_every_role_at_its_place_and_told_what_to_cache(
     assert asked.headers["authorization"] == f"Bearer {KEY}"
     system = json.dumps(body["system"])
     assert "You are Fern." in system
-    assert "Byron is a cat" in system
+    assert not any(words in system for words in ("Byron", "garden", "grey")), "people's words are no system text"
     assert [one["role"] for one in body["messages"]] == ["user", "assistant", "user", "assistant", "user"]
     use = next(block for block in body["messages"][1]["content"] if block["type"] == "tool_use")
     assert (use["id"], use["name"], use["input"]) == ("c1", "look", {"what": "sky"})
@@ -176,8 +180,8 @@ async def test_a_summary_is_asked_for_with_the_conversation_as_data():
     assert answer.text == "- a cat"
     assert (task["role"], data["role"]) == ("system", "user")
     lines = [json.loads(line) for line in data["content"].splitlines()[1:]]
-    assert [line["role"] for line in lines] == ["user", "assistant", "tool", "assistant"]
-    assert lines[1]["calls"] == [{"name": "look", "arguments": '{"what": "sky"}'}]
+    assert [line["role"] for line in lines] == ["summary", "user", "assistant", "tool"]
+    assert lines[2]["calls"] == [{"name": "look", "arguments": '{"what": "sky"}'}]
 
 
 async def test_settings_reach_the_vendor_and_nothing_is_retried_behind_our_back():

@@ -2,8 +2,8 @@
 scopes.py lead the index past nearly everything outside them, so a question's work does not grow with what others said.
 
 What may be shown: lines of the same agent that were said in the same session or chat; what the asker said in private,
-anywhere but in a group (or there too, where the operator allows it); in private also what was said in groups where the
-asker spoke. A note is shown where core/visibility.py allows its scope.
+anywhere but in a group (or there too, where the operator allows it); in private also what the asker said in groups and
+was answered there, and nothing that others said in them. A note is shown where core/visibility.py allows its scope.
 
 Ranking is core/ranking.py; this looks up what it asks for. Vectors, when they come, are one more `Sighting`: lines near
 the question in meaning, weighted like a term, found under the same `_VISIBLE`.
@@ -51,10 +51,8 @@ line.agent = :agent and (
   or (line.kind = 'said' and (line.session = :session or (line.address != '' and line.address = :address)))
   or (line.kind = 'said' and not line.in_group and :private
       and line.principal in (select value from json_each(:askers)))
-  or (line.in_group and :alone and exists (
-       select 1 from voice
-       where voice.agent = :agent and voice.address = line.address
-         and voice.speaker in (select value from json_each(:askers))))
+  or (line.kind = 'said' and line.in_group and :alone
+      and line.principal in (select value from json_each(:askers)))
 )
 """
 _SEEN = f"""

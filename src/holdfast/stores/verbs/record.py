@@ -32,7 +32,8 @@ values (:session, :n, :key, 'committed', 1, 0, 0, null, :place, :principal, :fir
         :last_seq, :tokens_in, :tokens_out, :title, :places, :directory, :repo, :now, :now)"""
 ADVANCE = """
 update session
-   set last_seq = :last_seq, committed_seq = :last_seq, turns = :n, token_ratio = :ratio, active_at = :now
+   set last_seq = :last_seq, committed_seq = :last_seq, turns = :n, token_ratio = :ratio, active_at = :now,
+       several = case when principal = :principal then several else 1 end
  where id = :session"""
 
 
@@ -74,7 +75,7 @@ def record_turn(record: TurnRecord) -> Script[Recorded]:
         repo=record.where.repo or None,
     )
     ratio = calibrate(ratio, record.usage.tokens_in, record.usage.estimated_in)
-    yield from run(ADVANCE, session=record.session, n=n, last_seq=end, ratio=ratio)
+    yield from run(ADVANCE, session=record.session, n=n, last_seq=end, ratio=ratio, principal=record.principal)
     newest = (
         n,
         last_seq + 1,

@@ -42,7 +42,11 @@ values (:session, :n, null, :phase, 1, :fence, (select fence from mailbox where 
 TAKE = """
 update inbound set state = 'in_turn', session = :session, turn = :turn
  where message = :message and mailbox = :mailbox and state = 'waiting' returning message"""
-OPENED = "update session set last_seq = :last_seq, turns = :n, open_turn = :n, active_at = :now where id = :session"
+OPENED = """
+update session
+   set last_seq = :last_seq, turns = :n, open_turn = :n, active_at = :now,
+       several = case when principal = :principal then several else 1 end
+ where id = :session"""
 ATTENDED = "update mailbox set unattended = case when :human = 1 then 0 else unattended + 1 end where id = :mailbox"
 READ_TURN = """
 select phase, attempt, principal, first_seq, last_seq, stop_at, fence, opened_at,
@@ -77,7 +81,10 @@ select message, principal, event_id, body, sender_name from inbound
  where message = :message and mailbox = :mailbox and state = 'waiting'"""
 OBSERVE = "update inbound set state = :state, reason = :reason, session = :session where message = :message"
 OBSERVED_SESSION = """
-update session set last_seq = :last_seq, committed_seq = :last_seq, active_at = :now where id = :session"""
+update session
+   set last_seq = :last_seq, committed_seq = :last_seq, active_at = :now,
+       several = case when :alone = 1 and principal = :principal then several else 1 end
+ where id = :session"""
 
 
 def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn]:
@@ -105,7 +112,7 @@ def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn]:
         repo=_paths(opening.where)[1],
     )
     yield from _take(claim, opening.messages, opening.session, n)
-    yield from run(OPENED, session=opening.session, n=n, last_seq=last_seq)
+    yield from run(OPENED, session=opening.session, n=n, last_seq=last_seq, principal=opening.principal)
     yield from run(ATTENDED, mailbox=claim.mailbox, human=int(opening.human))
     return (yield from read_turn(claim, opening.session, n, last_seq))
 
@@ -316,6 +323,8 @@ def observe(claim: Claim, session: SessionId, messages: Sequence[MessageId], hel
         OBSERVE,
         [{"message": found[0], "state": state.value, "reason": held_why, "session": session} for found in waiting],
     )
-    yield from run(OBSERVED_SESSION, session=session, last_seq=last_seq)
+    speakers = {found[1] for found in waiting}
+    alone = int(len(speakers) == 1)
+    yield from run(OBSERVED_SESSION, session=session, last_seq=last_seq, principal=min(speakers), alone=alone)
     yield from lighten(claim, len(waiting))
     return Committed(held.depth - len(waiting))
