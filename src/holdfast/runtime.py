@@ -26,6 +26,7 @@ from holdfast.core.lane import LaneKey
 from holdfast.core.memory import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo, stream_of
 from holdfast.core.naming import NamingInputs
 from holdfast.core.recall import Found, RecallKey, RecallQuery, choose
+from holdfast.core.review import NoteForReview, Revoked
 from holdfast.core.session import Session
 from holdfast.core.turn import Recorded, TurnRecord
 from holdfast.loops.access_desk import Desk
@@ -37,6 +38,7 @@ from holdfast.loops.finish_desk import FinishDesk
 from holdfast.loops.gateway import Gateway, Received
 from holdfast.loops.keeper import Briefing, Keeper, audience_of
 from holdfast.loops.member import Member
+from holdfast.loops.note_review import NoteReview
 from holdfast.loops.page_check import PageCheck
 from holdfast.loops.providers import Providers
 from holdfast.loops.recaller import Recaller
@@ -466,6 +468,18 @@ class Runtime:
     async def memory_subjects(self, agent: str | None = None, *, after: str | None = None) -> Sequence[str]:
         """The scopes in which an agent keeps notes, a page at a time; the shared ones are ''."""
         return await self.reader.memory_subjects(self.named(agent), after=after)
+
+    async def review_notes(self, agent: str | None = None) -> Sequence[NoteForReview]:
+        """The notes that were made in a group or of a stranger's words, newest first."""
+        name = self.named(agent)
+        return await NoteReview(self._keeper, self.reader).listed(name, self._agents.policy(name).access)
+
+    async def revoke_notes(self, agent: str | None = None, *, author: str = "", chat: str = "") -> Revoked:
+        """Remove the notes that were made of an author's words, or in a chat. Raises `InvalidInput`."""
+        name, origin = self.named(agent), self._new_id("revoke")
+        access = self._agents.policy(name).access
+        review = NoteReview(self._keeper, self.reader)
+        return await review.revoke(name, access, author=author, chat=chat, by="user", origin=origin)
 
     async def undo_memory(self, undo: MemoryUndo) -> MemoryOutcome:
         """Reverse one operation, once."""

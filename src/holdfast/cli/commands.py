@@ -27,6 +27,7 @@ from holdfast.cli.pairing import pair, pairs, unpair
 from holdfast.cli.recall import recall
 from holdfast.cli.replay import replay
 from holdfast.cli.replies import replies, resend
+from holdfast.cli.review import review as _review  # noqa: F401 - adds its commands to `memory`
 from holdfast.cli.send import send
 from holdfast.cli.sessions import sessions
 from holdfast.cli.show import show

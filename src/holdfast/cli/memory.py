@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from holdfast.runtime import Runtime
 
 LIMIT = 200
+Shared = Annotated[
+    bool, typer.Option("--shared", help="Share it with everybody who talks to the agent, which is also the default.")
+]
 About = Annotated[
     str, typer.Option("--about", help="Whose notes: a person, or a chat as `subjects` names it.", show_default="shared")
 ]
@@ -54,7 +57,7 @@ def show(
             print_memory(held)
         return OK
 
-    _run(work, config, data, as_json=as_json)
+    run_visiting(work, config, data, as_json=as_json)
 
 
 @memory.command()
@@ -64,17 +67,22 @@ def add(
     target: Where = TargetName.MEMORY,
     agent: AgentName = None,
     about: About = "",
+    shared: Shared = False,
     config: Config = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
     """Add a note; one that is there already stays as it is.
 
+    Without --about everybody who talks to the agent is shown it; --shared says the same in so many words.
+
     \b
     Examples:
-      holdfast memory add "Tea, not coffee."
+      holdfast memory add --shared "Deploys happen on Fridays."
       holdfast memory add "Has a cat called Byron." --target user --about ada
     """
+    if shared and about:
+        raise typer.BadParameter("a note is shared with everybody or about one person; leave out one of the two")
     _change("add", target, (agent, about), (config, data), text=text, as_json=as_json)
 
 
@@ -170,7 +178,7 @@ def subjects(agent: AgentName = None, config: Config = None, data: Data = None, 
             print_subjects(memories)
         return OK
 
-    _run(work, config, data, as_json=as_json)
+    run_visiting(work, config, data, as_json=as_json)
 
 
 @memory.command()
@@ -207,7 +215,7 @@ def history(
             print_history(found)
         return OK
 
-    _run(work, config, data, as_json=as_json)
+    run_visiting(work, config, data, as_json=as_json)
 
 
 @memory.command()
@@ -234,7 +242,7 @@ def undo(
         wish = MemoryUndo(agent=agent_name(agent or runtime.default_agent), subject=about, seq=change)
         return _told(await runtime.undo_memory(wish), as_json=as_json)
 
-    _run(work, config, data, as_json=as_json, act="memory.changed" if about else "memory.shared")
+    run_visiting(work, config, data, as_json=as_json, act="memory.changed" if about else "memory.shared")
 
 
 @memory.command(name="import")
@@ -270,7 +278,7 @@ def import_(
             print_import(done)
         return OK if all(one.state != "refused" for one in done) else WRONG
 
-    _run(work, config, data, as_json=as_json, make=True)
+    run_visiting(work, config, data, as_json=as_json, make=True)
 
 
 @memory.command()
@@ -306,7 +314,7 @@ def migrate(
             print_table(("provider", "file", "state", "why"), rows)
         return OK if all(row[2] == "kept" for row in rows) else WRONG
 
-    _run(work, config, data, as_json=as_json, act="provider.migrated")
+    run_visiting(work, config, data, as_json=as_json, act="provider.migrated")
 
 
 def _why(outcome: "Outcome") -> str:
@@ -345,7 +353,7 @@ def _change(
         return _told(await runtime.apply_memory(batch), as_json=as_json)
 
     act = "memory.changed" if (to if verb == "move" else about) else "memory.shared"
-    _run(work, *files, as_json=as_json, make=verb == "add", act=act)
+    run_visiting(work, *files, as_json=as_json, make=verb == "add", act=act)
 
 
 def _told(outcome: "MemoryOutcome", *, as_json: bool) -> int:
@@ -366,7 +374,7 @@ def _told(outcome: "MemoryOutcome", *, as_json: bool) -> int:
     return OK
 
 
-def _run(
+def run_visiting(
     work: Callable[["Runtime"], Awaitable[int]],
     config: Path | None,
     data: Path | None,

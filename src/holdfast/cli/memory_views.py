@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.cli.output import print_heading, print_table, visible, when
 from holdfast.core.memory import Applied, Memory, MemoryEntry, MemoryOperation, MemoryOutcome, NotApplied, Target
+from holdfast.core.review import mark_of
 from holdfast.core.visibility import holder_of
 
 
@@ -39,6 +40,7 @@ def _entry_view(memory: Memory, entry: MemoryEntry) -> dict[str, object]:
         "target": entry.target.value,
         "text": entry.text,
         "by": entry.by,
+        "made_in_group": mark_of(memory.subject, entry, ()) is not None,
         "shown_to": holder_of(memory.subject, entry.by, entry.principal),
         "origin": entry.origin,
         "at": entry.at,
@@ -82,7 +84,8 @@ def print_memory(memory: Memory) -> None:
             shown = visible(entry.text).replace("\n", "\n" + " " * 8)
             holder = holder_of(memory.subject, entry.by, entry.principal)
             only = f", only for {visible(holder)}" if holder != memory.subject else ""
-            print(f"{entry.seq:>6}  {shown}  ({entry.by}, {when(entry.at)}{only})")
+            group = ", made in a group" if mark_of(memory.subject, entry, ()) else ""
+            print(f"{entry.seq:>6}  {shown}  ({entry.by}, {when(entry.at)}{only}{group})")
 
 
 def print_history(operations: Sequence[MemoryOperation]) -> None:

@@ -98,6 +98,7 @@ class MemoryBatch:
     principal: Principal = Principal("")
     capacity: Capacity = field(default_factory=Capacity)
     policies: tuple[DeliveryPolicy, ...] = ()  # whom the operations are mirrored to
+    withdraws: bool = False  # running conversations are told the notes anew at their next turn
     add_only: bool = False  # from stale history: nothing that exists may be changed (R33)
 
 

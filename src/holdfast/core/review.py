@@ -75,10 +75,10 @@ def for_review(memories: Iterable[Memory], strangers: Collection[Principal]) -> 
     return tuple(sorted(found, key=lambda one: (-one.entry.at, one.subject, one.entry.seq)))
 
 
-def to_revoke(memory: Memory, authors: Collection[str], chat: str) -> tuple[MemoryEntry, ...]:
-    """The notes of one memory that were made of these authors' words, or in the chat; never the operator's."""
+def to_revoke(memory: Memory, authors: Collection[str], subject: str) -> tuple[MemoryEntry, ...]:
+    """The notes of one memory that were made of these authors' words, or all of the subject; never the operator's."""
     made = [entry for entry in memory.entries if entry.by in BY_MODELS]
-    if chat and chat_of(memory.subject) == chat:
+    if subject and memory.subject == subject:
         return tuple(made)
     return tuple(entry for entry in made if entry.principal and entry.principal in authors)
 

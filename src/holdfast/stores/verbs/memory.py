@@ -28,9 +28,9 @@ from holdfast.core.memory_rules import Gone, MemoryPlan, PlannedOperation, plan_
 from holdfast.core.visibility import SHARED, Audience, ShownNotes, holder_of, shown_notes
 from holdfast.stores.script import Params, Row, Script, many, one, rows, run
 from holdfast.stores.verbs import actions
-from holdfast.stores.verbs.agents import share_agent
+from holdfast.stores.verbs.agents import hold_agents, share_agent
 from holdfast.stores.verbs.cursors import schedule_notes
-from holdfast.stores.verbs.identity import kin
+from holdfast.stores.verbs.identity import kin, withdraw
 
 NEW_STREAM = """
 insert into memory (stream, agent, subject, head) values (:stream, :agent, :subject, 0)
@@ -74,10 +74,14 @@ def apply_memory(batch: MemoryBatch, by: By = PROGRAM) -> Script[MemoryOutcome]:
     if batch.principal:
         check_part("principal", batch.principal)
     stream = _stream(batch.agent, batch.subject)
+    if batch.withdraws:
+        yield from hold_agents([batch.agent])
     head = yield from hold_stream(stream, batch.agent, batch.subject)
     known = yield from _known(stream, batch.origin)
     if known is not None:
         return known
+    if batch.withdraws:
+        yield from withdraw(batch.agent)
     outcome = yield from _apply(stream, head, batch)
     if isinstance(outcome, Applied) and batch.by in OPERATORS:
         yield from _record(batch.agent, batch.subject, by, outcome)
