@@ -179,6 +179,11 @@ class Inspector:
 
 def _notes(agent: str, policy: AgentPolicy) -> Iterator[str]:
     """Naming any provider replaces the two that every agent has otherwise."""
+    if policy.recall.shares_all:
+        yield (
+            f'agent {agent} has memory.sharing = "agent": whoever talks to it in private is shown every note and'
+            " everything that anybody told it, groups included; this is for an agent with one owner"
+        )
     lost = [name for name in EMBEDDED if policy.memory and name not in policy.memory]
     if lost:
         tables = " and ".join(f"[agents.{agent}.memory.{name}]" for name in lost)

@@ -88,6 +88,7 @@ def with_memory(agents: Agents, providers: Providers, keeper: Keeper) -> Agents:
                     keeper.shown,
                     capacity=notes.capacity,
                     private_in_groups=agent.policy.recall.private_in_groups,
+                    shares_all=agent.policy.recall.shares_all,
                 ),
                 idempotent=True,
             )

@@ -396,6 +396,7 @@ class Runtime:
             ),
             text=text,
             private_in_groups=policy.private_in_groups,
+            shares_all=policy.shares_all,
             limit=policy.limit,
         )
         found = await self._recaller.recall(query, policy)

@@ -86,6 +86,7 @@ def _look_up(recaller: Recaller, policy: RecallPolicy) -> recall.LookUp:
             text=text,
             group=is_group(context.address),
             private_in_groups=policy.private_in_groups,
+            shares_all=policy.shares_all,
             limit=policy.limit,
         )
         return shown_of(await recaller.recall(query, policy), policy, ())

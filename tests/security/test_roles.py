@@ -175,3 +175,37 @@ async def test_two_senders_stay_told_apart_after_a_compression_and_in_a_branch(t
         await over_http(live, "room", "/branch elsewhere", sender="ada")
         await over_http(live, "room", "good evening", sender="ada")
         assert "ada: good evening" in [one.content for one in model.last]
+
+
+async def sessions_of(live, type, chat):
+    address = str(Address(agent=MAIN, channel="telegram", type=type, chat=chat))
+    return [one.id for one in await live.runtime.reader.sessions(agent=MAIN, address=address)]
+
+
+async def test_who_opened_a_groups_session_cannot_take_the_others_words_into_private(live):
+    await said(live, "-100", "hello all", sender="telegram:7")
+    await said(live, "-100", "my canary is Marzipan", sender="telegram:8")
+    (session,) = await sessions_of(live, "group", "-100")
+    live.side.requests.clear()
+    answer = await said(live, "7", f"/resume {session}", sender="telegram:7", type="dm")
+    assert "no session" in answer.lower()
+    await said(live, "7", "what is the canary?", sender="telegram:7", type="dm")
+    assert "Marzipan" not in live.side.sent()
+
+
+async def test_a_private_session_is_not_resumed_in_a_group(live):
+    await said(live, "7", "my canary is Marzipan", sender="telegram:7", type="dm")
+    (session,) = await sessions_of(live, "dm", "7")
+    await said(live, "7", "/new", sender="telegram:7", type="dm")
+    live.side.requests.clear()
+    answer = await said(live, "-100", f"/resume {session}", sender="telegram:7")
+    assert "no session" in answer.lower()
+    await said(live, "-100", "what is the canary?", sender="telegram:8")
+    assert "Marzipan" not in live.side.sent(task=Task.REPLY)
+
+
+async def test_a_private_session_goes_with_its_person_to_another_private_chat(live):
+    await over_http(live, "home", "my canary is Marzipan", sender="ada")
+    (session,) = await live.runtime.sessions(chat="home")
+    await over_http(live, "home", "/new", sender="ada")
+    assert session.id in await over_http(live, "work", f"/resume {session.id}", sender="ada")

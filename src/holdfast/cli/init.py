@@ -1,5 +1,7 @@
 """`holdfast init`: write a commented holdfast.toml."""
 
+import sys
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -8,39 +10,70 @@ import typer
 from holdfast.cli.options import Config, Data, Json
 
 
+class People(Enum):
+    """Who will talk to an agent."""
+
+    ONE = "one"
+    SEVERAL = "several"
+
+
+SHARING = {People.ONE: "agent", People.SEVERAL: "person"}
+SHARING_MEANS = {
+    People.ONE: "every private chat is shown all that the agent remembers",
+    People.SEVERAL: "each person is shown their own notes and words, a group its own",
+}
+
+
 def init(
     *,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there; it is kept as .bak.")] = False,
+    people: Annotated[
+        People | None,
+        typer.Option("--people", help="Who will talk to the agent: only you, or several people. Asked if not given."),
+    ] = None,
     config: Config = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
     """Write a commented holdfast.toml.
 
-    Into the data folder, or where --config says. It shows every setting; one agent is ready to run.
+    Into the data folder, or where --config says. It shows every setting; one agent is ready to run. At a terminal it
+    asks who will talk to the agent; elsewhere, and without --people, several people is taken as the answer.
 
     \b
     Examples:
       holdfast init
+      holdfast init --people one
       holdfast init --config ./holdfast.toml
     """
     from holdfast.cli.running import run
 
-    run(lambda: _init(config, data, force=force, as_json=as_json), as_json=as_json)
+    asked = people or (People.SEVERAL if as_json or not sys.stdin.isatty() else _ask())
+    run(lambda: _init(config, data, asked, force=force, as_json=as_json), as_json=as_json)
 
 
-async def _init(config: Path | None, data: Path | None, *, force: bool, as_json: bool) -> int:
+def _ask() -> People:
+    """Ask at the terminal. What is no clear answer counts as several people: that shows least."""
+    print("Who will talk to this agent: only you, or several people?")
+    print("  only you:       every private chat is shown all that the agent remembers, whoever writes there.")
+    print("  several people: each person is shown their own notes and words, and a group its own.")
+    answer = typer.prompt("[one/several]", default=People.SEVERAL.value).strip().casefold()
+    return People.ONE if answer in {"one", "me", "only me", "only you", "1"} else People.SEVERAL
+
+
+async def _init(config: Path | None, data: Path | None, people: People, *, force: bool, as_json: bool) -> int:
     from holdfast.cli.opening import folder_of
     from holdfast.cli.output import print_json
     from holdfast.cli.running import OK
     from holdfast.config import FILE
 
     file = config if config is not None else folder_of(data) / FILE
-    kept = write(file, force=force)
+    kept = write(file, force=force, people=people)
     if as_json:
-        print_json({"file": str(file), "kept": str(kept) if kept else None})
+        print_json({"file": str(file), "kept": str(kept) if kept else None, "sharing": SHARING[people]})
         return OK
     print(f"wrote    {file}")
+    print(f'sharing  memory.sharing = "{SHARING[people]}": {SHARING_MEANS[people]}')
     if kept is not None:
         print(f"kept     {kept}, the one that was there")
     where = "".join(f" --{name} {given}" for name, given in (("config", config), ("data", data)) if given is not None)
@@ -56,11 +89,17 @@ def _spare(file: Path) -> Path:
     return next(place for name in names if not (place := file.with_name(name)).exists())
 
 
-def write(file: Path, *, force: bool) -> Path | None:
+def text_for(people: People) -> str:
+    """The template, with who is shown what the agent remembers."""
+    from holdfast.config import TEMPLATE
+
+    return TEMPLATE.replace('\nsharing = "person"\n', f'\nsharing = "{SHARING[people]}"\n')
+
+
+def write(file: Path, *, force: bool, people: People = People.SEVERAL) -> Path | None:
     """Make the file; where the one that was there went, when it had to go. Raises `ConfigInvalid`, `StoreFull`."""
     import os
 
-    from holdfast.config import TEMPLATE
     from holdfast.core.disk_space import is_out_of_space, unwritable
     from holdfast.core.errors import ConfigInvalid
 
@@ -72,7 +111,7 @@ def write(file: Path, *, force: bool) -> Path | None:
             file.replace(kept)
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as opened:
-            opened.write(TEMPLATE)
+            opened.write(text_for(people))
     except FileExistsError as error:
         fix = "it was left as it is; edit it, or replace it with --force"
         raise ConfigInvalid(f"{file} exists already: {fix}", file=str(file)) from error

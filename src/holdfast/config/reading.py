@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from holdfast.config.secrets import literal_secret, located, refuse_duplicates, refuse_literal
-from holdfast.config.tables import AgentTable, ServerTable
+from holdfast.config.tables import SHARING_AGENT, SHARING_PERSON, AgentTable, ServerTable
 from holdfast.config.wording import not_toml, translated, wrong
 from holdfast.core.access import check_allowed, check_allowed_chat
 from holdfast.core.errors import AllowlistNotImmutable, ConfigInvalid, InvalidName
@@ -144,6 +144,7 @@ def _agent(file: Path, name: str, table: object) -> AgentPolicy:
         read = msgspec.convert(table, AgentTable, strict=True)
     except msgspec.ValidationError as error:
         raise translated(file, key, table, AgentTable, str(error)) from error
+    _check_memory(file, key, read)
     for kind in ("memory", "channels", "mcp"):
         for one in getattr(read, kind) or {}:
             _check_name(file, f"{key}.{kind}.{one}", one, kind)
@@ -158,6 +159,15 @@ def _check_name(file: Path, key: str, name: str, what: str) -> None:
         agent_name(name, what=what)
     except InvalidName as error:
         raise wrong(file, key, name, f"{error}. {error.hint}") from error
+
+
+def _check_memory(file: Path, key: str, read: AgentTable) -> None:
+    if read.sharing not in (SHARING_PERSON, SHARING_AGENT):
+        fix = 'it must be "person", each their own, or "agent", all of it to whoever talks to the agent'
+        raise wrong(file, f"{key}.memory.sharing", read.sharing, fix)
+    for name, table in (read.memory or {}).items():
+        if name != "sharing" and not isinstance(table, dict):
+            raise wrong(file, f"{key}.memory.{name}", table, f"it must be a table, [{key}.memory.{name}]")
 
 
 def _check_shares(file: Path, key: str, read: AgentTable) -> None:

@@ -29,6 +29,7 @@ USD_MICROS = 1_000_000
 Share = Annotated[float, Meta(gt=0, le=1)]
 BuiltIn = Literal["memory", "recall", "history", "send_message"]
 Tables = dict[str, dict[str, Any]]
+SHARING_PERSON, SHARING_AGENT = "person", "agent"
 
 
 class Table(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -143,9 +144,22 @@ class AgentTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     groups: Groups = field(default_factory=Groups)
     access: Access = field(default_factory=Access)
     approval: Approval = field(default_factory=Approval)
-    memory: Tables | None = None  # each provider checks its own table
+    # `sharing`, and a table for each provider, which checks its own.
+    memory: dict[str, dict[str, Any] | str] | None = None
     channels: Tables = field(default_factory=dict)  # each channel checks its own table
     mcp: Tables = field(default_factory=dict)  # each server's table is checked where servers are started
+
+    @property
+    def sharing(self) -> object:
+        """Who is shown what the agent remembers: each person their own, or all of it whoever talks to the agent."""
+        return (self.memory or {}).get("sharing", SHARING_PERSON)
+
+    @property
+    def providers(self) -> Tables | None:
+        """The tables of the memory providers; None when none is named, which means the embedded ones."""
+        if self.memory is None or (self.memory and set(self.memory) == {"sharing"}):
+            return None
+        return {name: table for name, table in self.memory.items() if isinstance(table, dict)}
 
     def policy(self) -> AgentPolicy:
         return AgentPolicy(
@@ -165,7 +179,7 @@ class AgentTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
             on_doubt=self.on_doubt,
             hops_max=self.hops_max,
             daily_spend_micros=None if self.daily_spend_usd is None else round(self.daily_spend_usd * USD_MICROS),
-            memory=self.memory,
+            memory=self.providers,
             channels=self.channels,
             mcp=self.mcp,
             model={"name": self.model} if isinstance(self.model, str) else self.model,
@@ -198,6 +212,7 @@ class AgentTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
             limit=self.recall.limit,
             chars_max=self.recall.chars_max,
             private_in_groups=self.recall.private_in_groups,
+            shares_all=self.sharing == SHARING_AGENT,
         )
 
     def _groups(self) -> GroupPolicy:

@@ -122,6 +122,12 @@ instructions = "You are helpful and brief."
 #app_token_env = "SLACK_APP_TOKEN"
 # With mode = "http" Slack calls /v1/hooks/main/slack, and signing_secret_env takes the place of app_token_env.
 
+# --- who is shown what it remembers ----------------------------------------------------------------------------
+# "person": each person is shown their own notes and words, a group its own. "agent": every private conversation is
+# shown everything the agent remembers, whoever talks; for an agent that only you talk to.
+[agents.main.memory]
+sharing = "person"
+
 # --- what it remembers with; without any of these tables: local and files -------------------------------------
 #[agents.main.memory.local]
 #every_turns = 1

@@ -32,6 +32,7 @@ class RecallQuery:
     text: str
     group: bool = False  # asked in a chat where several people read
     private_in_groups: bool = False  # the operator allows what was said in private to be recalled in groups
+    shares_all: bool = False  # the operator shares all that the agent remembers with everybody, outside of groups
     limit: int = 8
     kin: tuple[Principal, ...] = ()  # other principals of the same person: their words are the asker's own
 
@@ -55,6 +56,7 @@ class RecallQuery:
             is_group=self.group,
             kin=self.kin,
             private_in_groups=self.private_in_groups,
+            shares_all=self.shares_all,
         )
 
 
@@ -80,6 +82,7 @@ class RecallPolicy:
     chars_max: int = 6_000  # of all recollections together
     item_chars_max: int = 1_200
     private_in_groups: bool = False
+    shares_all: bool = False  # memory.sharing = "agent": every private conversation is shown all that is remembered
     enabled: bool = True
 
 

@@ -9,7 +9,9 @@ Rule 2: a private conversation is shown the shared notes, the speaker's own and 
 Rule 3: a chat that is not a group may still have several speakers, or another agent as one. What cannot be given to one
         person belongs to the chat, and what belongs to several chats to the session alone.
 Rule 4: no principal can spell the scope of a chat, of a session, or of another principal.
-Rule 5: earlier releases wrote notes of the model into the shared stream. Such a note counts as the private note of the
+Rule 5: where the operator says `memory.sharing = "agent"`, every private conversation is shown everything. A group is
+        still shown the shared notes and its own.
+Rule 6: earlier releases wrote notes of the model into the shared stream. Such a note counts as the private note of the
         principal who is recorded with it.
 """
 
@@ -41,6 +43,11 @@ class Audience:
     is_group: bool = False
     kin: tuple[Principal, ...] = ()
     private_in_groups: bool = False
+    shares_all: bool = False  # the operator shares all that the agent remembers: it has one owner
+
+    @property
+    def sees_all(self) -> bool:
+        return self.shares_all and not self.is_group
 
     @property
     def own(self) -> str:
@@ -60,7 +67,7 @@ class Audience:
         return tuple(dict.fromkeys(found))
 
     def may_see(self, scope: str) -> bool:
-        return scope in self.scopes
+        return self.sees_all or scope in self.scopes
 
 
 def is_group(address: str) -> bool:

@@ -181,4 +181,5 @@ def audience_of(policy: AgentPolicy, context: Context, principal: Principal, add
         session=context.session,
         is_group=is_group(address),
         private_in_groups=policy.recall.private_in_groups,
+        shares_all=policy.recall.shares_all,
     )

@@ -215,6 +215,7 @@ def query_of(
         text="\n".join(entry.text for entry in said if isinstance(entry.body, UserSaid)),
         group=is_group(claim.address),
         private_in_groups=policy.private_in_groups,
+        shares_all=policy.shares_all,
         limit=policy.limit,
     )
 

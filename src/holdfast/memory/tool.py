@@ -54,7 +54,12 @@ class MemoryWish(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def make_memory_tool(
-    apply: Apply, look: Look, *, capacity: Capacity | None = None, private_in_groups: bool = False
+    apply: Apply,
+    look: Look,
+    *,
+    capacity: Capacity | None = None,
+    private_in_groups: bool = False,
+    shares_all: bool = False,
 ) -> MemoryTool:
     """The function to offer: `toolbox.add(make_memory_tool(...), idempotent=True)`."""
     room = capacity or Capacity()
@@ -78,7 +83,7 @@ def make_memory_tool(
         Write plain sentences about what will still matter later. Notes are limited in size.
         """
         about = Target(target)
-        audience = _audience(context, private_in_groups=private_in_groups)
+        audience = replace(_audience(context), private_in_groups=private_in_groups, shares_all=shares_all)
         wishes = operations or ([] if action == "read" else [MemoryWish(action, content, old_text, version)])
         if not wishes:
             return _shown(await look(audience), about, room)
@@ -193,14 +198,13 @@ def _shown(shown: ShownNotes, target: Target, capacity: Capacity) -> Answer:
     return answer
 
 
-def _audience(context: ToolContext, *, private_in_groups: bool) -> Audience:
+def _audience(context: ToolContext) -> Audience:
     return Audience(
         agent=context.agent,
         principal=context.principal,
         address=context.address,
         session=context.session,
         is_group=is_group(context.address),
-        private_in_groups=private_in_groups,
     )
 
 

@@ -14,7 +14,7 @@ from hindsight_client_api.models.recall_result import RecallResult
 from holdfast.core.ids import Instant, SessionId
 from holdfast.core.ids import Provider as ProviderName
 from holdfast.core.recall import RecallQuery, Recollection
-from holdfast.providers.hindsight.document import group_scope, note_scope, private_scope, spoken_scope, visible
+from holdfast.providers.hindsight.document import group_scope, note_scope, private_scope, spoken_scope, tag, visible
 
 QUERY_CHARS_MAX = 2_000  # what a question is about; embedders read no more
 
@@ -23,6 +23,8 @@ def scopes_of(query: RecallQuery) -> tuple[str, ...]:
     """In a group what was said in it, and one's private words if that is allowed; alone one's own, groups' included.
     Notes of every scope that the audience may see."""
     agent = query.agent
+    if query.audience.sees_all:
+        return (tag("agent", agent),)
     notes = tuple(note_scope(agent, scope) for scope in query.audience.scopes)
     private = tuple(private_scope(agent, who) for who in query.askers)
     if not query.group:

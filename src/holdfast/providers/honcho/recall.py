@@ -79,6 +79,8 @@ async def _concluded(calls: Calls, observer: str, observed: str, text: str, limi
 def _wanted(query: RecallQuery) -> dict[str, object]:
     if query.group:
         return {"agent": query.agent, "chat": said(query.naming.address)}
+    if query.audience.sees_all:
+        return {"agent": query.agent}
     if len(query.askers) > 1:
         return {"agent": query.agent}  # whose words they are is judged here
     return {"agent": query.agent, "user": said(query.naming.principal)}
@@ -94,6 +96,8 @@ def may_show(kept: Kept, names: HonchoNames, query: RecallQuery) -> bool:
     if names.compat and "agent" not in kept.metadata:
         known = {names.agent_peer(query.agent), *_people(names, query)}
         return names.chat(query.naming) is not None or (not query.group and kept.peer in known)
+    if query.audience.sees_all:
+        return _has(kept.metadata, {"agent": query.agent})
     own = any(_has(kept.metadata, {"agent": query.agent, "user": said(who)}) for who in query.askers)
     if query.group:
         return _has(kept.metadata, _wanted(query)) or (query.private_in_groups and own)

@@ -47,7 +47,7 @@ SCENE_LINES = 20  # a scene has about so many, for judging how rare a word is am
 _TRACE = ", ".join(f"line.{field}" for field in Trace._fields)
 _VISIBLE = """
 line.agent = :agent and (
-  (line.kind = 'note' and line.principal in (select value from json_each(:scopes)))
+  :all or (line.kind = 'note' and line.principal in (select value from json_each(:scopes)))
   or (line.kind = 'said' and (line.session = :session or (line.address != '' and line.address = :address)))
   or (line.kind = 'said' and not line.in_group and :private
       and line.principal in (select value from json_each(:askers)))
@@ -110,7 +110,8 @@ class Asking:
     def seen(self, *sought: str, most: int = SEEN_MAX) -> list[Trace]:
         """The visible lines that have these stems side by side."""
         side_by_side = f'stems : "{" ".join(sought)}"'
-        return list(self._traces(_SEEN, sought=f"{side_by_side} AND {self._sieve}", most=most))
+        sought_for = side_by_side if self.query.audience.sees_all else f"{side_by_side} AND {self._sieve}"
+        return list(self._traces(_SEEN, sought=sought_for, most=most))
 
     def around(self, scene: int, first: int, last: int) -> Iterator[Trace]:
         return self._traces(_AT, scene=scene, first=first, last=last)
@@ -141,6 +142,7 @@ class Asking:
             "scopes": json.dumps(query.audience.scopes),
             "private": not query.group or query.private_in_groups,
             "alone": not query.group,
+            "all": query.audience.sees_all,
         }
 
     def _recollection(self, name: ProviderName, worth: float, line: int) -> Recollection:

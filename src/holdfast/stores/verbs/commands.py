@@ -12,6 +12,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.mailbox import Claim
 from holdfast.core.session import CommandDone, CommandRun, clean_title, title_key
 from holdfast.core.turn import Reply
+from holdfast.core.visibility import is_group
 from holdfast.stores.script import Row, Script, one, run
 from holdfast.stores.verbs import actions
 from holdfast.stores.verbs.agents import hold_agents, share_agent
@@ -31,9 +32,11 @@ DONE = "update inbound set state = 'command', session = :session where message =
 LIVE = """
 select id, title, last_seq, committed_seq, turns, summaries, token_ratio, open_turn
   from session where id = :session /*lock*/"""
+# A chat's own sessions; in private also those of the same person, unless somebody else spoke in them: others' words
+# stay where they were said, and private words do not enter a group.
 VISIBLE = f"""
 agent = :agent and state <> 'deleted' and purpose = 'conversation'
-   and (mailbox = :mailbox or principal = :principal or principal in ({KIN}))"""
+   and (mailbox = :mailbox or (:alone = 1 and several = 0 and (principal = :principal or principal in ({KIN}))))"""
 FIND_ID = f"select id, title from session where id = :wanted and {VISIBLE}"
 FIND_TITLE = f"""
 select id, title from session
@@ -147,7 +150,8 @@ def _find(claim: Claim, run_: CommandRun) -> Script[Row | None]:
     wanted = clean_title(run_.command.argument)
     if not wanted:
         return None
-    scope = {"agent": claim.agent, "mailbox": claim.mailbox, "principal": run_.principal}
+    alone = int(not is_group(claim.address))
+    scope = {"agent": claim.agent, "mailbox": claim.mailbox, "principal": run_.principal, "alone": alone}
     by_id = yield from one(FIND_ID, wanted=wanted, **scope)
     return by_id or (yield from one(FIND_TITLE, wanted=title_key(wanted), **scope))
 

@@ -66,6 +66,8 @@ select subject from memory
 OPERATORS = frozenset({"user", "import"})  # writers whose changes are privileged acts
 SUBJECTS_FIRST = "select subject from memory where agent = :agent and head > 0 order by subject limit :limit"
 
+SUBJECTS_PAGE = 500
+
 
 def apply_memory(batch: MemoryBatch, by: By = PROGRAM) -> Script[MemoryOutcome]:
     """The whole batch or nothing of it. A repeated origin gets the first result."""
@@ -207,6 +209,13 @@ def memory_subjects(agent: AgentName, after: str | None, limit: int) -> Script[S
     return [subject for (subject,) in found]
 
 
+def _all_subjects(agent: AgentName) -> Script[Sequence[str]]:
+    found: list[str] = []
+    while page := (yield from memory_subjects(agent, found[-1] if found else None, SUBJECTS_PAGE)):
+        found += page
+    return found
+
+
 def memory_history(agent: AgentName, subject: str, after: int, limit: int) -> Script[Sequence[MemoryOperation]]:
     """Operations after one, oldest first."""
     found = yield from rows(HISTORY, stream=_stream(agent, subject), after=after, limit=limit)
@@ -218,7 +227,8 @@ def notes_shown(audience: Audience) -> Script[ShownNotes]:
     linked = yield from kin(audience.principal)
     audience = replace(audience, kin=tuple(one for one in linked if one != audience.principal))
     found: dict[str, Memory] = {}
-    for scope in audience.scopes:
+    subjects = (yield from _all_subjects(audience.agent)) if audience.sees_all else ()
+    for scope in dict.fromkeys((*audience.scopes, *subjects)):
         found[scope] = yield from read_memory(audience.agent, scope)
     return shown_notes(audience, found.values())
 
