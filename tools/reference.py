@@ -147,7 +147,7 @@ SETTINGS = {
     "approval.wait_minutes": "how long a call waits before it is denied",
     "channels": "the bot accounts, one table each: [agents.NAME.channels.CHANNEL]",
     "mcp": "MCP servers whose tools the agent has, one table each: [agents.NAME.mcp.SERVER]",
-    "memory": 'the memory providers, one table each: [agents.NAME.memory.PROVIDER], see below; and `memory.sharing`, '
+    "memory": "the memory providers, one table each: [agents.NAME.memory.PROVIDER], see below; and `memory.sharing`, "
     'who is shown what is remembered: "person" (the default), each their own, or "agent", everybody all of it',
 }
 

@@ -60,7 +60,10 @@ def keep_void_values(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
     def uncorrected(text: str) -> str:
         return " ".join(part for part in re.split(r"(?<=[.!?]) ", text) if not CORRECTING.search(part))
 
-    return [replace(one, content=uncorrected(one.content)) if one.role == "user" else one for one in messages]
+    return [
+        replace(one, content=uncorrected(one.content)) if one.role == "user" and not one.data else one
+        for one in messages
+    ]
 
 
 @pytest.fixture(scope="module")

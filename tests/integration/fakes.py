@@ -132,12 +132,14 @@ def echo(request: ModelRequest) -> AsyncIterator[ModelEvent]:
 
 def gist(request: ModelRequest) -> AsyncIterator[ModelEvent]:
     """A short summary that names the first word of everything it was shown."""
-    words = [message.content.split()[0] for message in request.messages[1:] if message.role == "user"]
+    words = [
+        message.content.split()[0] for message in request.messages[1:] if message.role == "user" and not message.data
+    ]
     return says("gist: " + " ".join(dict.fromkeys(words)))(request)
 
 
 def last_said(messages: Sequence[ModelMessage]) -> str:
-    return next((message.content for message in reversed(messages) if message.role == "user"), "")
+    return next((message.content for message in reversed(messages) if message.role == "user" and not message.data), "")
 
 
 class ScriptedModel:

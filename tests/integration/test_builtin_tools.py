@@ -30,7 +30,7 @@ def results(model) -> list[str]:
 
 
 def shown(model) -> str:
-    return "\n".join(one.content for one in model.requests[-1] if one.role == "system")
+    return "\n".join(one.content for one in model.requests[-1] if one.data == "recall")
 
 
 async def outgoing(runtime):
@@ -91,7 +91,7 @@ async def test_what_history_shows_is_for_this_turn_only_and_goes_when_it_is_forg
         model.moves = [calls("history", "history"), says("I see"), says("next")]
         await soon(runtime.ask("c", "look"))
         roles = [one.role for one in model.requests[-1]]
-        assert roles == ["user", "assistant", "tool", "tool", "system", "system"], "no result stands between others"
+        assert roles == ["user", "assistant", "tool", "tool", "user", "user"], "no result stands between others"
         await soon(runtime.ask("c", "and now?"))
         assert "Tom" not in shown(model)
         await runtime.forget(session=first)

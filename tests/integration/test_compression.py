@@ -45,7 +45,7 @@ def compressing(**changes) -> AgentPolicy:
 
 
 def shown(messages: tuple[ModelMessage, ...]) -> list[str]:
-    return [message.content.split()[0] for message in messages if message.role == "user"]
+    return [message.content.split()[0] for message in messages if message.role == "user" and not message.data]
 
 
 def assert_whole(messages: tuple[ModelMessage, ...]) -> None:
@@ -100,11 +100,12 @@ async def test_a_summary_is_committed_while_the_model_thinks_about_a_turn(tmp_pa
         assert (await runtime.context(session)).summary is not None
 
 
-async def test_a_summary_of_a_group_is_told_who_said_what_and_one_of_a_private_chat_is_not(tmp_path):
+@pytest.mark.parametrize("ben", ["http:ben", "http:ada"], ids=["two", "one"])
+async def test_a_summary_is_told_who_said_what_in_a_group_and_wherever_two_people_spoke(tmp_path, ben):
     model = brief(summary=says("gist"))
     async with await Process.start(tmp_path, agents(model)) as runtime:
         for kind in ("group", "dm"):
-            for n, sender in enumerate(("http:ada", "http:ben", "http:ada")):
+            for n, sender in enumerate(("http:ada", ben, "http:ada")):
                 await settled(runtime, await post(runtime, kind, f"word {n} of {sender}", type=kind, sender=sender))
             mailbox = await runtime.reader.mailbox(f"agent:main:http:{kind}:{kind}")
             assert mailbox is not None
@@ -112,11 +113,11 @@ async def test_a_summary_of_a_group_is_told_who_said_what_and_one_of_a_private_c
             prompt = await runtime.prompt(mailbox.session)
             await settled(runtime, await post(runtime, kind, "/compress", type=kind, sender="http:ada"))
             shown = [
-                [one.content for one in asked if one.role == "user"]
+                [one.content for one in asked if one.role == "user" and not one.data]
                 for asked in (prompt.messages, model.summaries_asked[-1])
             ]
-            said_by = "http:ben: " if kind == "group" else ""
-            assert all(f"{said_by}word 1 of http:ben" in texts for texts in shown), kind
+            said_by = f"{ben}: " if kind == "group" or ben == "http:ben" else ""
+            assert all(f"{said_by}word 1 of {ben}" in texts for texts in shown), kind
 
 
 async def test_one_slow_summariser_delays_no_other_session(tmp_path):

@@ -278,7 +278,7 @@ async def test_the_context_is_what_the_model_would_be_sent(tmp_path):
         operation = (await live.post(f"/v1/sessions/{session}/compress")).json()["operation"]
         await operation_ended(live, session, operation)
         context = (await live.get(f"/v1/sessions/{session}/context")).json()
-        assert [one["role"] for one in context["messages"]] == ["system", "system", "user", "assistant"]
+        assert [one["role"] for one in context["messages"]] == ["system", "user", "user", "assistant"]
         assert context["messages"][0]["content"] == "Be brief."
         assert "Byron" in context["messages"][1]["content"]
         assert all(set(one) == {"role", "content"} for one in context["messages"])
