@@ -1,0 +1,34 @@
+"""The migration that counts speakers reads a filled store right: two people, their branches, observed talk."""
+
+import re
+from pathlib import Path
+
+import apsw
+
+from holdfast.stores import schema
+
+FILES = sorted(Path(schema.__file__).parent.glob("0*.sql"))
+SESSION = """
+insert into session (id, agent, principal, purpose, parent_id, state, last_seq, committed_seq, turns, summaries,
+                     opened_at, active_at)
+values (?, 'main', ?, 'conversation', ?, 'open', 0, 0, 0, 0, 0, 0)"""
+TURN = """
+insert into turn (session, n, phase, attempt, fence, lease_fence, place, principal, first_seq, last_seq, opened_at)
+values (?, ?, 'committed', 1, 0, 0, 'p', ?, 1, 1, 0)"""
+OBSERVED = """
+insert into entry (session, seq, turn, kind, tokens, fence, lease_fence, at, body)
+values (?, 1, 0, 'observed', 1, 0, 0, 0, x'7b7d')"""
+
+
+def test_an_old_store_learns_who_spoke_with_others():
+    db = apsw.Connection(":memory:")
+    for file in FILES:
+        if file.name.startswith("013"):
+            sessions = [("one", "ada", None), ("two", "ada", None), ("child", "ada", "two"), ("heard", "ada", None)]
+            sessions += [("grandchild", "ada", "child"), ("taken", "bob", "one"), ("own", "ada", "one")]
+            db.executemany(SESSION, sessions)
+            db.executemany(TURN, [("one", 1, "ada"), ("two", 1, "ada"), ("two", 2, "bob")])
+            db.execute(OBSERVED, ("heard",))
+        db.execute(re.sub(r"/\*\w+\*/", "", file.read_text(encoding="utf-8")))
+    named = {row[0] for row in db.execute("select id from session where several = 1")}
+    assert named == {"two", "child", "grandchild", "taken", "heard"}
