@@ -74,6 +74,8 @@ async def test_it_says_that_it_is_a_stand_in():
         ("use clock {}", "{}"),
         ('USE clock {"zone": "UTC"}\n', '{"zone": "UTC"}'),
         ("use clock{}", "{}"),
+        ("ada: use clock", "{}"),
+        ("Ada (telegram:1): use clock {}", "{}"),
     ],
 )
 async def test_it_calls_a_tool_when_asked_to(text, arguments):

@@ -16,7 +16,10 @@ from holdfast.models.gist import gist
 from holdfast.models.wording import facts, keywords, sentences
 from holdfast.ports.model import Answer, ModelEvent, ModelRequest, Task, TextDelta, ToolSpec
 
-_USE = re.compile(r"use (?P<name>[\w.-]+)(?:\s*(?P<arguments>\{.*\}))?\Z", re.IGNORECASE | re.DOTALL)
+# Where several people speak, the speaker stands before a text.
+_USE = re.compile(
+    r"(?:[^\n]{1,200}?: )?use (?P<name>[\w.-]+)(?:\s*(?P<arguments>\{.*\}))?\Z", re.IGNORECASE | re.DOTALL
+)
 
 
 class PracticeModel:
