@@ -25,8 +25,18 @@ from holdfast.core.errors import HoldfastError, IdentityConflict, StoreUnavailab
 from holdfast.core.finish import FinishEvent
 from holdfast.core.forget import ForgetRequest
 from holdfast.core.identity import ChatMove
-from holdfast.core.ids import AgentName, ApprovalId, DeliveryId, ForgetId, OperationId, Principal, TokenId
+from holdfast.core.ids import (
+    AgentName,
+    ApprovalId,
+    DeliveryId,
+    ForgetId,
+    LoginId,
+    OperationId,
+    Principal,
+    TokenId,
+)
 from holdfast.core.key import Address
+from holdfast.core.login import Login, LoginEnd
 from holdfast.core.memory import Change, MemoryBatch, MemoryUndo, MemoryVerb, Target
 from holdfast.core.outgoing import ReplyState
 from holdfast.ports.actor import acting_as
@@ -56,6 +66,13 @@ async def token_created(driver):
 async def token_revoked(driver):
     await (await token_created(driver))[1](driver.store)
     return "tok_9", lambda store: store.revoke_token(TokenId("tok_9"))
+
+
+async def logins_ended(driver):
+    now = driver.clock.now()
+    login = Login(id=LoginId("log_1"), token=TokenId("operator"), proof=b"", made_at=now, seen_at=now, ends_at=now)
+    await driver.store.add_login(login, b"hash")
+    return "all", lambda store: store.end_logins(LoginEnd.OPERATOR)
 
 
 async def admitted(driver, *, admit=True):
@@ -199,6 +216,7 @@ async def settings_changed(driver):
 ACTS = {
     token_created: Act.TOKEN_CREATED,
     token_revoked: Act.TOKEN_REVOKED,
+    logins_ended: Act.LOGINS_ENDED,
     admitted: Act.ACCESS_ADMITTED,
     denied: Act.ACCESS_DENIED,
     withdrawn: Act.ACCESS_WITHDRAWN,

@@ -49,13 +49,15 @@ NO_ACT = {
             "memory|subjects",
             "memory|history",
             "token|list",
+            "logins|list",
+            "memory|review",
             "eval|compression",
             "eval|recall",
             "audit",
         ],
         "reads",
     ),
-    **dict.fromkeys(("config", "memory", "token", "eval"), "a group"),
+    **dict.fromkeys(("config", "memory", "token", "logins", "eval"), "a group"),
     **dict.fromkeys(("chat", "send"), "speaks"),
     "compress": "loses nothing and decides nothing; it has an operation",
     "init": "writes a configuration before there is a store",
@@ -75,7 +77,7 @@ def commands_below(command, *words):
 def attempts(session, reply):
     """Command lines in order: the arguments, and the verbs of the rows that each leaves."""
     return {
-        "token|new": (["token", "new", "--scope", "send"], ["token.created"]),
+        "token|new": (["token", "new", "--scope", "send", "--relay"], ["token.created"]),
         "pair": (["pair", "7K2M-PQ9X"], ["access.admitted"]),
         "unpair": (["unpair", "telegram:7K2MPQ9X"], ["access.withdrawn"]),
         "link": (["link", "telegram:1", "ada"], ["identity.linked"]),
@@ -96,6 +98,8 @@ def attempts(session, reply):
         "memory|remove": (["memory", "remove", "Paris"], ["memory.shared"]),
         "memory|migrate": (["memory", "migrate"], ["provider.migrated"]),
         "forget": (["forget", "--person", "ada", "--yes"], ["person.forgotten"]),
+        "memory|revoke": (["memory", "revoke", "--author", "bob"], []),
+        "logins|end": (["logins", "end", "--all", "--yes"], ["logins.ended"]),
         "token|revoke": (["token", "revoke", "TOKEN", "--yes"], ["token.revoked"]),
     }
 

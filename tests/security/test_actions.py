@@ -48,6 +48,7 @@ def furnish(file):
                values (?, ?, 9, 'idle', 1, 2, 0, 'failed', 0, 0, 1)""",
             (f"finish:{session}:9", session),
         )
+        db.execute("insert into login values ('log_1', x'01', 'operator', x'', 0, 0, ?, null, null)", (10**15,))
         ((reply,),) = db.execute("select id from reply").fetchall()
     db.close()
     return session, reply

@@ -64,6 +64,7 @@ class Act(Enum):
     TOKEN_REVOKED = ("token.revoked", "an access token was revoked")
     LOGIN = ("login", "a browser was given a login")
     LOGOUT = ("logout", "a browser's login was ended")
+    LOGINS_ENDED = ("logins.ended", "an operator ended logins of browsers")
     ACCESS_ADMITTED = ("access.admitted", "a sender was let in")
     ACCESS_DENIED = ("access.denied", "a sender was refused")
     ACCESS_WITHDRAWN = ("access.withdrawn", "a decision about a sender was taken back")

@@ -5,14 +5,12 @@ from collections.abc import Sequence
 from holdfast.core.ids import Instant, LoginId, TokenId
 from holdfast.core.login import Login, LoginEnd
 from holdfast.ports.login_store import LOGINS_LISTED_MAX
-from holdfast.stores.database import Database
+from holdfast.stores.action_verbs import ActionVerbs
 from holdfast.stores.verbs import logins
 
 
-class LoginVerbs:
+class LoginVerbs(ActionVerbs):
     """Implements the ports `LoginStore` and `LoginReader`."""
-
-    _db: Database
 
     async def add_login(self, login: Login, hash: bytes) -> None:
         await self._db.write("add_login", lambda: logins.add_login(login, hash))
@@ -26,7 +24,8 @@ class LoginVerbs:
     async def end_logins(
         self, reason: LoginEnd, *, id: LoginId | None = None, token: TokenId | None = None
     ) -> Sequence[LoginId]:
-        return await self._db.write("end_logins", lambda: logins.end_logins(reason, id_=id or "", token=token or ""))
+        which = {"id_": id or "", "token": token or ""}
+        return await self._act("end_logins", lambda by: logins.end_logins(reason, **which, by=by))
 
     async def login(self, hash: bytes) -> Login | None:
         return await self._db.read("login", lambda: logins.find_login(hash))

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+from holdfast.core.action import PROGRAM, Act, By
 from holdfast.core.ids import Instant, LoginId, TokenId
 from holdfast.core.login import KEPT_MS, LOGINS_MAX, Login, LoginEnd
 from holdfast.stores.script import Row, Script, one, rows, run
+from holdfast.stores.verbs import actions
 
 FIELDS = "id, token, proof, made_at, seen_at, ends_at, ended_at, reason"
 ADD = """
@@ -42,9 +44,11 @@ def end_login(hash_: bytes, reason: LoginEnd) -> Script[None]:
     yield from run(END, hash=hash_, reason=reason.value)
 
 
-def end_logins(reason: LoginEnd, *, id_: str = "", token: str = "") -> Script[Sequence[LoginId]]:
+def end_logins(reason: LoginEnd, *, id_: str = "", token: str = "", by: By = PROGRAM) -> Script[Sequence[LoginId]]:
     """End the login of an id, those of a token, or all; the ids of those that had not ended before."""
     ended = yield from rows(END_SOME, reason=reason.value, id=id_, token=token)
+    if ended and reason is LoginEnd.OPERATOR:
+        yield from actions.record(Act.LOGINS_ENDED, by, id_ or token or "all", logins=len(ended))
     return sorted(LoginId(id_) for (id_,) in ended)
 
 
