@@ -69,7 +69,7 @@ EVENTS: Mapping[str, str] = {
     "auth.refused": "a request came with a wrong token",
     "store.damaged": "pages of the database are damaged; health says so until the process ends",
     "store.unchecked": "the pages of the database could not be checked; it is tried again after an hour",
-    "http.few_files": "fewer files may be open than the connections of the HTTP server need; fewer are held",
+    "http.limited": "fewer files may be open than the connections of the HTTP server need; fewer are held",
     "http.failed": "a request was answered with 500; the fault is ours",
     "channel.up": "a channel is connected to its platform",
     "channel.down": "a channel lost its platform, with the reason; it is tried again",

@@ -171,7 +171,7 @@ async def test_a_new_start_does_not_build_on_pages_that_a_failed_sync_forgot():
 
 
 async def test_without_the_log_written_again_a_new_start_does_build_on_them(monkeypatch):
-    monkeypatch.setattr("holdfast.stores.sqlite.opening.rewrite_log", lambda path, vfs: None)
+    monkeypatch.setattr("holdfast.stores.sqlite.opening.rewrite_log", lambda path, vfs, key: None)
     found = [await start_again_after_a_failed_sync(seed) for seed in range(50)]
     assert ["acknowledged and lost: [3]"] in found
 

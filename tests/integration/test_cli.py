@@ -167,7 +167,7 @@ holdfast.cli.main()
 
 
 def test_the_version_is_told():
-    assert set(asked("version")) == {"holdfast", "python", "sqlite", "system"}
+    assert set(asked("version")) == {"holdfast", "python", "sqlite", "library", "system"}
     told = here("--version")
     assert (told.returncode, told.stdout) == (0, f"holdfast {asked('version')['holdfast']}\n")
 
@@ -394,8 +394,9 @@ def test_a_newer_database_is_left_as_it_is(data):
 
 
 def test_a_damaged_database_is_left_as_it_is(data):
-    data.mkdir()
+    data.mkdir(mode=0o700)
     file = data / "holdfast.db"
+    file.touch(mode=0o600)
     file.write_bytes(b"this was a database once" * 1_000)
     before = file.read_bytes()
     for command in (["up", "--port", "0"], ["send", "hello"], ["audit"]):
@@ -535,6 +536,7 @@ def test_a_token_that_can_be_guessed_is_refused_where_others_can_try_it(data):
     refused(done, "token_too_short")
     assert "HOLDFAST_TOKEN has 31 characters; 32 are needed" in done.stderr
     assert "openssl rand -hex 32" in done.stderr
+    (data / "token").touch(mode=0o600)
     (data / "token").write_text("b" * 31 + "\n")
     asked("token", "new", "--scope", "read", "--data", data)  # somebody has chosen one, so the door may be opened
     refused(here("up", *more), "token_too_short")

@@ -192,7 +192,8 @@ async def test_streams_of_one_token_are_limited_and_another_token_is_not(tmp_pat
     async with serve(tmp_path / "data", model=model, limits=limits) as live:
         one = await token(live, 1, Scope.SEND, Scope.READ)
         other = await token(live, 2, Scope.SEND, Scope.READ)
-        message = (await live.say("hello", chat="slow")).json()["message"]
+        body = {"chat": "slow", "id": "1", "text": "hello"}
+        message = (await live.client.post("/v1/messages", json=body, headers=one)).json()["message"]
         path = f"/v1/messages/{message}/stream"
         async with live.client.stream("GET", path, headers=one), live.client.stream("GET", path, headers=one):
             refused = await live.client.get("/v1/me", headers=one)

@@ -37,7 +37,7 @@ async def spied(tmp_path: Path) -> tuple[dict[str, object], dict[str, object]]:
     words = [sys.executable, str(SPY), str(data), str(config), str(secret)]
     config.write_text(CONFIG.format(program=", ".join(map(json.dumps, words))) + "# canary-config\n")
     data.mkdir(mode=0o700)
-    (data / "token").write_text("canary-" + "t" * 40)
+    (data / "token").write_text("canary-" + "0123456789abcdef" * 3)
     up = await Up.start(data, "--config", str(config), environment=SECRETS)
     try:
         assert up.process.stdout is not None

@@ -70,6 +70,7 @@ UNUSED = {
         "record_spend",
         "spent",
     ),  # nor are channels and payment
+    *("record_action", "refuse_action", "note_settings"),  # recorded beside the store's own acts
     *("claim_replies", "settle_reply", "next_reply_due", "resend_reply"),  # told in test_reply_points
     *("intend_draft", "note_draft", "release_draft", "stray_drafts", "drop_draft"),  # told in test_drafting
 }

@@ -67,7 +67,7 @@ def test_a_database_a_token_a_lock_and_a_folder_that_do_not_fit_are_a_full_disk(
     def no_room(*_args: object, **_more: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(Path, "write_text", no_room)
+    monkeypatch.setattr(os, "open", failing(number, PID_NAME))
     with pytest.raises(StoreFull, match="cannot be locked"):
         OwnerLock(tmp_path).acquire()
     assert not (tmp_path / PID_NAME).exists()

@@ -75,7 +75,9 @@ def decrypt(data: Data = None, as_json: Json = False) -> None:
 
 
 def log(data: Data = None, as_json: Json = False) -> None:
-    """Print the log of the data folder, oldest line first, decrypted where it is encrypted.
+    """Print the log, oldest line first.
+
+    Where the data folder is encrypted it is decrypted.
 
     \b
     Examples:

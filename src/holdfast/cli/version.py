@@ -15,7 +15,7 @@ def tell_version(wanted: bool) -> None:
 
 
 def version(as_json: Json = False) -> None:
-    """Show the versions of Holdfast, Python and SQLite, and whether SQLite can encrypt.
+    """Show the versions of Holdfast and of what it runs on.
 
     \b
     Examples:

@@ -64,7 +64,7 @@ def read_marker(folder: Path) -> Marker | None:
         with path.open("rb") as opened:
             _refuse_writable_by_others(path, os.fstat(opened.fileno()))
             marker = msgspec.json.decode(opened.read(), type=Marker)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise ConfigInvalid(f"{path} cannot be read: {error.strerror}", path=str(path)) from error

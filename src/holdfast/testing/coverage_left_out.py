@@ -29,6 +29,7 @@ LEFT_OUT: dict[str, str] = {
     "loops.keeper.Keeper.migrate": "no simulated provider takes memory files over",
     "loops.loop.Loop": "abstract methods",
     "loops.note_review": "no operator of a history reviews or revokes notes; tests/integration/memory does",
+    "loops.page_check": "no page of a simulated store is damaged; tests/security/test_damage.py damages real ones",
     "loops.poster.Poster.give_back": ONLY_A_BUG,
     "loops.providers.Providers.attach": "no simulated provider shows notes",
     "loops.toolbox": TOOLS,

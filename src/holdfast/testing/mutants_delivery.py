@@ -177,7 +177,7 @@ def _with_naming(moved: Any) -> Sequence[Patch]:  # noqa: ANN401
     return [(parcels, "_naming", broken)]
 
 
-@mutant("I7", budget=40, first=96)
+@mutant("I7", budget=40, first=146)
 def quiet_ignored() -> Sequence[Patch]:
     """What is not there yet is sent again although it may still arrive."""
     honest = after_asking

@@ -36,7 +36,7 @@ def complaint(settings: dict[str, object], environment: dict[str, str] | None = 
         ({"token_file": SECRET}, "it names no file that can be read"),
         ({"token_env": "A", "guild": 1}, "'guild' is no setting; there are token_env, token_file, api_url"),
         ({"token_env": "A", "api_url": "ftp://x"}, "it must start with https://"),
-        ({"token_env": "A", "api_url": "http://example.com"}, "over http the token could be read"),
+        ({"token_env": "A", "api_url": "http://example.com"}, "over plain http"),
         ({"token_env": "A", "api_url": "https://u:p@example.com"}, "no user and no password"),
         ({"token_env": "A", "api_url": "https://example.com/?a=1"}, "it must be plain"),
         ({"token_env": "A", "api_url": "https://example.com:99999"}, "is no address"),

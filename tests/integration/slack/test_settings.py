@@ -40,7 +40,7 @@ def test_over_http_the_signing_secret_takes_the_place_of_the_app_token(tmp_path)
         ({**GOOD, "token_env": 5}, "token_env"),
         ({"token_env": "BOT", "app_token_file": "missing"}, "app_token_file"),
         ({**GOOD, "api_url": "ftp://slack.com"}, "api_url"),
-        ({**GOOD, "api_url": "http://slack.com/api"}, "https"),
+        ({**GOOD, "api_url": "http://slack.com/api"}, "over plain http"),
         ({**GOOD, "api_url": "https://u:xoxb-secret@slack.com"}, "api_url"),
         ({**GOOD, "mode": "events"}, 'it must be "socket" or "http"'),
         ({**GOOD, "mode": 5}, "mode"),

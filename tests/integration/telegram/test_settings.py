@@ -29,7 +29,7 @@ BAD = [
     ({**POLLING, "poll_s": 51}, "poll_s is 51"),
     ({**POLLING, "poll_s": "30"}, "poll_s is '30'"),
     ({**POLLING, "api_url": "api.telegram.org"}, "api_url"),
-    ({**POLLING, "api_url": "http://bots.example"}, "use https"),
+    ({**POLLING, "api_url": "http://bots.example"}, "over plain http"),
     ({**POLLING, "api_url": "https://bob:word@bots.example"}, "no user and no password"),
     ({**POLLING, "webhook_url": "https://bots.example/hook"}, 'mode = "webhook"'),
     ({**HOOKED, "webhook_url": None}, "webhook_url"),

@@ -19,7 +19,7 @@ def fitted(limits: ServerLimits) -> ServerLimits:
     allowed = _allowed(wanted + FILES_FOR_OTHERS)
     if allowed is None:
         return limits
-    log.warning("http.few_files", allowed=allowed, needed=wanted + FILES_FOR_OTHERS)
+    log.warning("http.limited", allowed=allowed, needed=wanted + FILES_FOR_OTHERS)
     held = max(2, allowed - FILES_FOR_OTHERS)
     return replace(limits, connections_max=held, operator_connections=min(limits.operator_connections, held // 2))
 

@@ -39,7 +39,7 @@ def backfill(
     for session, start in found:
         if states[session] != "deleted":  # forgotten since it was found
             made += yield from _fill(SessionId(session), agent, policy, start)
-    if found and not after:  # the pages that follow belong to the same act
+    if made:
         yield from actions.record(Act.PROVIDER_BACKFILLED, by, policy.provider, agent=agent)
     last = found[-1][0] if found else after
     return last, made, len(found) == limit
