@@ -59,7 +59,7 @@ async def test_an_agent_asks_another_and_its_user_hears_the_answer(team):
         assert {str(post.address) for post in chats["ada"].sent} == {"agent:ada:chat:dm:77"}
         assert [post.in_reply_to for post in chats["ada"].sent] == ["10", ""], "a platform knows no agent's message"
         assert "[a message from the agent ada]\nwhat is the weather?" in ben.requests[0][-1].content
-        assert "[a message from the agent ben]\nrain" in ada.requests[-1][-1].content
+        assert "[a message from the agent ben]\n  rain" in ada.requests[-1][-1].content
         assert [one.agent for one in await runtime.sessions(agent="ben")] == ["ben"]
 
 

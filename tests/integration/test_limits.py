@@ -186,7 +186,7 @@ async def test_the_loop_guard_holds_agents_that_only_talk_to_each_other_until_a_
         assert await states(runtime, *pings) == ["answered"] * 3 + ["held"] * 2
         assert (await runtime.trace(pings[-1])).reason == "loop_guard"
         assert len(model.requests) == 3
-        assert await soon(runtime.ask("c", "are you two done?")) == "re: are you two done?"
+        assert await soon(runtime.ask("c", "are you two done?")) == "re: c: are you two done?"
         assert "[not addressed to you] bot: ping 4" in [message.content for message in model.requests[-1]]
         more = await post(runtime, "c", "ping 5", sender="bot", human=False)
         assert await states(runtime, more) == ["answered"], "a human released it"
