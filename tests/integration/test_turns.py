@@ -1,6 +1,8 @@
 """A turn: streamed, journaled as it happens, resumed from its last step, and ended visibly whatever the model does."""
 
 import asyncio
+import logging
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, cast
 
@@ -32,6 +34,7 @@ from tests.integration.fakes import (
     states,
     the_session,
 )
+from tests.live import until
 
 # --- streaming -------------------------------------------------------------------------------------
 
@@ -317,3 +320,19 @@ async def test_a_death_is_counted_against_one_turn_once_several_have_been_throug
         found = await settled(runtime, *sent)
         assert [one.state.value for one in found].count("answered") >= 3
         assert sum(one.attempt for one in found) == 4 * 2 + 4 + 3
+
+
+async def test_a_turn_that_another_worker_ended_asks_the_model_nothing(tmp_path, monkeypatch, caplog):
+    """A worker that slept finds its turn over, and perhaps undone, so that nothing is left to show a model."""
+    model = ScriptedModel()
+    async with await Process.start(tmp_path, agents(model)) as runtime:
+        read = runtime.store.read_context
+
+        async def over(session):
+            return replace(await read(session), open_turn=None, entries=())
+
+        monkeypatch.setattr(runtime.store, "read_context", over)
+        caplog.set_level(logging.INFO, logger="holdfast")
+        await runtime.send("c", "hello")
+        await soon(until(lambda: model.asked or "claim.lost" in caplog.messages))
+    assert model.asked == []

@@ -39,9 +39,8 @@ class LineCipher:
 def translated(lines: Iterable[str], former: LineCipher | None, now: LineCipher | None) -> Iterator[str]:
     """The lines under another key. Those that are under it already stay, and so do those that no key fits."""
     for line in lines:
-        is_done = line.startswith(SIGN) and now is not None and now.readable(line) is not None
-        text = line if is_done or former is None else former.readable(line)
-        if is_done or text is None or text.startswith(SIGN):
+        text = line if former is None else former.readable(line)
+        if text is None or text.startswith(SIGN):
             yield line
         else:
             yield text if now is None else now.encrypted(text)
