@@ -73,7 +73,7 @@ check: $(DEV) ## lint, types and the tidy tests: seconds, before every commit
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q tests/test_tidy.py
+	$(BIN)/pytest -q tests/test_tidy.py tests/test_rules.py
 
 audit: $(AUDIT) ## ask the public advisory database about every locked version (needs the network)
 	.venv-audit/bin/pip-audit --strict --progress-spinner off --require-hashes --disable-pip \

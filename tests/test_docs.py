@@ -3,6 +3,8 @@
 A block marked ```text right after another one is what that one prints; `…` stands for whatever differs each time.
 Python blocks always run; shell blocks where `<!-- run -->` stands above them. Those of a page run in order, in one
 folder.
+
+Rules: D40.
 """
 
 import os

@@ -1,4 +1,7 @@
-"""The lock files promise the same install everywhere, and say nothing of where they were made."""
+"""The lock files promise the same install everywhere, and say nothing of where they were made.
+
+Rules: D32, control 20.
+"""
 
 import hashlib
 import re
@@ -17,6 +20,21 @@ DEV = ROOT / "requirements" / "dev.txt"
 AUDIT = ROOT / "requirements" / "audit.txt"
 ENCRYPTION = ROOT / "requirements" / "encryption.txt"
 LINE = re.compile(r"[a-z0-9.-]+==[\w.]+( ; [\w\s.'<>=!()]+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?")
+
+# Queues, schedulers and lock services: work is claimed in the database.
+SERVICES = {
+    "aio-pika",
+    "aiokafka",
+    "apscheduler",
+    "arq",
+    "celery",
+    "dramatiq",
+    "etcd3",
+    "kazoo",
+    "kombu",
+    "nats-py",
+    "redis",
+}
 
 
 def pins(lock: Path) -> dict[str, str]:
@@ -41,6 +59,10 @@ def test_a_lock_holds_names_versions_and_hashes_and_nothing_else(lock):
 
 def test_the_base_lock_runs_and_builds_the_package(project):
     assert names(project["project"]["dependencies"] + project["build-system"]["requires"]) <= set(pins(BASE))
+
+
+def test_the_database_is_the_only_service_that_is_needed():
+    assert not SERVICES & set(pins(BASE))
 
 
 def test_the_dev_lock_holds_the_tools_and_every_extra(project):

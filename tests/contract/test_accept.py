@@ -1,4 +1,7 @@
-"""The promise: a message is durable once it is accepted, once only, and a refusal is said before it is acknowledged."""
+"""The promise: a message is durable once it is accepted, once only, and a refusal is said before it is acknowledged.
+
+Rules: D1, D33, R35, control 8, control 10.
+"""
 
 from dataclasses import replace
 

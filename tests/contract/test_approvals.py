@@ -1,4 +1,7 @@
-"""The promise: no dangerous call starts without a human's yes, and waiting for it holds no claim and loses nothing."""
+"""The promise: no dangerous call starts without a human's yes, and waiting for it holds no claim and loses nothing.
+
+Rules: D9.
+"""
 
 import pytest
 

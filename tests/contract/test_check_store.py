@@ -1,4 +1,7 @@
-"""The promise: `check_store` passes every engine of ours, and names the promise that a broken store breaks."""
+"""The promise: `check_store` passes every engine of ours, and names the promise that a broken store breaks.
+
+Rules: R42.
+"""
 
 from contextlib import asynccontextmanager
 

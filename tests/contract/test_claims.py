@@ -1,4 +1,7 @@
-"""The promise: a mailbox has one writer. A claim is void as soon as a younger one exists or its node is lost."""
+"""The promise: a mailbox has one writer. A claim is void as soon as a younger one exists or its node is lost.
+
+Rules: D4, D7.
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""The promise: a command is applied and acknowledged in one transaction, once, and only to what its sender may see."""
+"""The promise: a command is applied and acknowledged in one transaction, once, and only to what its sender may see.
+
+Rules: D15, D23, D41.
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""The promise: whoever comes at the same time, each message is kept once and each mailbox has one writer."""
+"""The promise: whoever comes at the same time, each message is kept once and each mailbox has one writer.
+
+Rules: D5, R34.
+"""
 
 import asyncio
 from collections import Counter

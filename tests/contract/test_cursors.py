@@ -1,4 +1,7 @@
-"""The promise: what was said reaches every cursor once, in whole turns, under the place and person it was said in."""
+"""The promise: what was said reaches every cursor once, in whole turns, under the place and person it was said in.
+
+Rules: D18, D22, R2, R6, R9.
+"""
 
 from dataclasses import replace
 

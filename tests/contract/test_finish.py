@@ -1,5 +1,8 @@
 """The promise: an epoch ends once. Each step of its end is durable before the next, whoever repeats or takes it over;
-memory is written once; and a session that gets a message is not torn down under it."""
+memory is written once; and a session that gets a message is not torn down under it.
+
+Rules: D23, D24, R30, R31.
+"""
 
 import asyncio
 import json

@@ -1,5 +1,8 @@
 """The promise: one person may have several principals and one place several addresses, only ever by an explicit act
-that is on record, without a guess, without orphaning a word, and reversibly."""
+that is on record, without a guess, without orphaning a word, and reversibly.
+
+Rules: D3.
+"""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,7 @@
-"""The promise: what happened can be asked for, page by page, and a snapshot never changes."""
+"""The promise: what happened can be asked for, page by page, and a snapshot never changes.
+
+Rules: R40.
+"""
 
 from dataclasses import replace
 

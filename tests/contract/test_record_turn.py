@@ -1,4 +1,7 @@
-"""The promise: a writer without a mailbox adds whole turns, each once, and never between somebody else's."""
+"""The promise: a writer without a mailbox adds whole turns, each once, and never between somebody else's.
+
+Rules: D8.
+"""
 
 import asyncio
 from dataclasses import replace

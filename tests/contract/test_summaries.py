@@ -1,4 +1,7 @@
-"""The promise: a summary stands beside the journal of its own session, is added by compare-and-set, or not at all."""
+"""The promise: a summary stands beside the journal of its own session, is added by compare-and-set, or not at all.
+
+Rules: D14, R25.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,7 @@
-"""The promise: a turn's entries, acknowledgements, replies and counters become durable together, once."""
+"""The promise: a turn's entries, acknowledgements, replies and counters become durable together, once.
+
+Rules: D6, D11, R37.
+"""
 
 from dataclasses import replace
 

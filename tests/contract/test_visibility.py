@@ -1,6 +1,8 @@
 """The promise: the store hands out a note only to whom it belongs, and counts what makes instructions in RAM stale.
 
 A process keeps instructions in RAM; whether it may use them again says a number in the store.
+
+Rules: D44.
 """
 
 import pytest

@@ -1,4 +1,7 @@
-"""Messages that arrive while a turn runs follow the policy, none is dropped, and signals reach the turn at once."""
+"""Messages that arrive while a turn runs follow the policy, none is dropped, and signals reach the turn at once.
+
+Rules: D10, R35.
+"""
 
 import asyncio
 

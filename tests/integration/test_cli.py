@@ -1,4 +1,7 @@
-"""The command line as people and scripts meet it: real processes, exit codes, JSON, and no traceback for a mistake."""
+"""The command line as people and scripts meet it: real processes, exit codes, JSON, and no traceback for a mistake.
+
+Rules: D36, D39.
+"""
 
 import asyncio
 import json

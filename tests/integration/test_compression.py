@@ -1,4 +1,7 @@
-"""Compression keeps the session, loses no message and makes nobody wait longer than the summariser (R21-R26)."""
+"""Compression keeps the session, loses no message and makes nobody wait longer than the summariser (R21-R26).
+
+Rules: R21, R26.
+"""
 
 import asyncio
 from itertools import pairwise

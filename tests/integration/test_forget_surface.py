@@ -1,5 +1,8 @@
 """The promise: forgetting can be asked for and followed over HTTP, on the command line and in a program, with the same
-answers; it is never called done while something is left, and a wrong wish gets a sentence and a code."""
+answers; it is never called done while something is left, and a wrong wish gets a sentence and a code.
+
+Rules: control 18.
+"""
 
 import asyncio
 import json

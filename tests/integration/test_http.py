@@ -1,4 +1,7 @@
-"""The HTTP surface that people script against: every route, every field, every error, over a real socket."""
+"""The HTTP surface that people script against: every route, every field, every error, over a real socket.
+
+Rules: R41.
+"""
 
 import re
 

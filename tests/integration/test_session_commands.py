@@ -1,4 +1,7 @@
-"""Conversation commands take their place among the messages around them, and each is answered exactly once."""
+"""Conversation commands take their place among the messages around them, and each is answered exactly once.
+
+Rules: D16, R23.
+"""
 
 import pytest
 

@@ -2,6 +2,8 @@
 
 Every acknowledged message is in exactly one turn, per chat in the order it was sent, with one reply. The senders do
 what platforms do: they repeat a message until it is acknowledged, sometimes once more.
+
+Rules: R39.
 """
 
 import asyncio

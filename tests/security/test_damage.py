@@ -1,4 +1,7 @@
-"""Health says that the store is damaged, although writes go on beside the damaged pages, and says so until restart."""
+"""Health says that the store is damaged, although writes go on beside the damaged pages, and says so until restart.
+
+Rules: control 19.
+"""
 
 from types import SimpleNamespace
 from typing import Any, cast

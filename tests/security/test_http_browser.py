@@ -1,4 +1,7 @@
-"""A browser that somebody else steers gets nothing: foreign hosts, foreign origins, forged forms, forwarded lies."""
+"""A browser that somebody else steers gets nothing: foreign hosts, foreign origins, forged forms, forwarded lies.
+
+Rules: control 15.
+"""
 
 import re
 

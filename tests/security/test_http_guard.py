@@ -1,4 +1,7 @@
-"""Who may ask: nobody without the token, no browser under a foreign name, nothing that is not Unicode."""
+"""Who may ask: nobody without the token, no browser under a foreign name, nothing that is not Unicode.
+
+Rules: control 1, control 2, control 11, control 14, control 16.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,7 @@
-"""What a token is for: its scopes on every route, its agents on every route, and the end of both when it is revoked."""
+"""What a token is for: its scopes on every route, its agents on every route, and the end of both when it is revoked.
+
+Rules: control 13.
+"""
 
 import re
 

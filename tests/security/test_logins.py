@@ -1,6 +1,8 @@
 """A browser's login ends when somebody ends it: by logout, revocation, expiry, or a change of the operator's token.
 
 Everything here is asked over a real socket. The cookie is opaque: nothing that the operator chose can forge one.
+
+Rules: D43.
 """
 
 import asyncio

@@ -1,5 +1,8 @@
 """For a token that names agents, what exists at another agent and what exists nowhere are one: the same status, code
-and words, on every route that takes an id, and over the WebSocket."""
+and words, on every route that takes an id, and over the WebSocket.
+
+Rules: control 5.
+"""
 
 import json
 import re

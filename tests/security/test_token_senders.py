@@ -2,6 +2,8 @@
 
 A token that is bound to a sender or to chats speaks as nobody else and nowhere else. A relay may, because the operator
 said so, and still does not find what another token asked for. The matrix of all routes is in test_token_matrix.py.
+
+Rules: D46.
 """
 
 import json

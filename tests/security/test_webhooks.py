@@ -1,4 +1,7 @@
-"""Whoever calls a webhook of a running `holdfast up` must know its secret; what is good is answered on its platform."""
+"""Whoever calls a webhook of a running `holdfast up` must know its secret; what is good is answered on its platform.
+
+Rules: control 4.
+"""
 
 import hashlib
 import hmac

@@ -1,4 +1,7 @@
-"""The WebSocket: nobody in without a token, no foreign page, nothing that costs others: exact inputs, exact codes."""
+"""The WebSocket: nobody in without a token, no foreign page, nothing that costs others: exact inputs, exact codes.
+
+Rules: control 3.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,7 @@
-"""Each guarantee, broken on purpose, is seen: by the checker that guards it, within a budget of histories."""
+"""Each guarantee, broken on purpose, is seen: by the checker that guards it, within a budget of histories.
+
+Rules: D37.
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Nobody gets in who should not: deny by default, immutable ids only, and a code that decides nothing by itself."""
+"""Nobody gets in who should not: deny by default, immutable ids only, and a code that decides nothing by itself.
+
+Rules: control 6.
+"""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,7 @@
-"""The audit: sound records hold, and each way to contradict a promise is found by the check that makes it."""
+"""The audit: sound records hold, and each way to contradict a promise is found by the check that makes it.
+
+Rules: R24.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,7 @@
-"""No two places share an address, and every address has exactly one spelling."""
+"""No two places share an address, and every address has exactly one spelling.
+
+Rules: D38, control 7.
+"""
 
 from contextlib import suppress
 

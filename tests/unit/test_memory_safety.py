@@ -1,4 +1,7 @@
-"""The promise: what people cannot see, or what poses as a model's own frame, is never kept or shown; emoji are."""
+"""The promise: what people cannot see, or what poses as a model's own frame, is never kept or shown; emoji are.
+
+Rules: control 17.
+"""
 
 import pytest
 from hypothesis import given

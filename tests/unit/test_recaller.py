@@ -1,5 +1,8 @@
 """The promise: what is asked ahead is asked once and kept within a limit, and a provider answers for its own failures
-only. The recaller alone, with providers that answer when they are told to."""
+only. The recaller alone, with providers that answer when they are told to.
+
+Rules: R10, R11, R12.
+"""
 
 import asyncio
 from types import SimpleNamespace

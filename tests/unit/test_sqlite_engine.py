@@ -1,6 +1,8 @@
 """The SQLite engine: what it refuses to open, what is in force when it does, and when a caller hears.
 
 What a disk can do to it is in tests/disk. Here the files are real.
+
+Rules: D27, D28, D29, control 9.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""An address that a key is sent to is plain, and none at which a machine answers about itself."""
+"""An address that a key is sent to is plain, and none at which a machine answers about itself.
+
+Rules: control 12.
+"""
 
 import pytest
 

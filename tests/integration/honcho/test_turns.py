@@ -1,4 +1,7 @@
-"""Turns reach Honcho once each, whole, in order, under their own names; the first of them makes the session."""
+"""Turns reach Honcho once each, whole, in order, under their own names; the first of them makes the session.
+
+Rules: R14, R18.
+"""
 
 import asyncio
 from dataclasses import replace

@@ -1,5 +1,8 @@
 """The promise: the index file loses nothing that was acknowledged, keeps nothing that was erased, and never stands in
-the way: it may be missing, damaged or somebody else's, and each has a clear end."""
+the way: it may be missing, damaged or somebody else's, and each has a clear end.
+
+Rules: D30.
+"""
 
 import asyncio
 import os

@@ -3,6 +3,8 @@
 There, a switch of the session emptied the buffer; the repair sent it beside what was queued, and a later one sent it
 twice. Here nothing waits in RAM: what is pending is what lies behind a cursor, and the transaction that leaves a
 session schedules it, at the end of its lane.
+
+Rules: R1.
 """
 
 import pytest

@@ -3,6 +3,8 @@
 There, several threads shared a cache of sessions, and whoever missed the entry dropped the conclusion and said nothing.
 Here a conclusion is durable before its maker hears of it, and a lane has one courier. All of it is real: the runtime,
 the vendor's client, and a socket to a server that keeps two copies of whatever it is told twice.
+
+Rules: R14, R15.
 """
 
 import asyncio
