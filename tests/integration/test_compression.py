@@ -183,6 +183,31 @@ async def test_a_turn_at_the_hard_threshold_waits_for_the_summary_that_is_alread
         assert "gist: one" in model.requests[-1][0].content
 
 
+async def test_a_turn_that_waited_for_another_summary_makes_its_own_if_that_one_covered_too_little(
+    tmp_path, monkeypatch
+):
+    model = brief(summaries=[stands_at(gate := Gate(), says("gist: one")), says("gist: one and two")])
+    async with await Process.start(tmp_path, agents(model, compressing(soft=0.79, keep=0.6))) as runtime:
+        await soon(runtime.ask("c", "one"))
+        await soon(runtime.ask("c", f"two {LONG}"))
+        session = await the_session(runtime)
+        await runtime.begin_compression(session)  # covers the first turn only
+        await gate.arrival()
+        real, looked = runtime.store.open_operation, asyncio.Event()
+
+        async def open_operation(session, kind):
+            looked.set()
+            return await real(session, kind)
+
+        monkeypatch.setattr(runtime.store, "open_operation", open_operation)
+        message = await runtime.send("c", f"three {LONG}{LONG}{'x' * 120}")
+        await soon(looked.wait())
+        gate.open()
+        assert await states(runtime, message) == ["answered"]
+        assert "gist: one and two" in model.requests[-1][0].content
+        assert shown(model.requests[-1]) == ["three"]
+
+
 async def test_six_compressions_of_a_conversation_copy_nothing(tmp_path):
     model = brief(summary=says("gist"))
     async with await Process.start(tmp_path, agents(model)) as runtime:

@@ -5,11 +5,12 @@ import asyncio
 from holdfast import log
 from holdfast.core.compress import Pressure, Thresholds, pressure
 from holdfast.core.context import Context, fit
-from holdfast.loops.compressor import Compressor
+from holdfast.loops.compressor import Compressed, Compressor
 from holdfast.ports.notifier import Notifier
 from holdfast.ports.store import Store
 
 BUSY_WAIT_MS = 1_000
+OTHERS_MAX = 3  # compressions of others that one attempt waits for
 
 
 class RoomMaker:
@@ -24,9 +25,7 @@ class RoomMaker:
         A summariser that has just failed is not waited for again: the turn goes on with what fits.
         """
         for forced in (False, True):
-            result = await self._compressor.compress(context.session, context.agent, forced=forced)
-            if result.outcome == "busy":
-                await self._other_compression(context, thresholds)
+            result = await self._compress(context, thresholds, forced=forced)
             context = await self._store.read_context(context.session)
             if pressure(context.used_tokens(instructions), thresholds) is not Pressure.HARD:
                 return context
@@ -37,8 +36,23 @@ class RoomMaker:
             log.warning("turn.trimmed", left_out=left_out)
         return fitted
 
-    async def _other_compression(self, context: Context, thresholds: Thresholds) -> None:
-        """Wait for the running compression of this session to end, no longer than a summariser may take."""
+    async def _compress(self, context: Context, thresholds: Thresholds, *, forced: bool) -> Compressed:
+        """Compress, behind the compressions of this session that are already running.
+
+        They may have been asked to cover less, so none of them counts as the attempt of this turn.
+        """
+        result = await self._compressor.compress(context.session, context.agent, forced=forced)
+        for _ in range(OTHERS_MAX):
+            if result.outcome != "busy" or not await self._other_compression(context, thresholds):
+                break
+            result = await self._compressor.compress(context.session, context.agent, forced=forced)
+        return result
+
+    async def _other_compression(self, context: Context, thresholds: Thresholds) -> bool:
+        """Wait for the running compression of this session to end, no longer than a summariser may take.
+
+        False when it did not end in that time.
+        """
         feed = self._notifier.subscribe(name="compress.done")
         try:
             async with asyncio.timeout(thresholds.summariser_wait_ms / 1000):
@@ -46,5 +60,7 @@ class RoomMaker:
                     await feed.next_within(BUSY_WAIT_MS)
         except TimeoutError:
             log.warning("compress.done", outcome="busy", why="the running compression did not end in time")
+            return False
         finally:
             feed.close()
+        return True
