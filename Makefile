@@ -30,7 +30,7 @@ COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-ha
 	--no-header --no-annotate --no-emit-index-url --no-config
 LOCK = $(COMPILE) pyproject.toml --group build
 
-.PHONY: help install up encryption test test-browser test-full-disk test-hindsight test-proxy check audit build sim bench mutants soak lock clean
+.PHONY: help install up encryption test test-browser test-full-disk test-hindsight test-proxy check audit build sim bench walk mutants soak lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
@@ -91,6 +91,9 @@ sim: $(DEV) ## simulate 2000 random histories (ARGS="--seed 7")
 
 bench: $(DEV) ## measure side by side with peers
 	$(BIN)/python -m bench $(ARGS)
+
+walk: $(DEV) ## print the way of one message through the code, and how long it is
+	@$(BIN)/python -m tools.walk $(ARGS)
 
 mutants: $(DEV) ## plant 400 bugs in the decisions and the store verbs and list those that no test notices (two hours)
 	$(BIN)/python -m tools.mutation hits .mutation
