@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from holdfast.channels.http.token import VARIABLE, check_token
 from holdfast.config import Config, SecretFact
 from holdfast.config.secrets import equal_tokens, located, open_mode, read_reference, references, secret_tables, told
 from holdfast.connecting import Attempt, Attemptable, SlowToLoad, ask_channel, ask_model, ask_provider, attempt_all
@@ -64,6 +65,7 @@ class Inspector:
         self, config: Config, data: Path, environment: Mapping[str, str], connect_wait_s: float | None = None
     ) -> None:
         self._config = config
+        self._data = data
         self._connect_wait_s = connect_wait_s
         self._wanted: list[Attemptable] = []
         self._environment = environment
@@ -85,6 +87,7 @@ class Inspector:
         secrets, attempts = self._secrets(listed), None
         if self._connect_wait_s is not None:
             attempts = await attempt_all(self._wanted, self._connect_wait_s, self._ground.clock, self._ground.tasks)
+        self._check_token()
         return Inspection(
             plans=tuple(plans),
             secrets=secrets,
@@ -152,6 +155,13 @@ class Inspector:
         except HoldfastError as error:
             self._problems.append(self._placed(error))
             return None
+
+    def _check_token(self) -> None:
+        """The operator's token stands beside the configuration, so the error names no place in it."""
+        try:
+            check_token(self._data, self._environment.get(VARIABLE))
+        except HoldfastError as error:
+            self._problems.append(error)
 
     def _placed(self, error: HoldfastError) -> HoldfastError:
         """The error with its file, which a factory does not know."""

@@ -70,6 +70,33 @@ def test_tokens_are_made_and_listed_with_what_they_speak_for(holdfast):
     assert json.loads(holdfast("config", "check", "--json").stdout)["notes"] == []
 
 
+@pytest.mark.parametrize(
+    ("token", "code"),
+    [("hunter2", "token_too_short"), ("a" * 64, "token_too_weak"), ("ü" * 40, "config_invalid")],
+    ids=["short", "repeated", "not-ascii"],
+)
+@pytest.mark.parametrize("place", ["variable", "file"])
+def test_config_check_tells_of_a_token_that_up_refuses(holdfast, tmp_path, monkeypatch, place, token, code):
+    """Previously `config check` said that all was well, and `up` refused to start."""
+    monkeypatch.setenv("HOLDFAST_TOKEN", token if place == "variable" else "")
+    if place == "file":
+        (tmp_path / "token").write_text(token)
+    done = holdfast("config", "check", "--json")
+    checked = json.loads(done.stdout)
+    assert (done.exit_code, checked["ok"]) == (1, False)
+    assert [one["code"] for one in checked["problems"]] == [code]
+    assert token not in done.output
+    started = holdfast("up", "--port", "0", "--json")
+    assert (started.exit_code, json.loads(started.stdout)["error"]["code"]) == (1, code)
+
+
+def test_config_check_makes_no_token_and_accepts_one_that_up_accepts(holdfast, tmp_path, monkeypatch):
+    assert holdfast("config", "check").exit_code == 0
+    assert not (tmp_path / "token").exists()
+    monkeypatch.setenv("HOLDFAST_TOKEN", "0123456789abcdef" * 2 + "fedcba")
+    assert holdfast("config", "check").exit_code == 0
+
+
 async def old_tokens(folder):
     """One that holds, and one that was revoked."""
     async with await open_runtime(folder, serve=False) as runtime:

@@ -13,6 +13,7 @@ from holdfast.core.errors import ConfigInvalid
 from holdfast.ports.entropy import Entropy
 
 FILE = "token"
+VARIABLE = "HOLDFAST_TOKEN"
 TOKEN_BITS = 256
 TOKEN_CHARS_MIN = 32
 TOKEN_CHARS_MAX = 1_024
@@ -31,7 +32,7 @@ class Token:
 def load_token(folder: Path, given: str | None, entropy: Entropy) -> Token:
     """The token to use. Called under the owner lock, so no second process makes one meanwhile."""
     if given:
-        return Token(_checked(given, "HOLDFAST_TOKEN"), None)
+        return Token(_checked(given, VARIABLE), None)
     file = folder / FILE
     try:
         kept = _kept(file)
@@ -44,13 +45,32 @@ def load_token(folder: Path, given: str | None, entropy: Entropy) -> Token:
     return Token(_checked(kept, str(file)), file)
 
 
-def _kept(file: Path) -> str:
+def check_token(folder: Path, given: str | None) -> None:
+    """Raise what `load_token` would raise about the token, without making or changing anything."""
+    if given:
+        _checked(given, VARIABLE)
+        return
+    file = folder / FILE
     try:
-        kept = file.read_text(encoding="utf-8", errors="replace").strip()
-    except FileNotFoundError:
-        return ""
-    file.chmod(0o600)
+        kept = _read(file)
+    except OSError as error:
+        raise ConfigInvalid(f"the token in {file} cannot be read: {error.strerror}", path=str(file)) from error
+    if kept:
+        _checked(kept, str(file))
+
+
+def _kept(file: Path) -> str:
+    kept = _read(file)
+    if kept:
+        file.chmod(0o600)
     return kept
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
 
 
 def _keep(file: Path, token: str) -> None:
