@@ -68,10 +68,19 @@ async def token_revoked(driver):
     return "tok_9", lambda store: store.revoke_token(TokenId("tok_9"))
 
 
-async def logins_ended(driver):
+async def logged_in(driver):
     now = driver.clock.now()
-    login = Login(id=LoginId("log_1"), token=TokenId("operator"), proof=b"", made_at=now, seen_at=now, ends_at=now)
-    await driver.store.add_login(login, b"hash")
+    login = Login(id=LoginId("log_1"), token=TokenId("tok_9"), proof=b"", made_at=now, seen_at=now, ends_at=now)
+    return "tok_9", lambda store: store.add_login(login, b"hash")
+
+
+async def logged_out(driver):
+    await (await logged_in(driver))[1](driver.store)
+    return "tok_9", lambda store: store.end_login(b"hash", LoginEnd.LOGOUT)
+
+
+async def logins_ended(driver):
+    await (await logged_in(driver))[1](driver.store)
     return "all", lambda store: store.end_logins(LoginEnd.OPERATOR)
 
 
@@ -216,6 +225,8 @@ async def settings_changed(driver):
 ACTS = {
     token_created: Act.TOKEN_CREATED,
     token_revoked: Act.TOKEN_REVOKED,
+    logged_in: Act.LOGIN,
+    logged_out: Act.LOGOUT,
     logins_ended: Act.LOGINS_ENDED,
     admitted: Act.ACCESS_ADMITTED,
     denied: Act.ACCESS_DENIED,
@@ -240,7 +251,7 @@ ACTS = {
     settings_changed: Act.CONFIG_CHANGED,
 }
 # Nothing in the store changes with these: their row is the whole transaction (`record_action`).
-ALONE = {Act.LOGIN, Act.LOGOUT, Act.PROVIDER_REBUILT, Act.PROVIDER_MIGRATED}
+ALONE = {Act.PROVIDER_REBUILT, Act.PROVIDER_MIGRATED}
 # In a chat the sender acts, and a platform moves its chats by itself.
 SENDER = {approved_here, session_deleted, session_undone}
 PLATFORM = {chat_moved}
@@ -316,6 +327,7 @@ async def test_what_changes_nothing_leaves_no_row(driver):
     before = len(await driver.store.actions())
     await driver.store.revoke_token(TokenId("tok_9"))
     await driver.store.unlink(Principal("nobody"), by="test", operation=OperationId("op 1"))
+    await driver.store.end_login(b"unknown", LoginEnd.LOGOUT)
     await driver.store.unpair(Principal("nobody"), by="test", operation=OperationId("op 2"))
     await driver.store.apply_memory(note("ada", by="model"))
     await driver.command("/undo")

@@ -71,13 +71,14 @@ def test_tokens_are_made_and_listed_with_what_they_speak_for(holdfast):
 
 
 @pytest.mark.parametrize(
-    ("token", "code"),
+    "refused",
     [("hunter2", "token_too_short"), ("a" * 64, "token_too_weak"), ("ü" * 40, "config_invalid")],
     ids=["short", "repeated", "not-ascii"],
 )
 @pytest.mark.parametrize("place", ["variable", "file"])
-def test_config_check_tells_of_a_token_that_up_refuses(holdfast, tmp_path, monkeypatch, place, token, code):
+def test_config_check_tells_of_a_token_that_up_refuses(holdfast, tmp_path, monkeypatch, place, refused):
     """Previously `config check` said that all was well, and `up` refused to start."""
+    token, code = refused
     monkeypatch.setenv("HOLDFAST_TOKEN", token if place == "variable" else "")
     if place == "file":
         (tmp_path / "token").write_text(token)

@@ -13,7 +13,7 @@ class LoginStore(Protocol):
     async def add_login(self, login: Login, hash: bytes) -> None:
         """Keep a login by the hash of its cookie. The same id again changes nothing.
 
-        The oldest logins of the same token go when there are more than `LOGINS_MAX`.
+        An action `login` is recorded in the same transaction. The oldest logins of the same token go when there are more than `LOGINS_MAX`.
         """
         ...
 
@@ -22,7 +22,7 @@ class LoginStore(Protocol):
         ...
 
     async def end_login(self, hash: bytes, reason: LoginEnd) -> None:
-        """End the login of a cookie; one that is over or unknown is left alone."""
+        """End the login of a cookie; one that is over or unknown is left alone. A logout is recorded as an action."""
         ...
 
     async def end_logins(

@@ -13,13 +13,13 @@ class LoginVerbs(ActionVerbs):
     """Implements the ports `LoginStore` and `LoginReader`."""
 
     async def add_login(self, login: Login, hash: bytes) -> None:
-        await self._db.write("add_login", lambda: logins.add_login(login, hash))
+        await self._act("add_login", lambda by: logins.add_login(login, hash, by))
 
     async def see_login(self, hash: bytes, at: Instant) -> None:
         await self._db.write("see_login", lambda: logins.see_login(hash, at))
 
     async def end_login(self, hash: bytes, reason: LoginEnd) -> None:
-        await self._db.write("end_login", lambda: logins.end_login(hash, reason))
+        await self._act("end_login", lambda by: logins.end_login(hash, reason, by))
 
     async def end_logins(
         self, reason: LoginEnd, *, id: LoginId | None = None, token: TokenId | None = None

@@ -61,9 +61,8 @@ async def post_login(request: Request, settings: Settings) -> Response:
     client = guard.client_of(request.scope)
     by_token = await guard.by_secret(wish.token, client) if wish.token is not None else None
     token = (by_token or guard.by_code(wish.code or "", client)).token
-    cookie, lasts_ms = await settings.logins.begin(token, replaces=guard.cookie_of(request.scope))
     with acting_as(caller_as_actor(Caller(token), acting().origin)):
-        await settings.service.actions.record(Act.LOGIN, token.id)
+        cookie, lasts_ms = await settings.logins.begin(token, replaces=guard.cookie_of(request.scope))
     kept = set_cookie(guard.cookie_name(request.scope), cookie, lasts_ms)
     return answer(_me(token, settings, cookie), 200, {"Set-Cookie": kept})
 
@@ -71,8 +70,6 @@ async def post_login(request: Request, settings: Settings) -> Response:
 async def post_logout(request: Request, settings: Settings) -> Response:
     Query(request, ())
     guard: Guard = request.scope["guard"]
-    if caller_of(request).cookie:
-        await settings.service.actions.record(Act.LOGOUT, caller_of(request).token.id)
     await settings.logins.end(caller_of(request).cookie, LoginEnd.LOGOUT)
     return answer(LoggedOut(), 200, {"Set-Cookie": clear_cookie(guard.cookie_name(request.scope))})
 

@@ -11,12 +11,12 @@ from holdfast.stores.verbs import actions
 FIELDS = "id, token, proof, made_at, seen_at, ends_at, ended_at, reason"
 ADD = """
 insert into login (id, hash, token, proof, made_at, seen_at, ends_at)
-values (:id, :hash, :token, :proof, :made_at, :seen_at, :ends_at) on conflict (id) do nothing"""
+values (:id, :hash, :token, :proof, :made_at, :seen_at, :ends_at) on conflict (id) do nothing returning id"""
 OLD = "delete from login where ends_at < :before"
 SURPLUS = "select id from login where token = :token order by id desc limit 1 offset :most"
 REMOVE = "delete from login where token = :token and id <= :id"
 SEEN = "update login set seen_at = :at where hash = :hash and seen_at < :at"
-END = "update login set ended_at = :now, reason = :reason where hash = :hash and ended_at is null"
+END = "update login set ended_at = :now, reason = :reason where hash = :hash and ended_at is null returning token"
 END_SOME = """
 update login set ended_at = :now, reason = :reason
  where ended_at is null and (cast(:id as text) = '' or id = :id) and (cast(:token as text) = '' or token = :token)
@@ -25,23 +25,27 @@ BY_HASH = f"select {FIELDS} from login where hash = :hash"
 LOGINS = f"select {FIELDS} from login order by id desc limit :limit"
 
 
-def add_login(login: Login, hash_: bytes) -> Script[None]:
+def add_login(login: Login, hash_: bytes, by: By = PROGRAM) -> Script[None]:
     """Keep a login, and drop what is out of date and what one token has too many of."""
     times = {"made_at": login.made_at, "seen_at": login.seen_at, "ends_at": login.ends_at}
     yield from run(OLD, before=login.made_at - KEPT_MS)
-    yield from run(ADD, id=login.id, hash=hash_, token=login.token, proof=login.proof, **times)
+    added = yield from one(ADD, id=login.id, hash=hash_, token=login.token, proof=login.proof, **times)
     surplus = yield from one(SURPLUS, token=login.token, most=LOGINS_MAX)
     if surplus is not None:
         yield from run(REMOVE, token=login.token, id=surplus[0])
+    if added is not None:
+        yield from actions.record(Act.LOGIN, by, login.token)
 
 
 def see_login(hash_: bytes, at: Instant) -> Script[None]:
     yield from run(SEEN, hash=hash_, at=at)
 
 
-def end_login(hash_: bytes, reason: LoginEnd) -> Script[None]:
+def end_login(hash_: bytes, reason: LoginEnd, by: By = PROGRAM) -> Script[None]:
     """Ending again changes nothing: the first time stands."""
-    yield from run(END, hash=hash_, reason=reason.value)
+    ended = yield from one(END, hash=hash_, reason=reason.value)
+    if ended is not None and reason is LoginEnd.LOGOUT:
+        yield from actions.record(Act.LOGOUT, by, ended[0])
 
 
 def end_logins(reason: LoginEnd, *, id_: str = "", token: str = "", by: By = PROGRAM) -> Script[Sequence[LoginId]]:
