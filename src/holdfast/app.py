@@ -29,6 +29,7 @@ from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.models.choose import make_models, make_models_or_none
 from holdfast.models.detect import detect_model
 from holdfast.models.settings import ModelSettings
+from holdfast.ports.actor import acting
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.model import Model
@@ -40,6 +41,7 @@ from holdfast.stores.folder import check_owner, make_private
 from holdfast.stores.location import postgres_address
 from holdfast.stores.sqlite.migrate import is_migrated
 from holdfast.stores.sqlite.owner import OwnerLock
+from holdfast.stores.sqlite.recorder import recorder
 from holdfast.stores.sqlite.writer import ThreadedDatabase
 from holdfast.stores.store import SqlStore
 from holdfast.toolkit import Workshop, with_servers
@@ -223,11 +225,14 @@ async def _store_on(database: Database, entropy: Entropy) -> _Owned:
 def change_encryption(
     data: Path, to: KeySource | None, on_file: Callable[[str, int, int], None] = lambda *_: None
 ) -> Changed:
-    """Encrypt a data folder, change its key, or decrypt it (`to` is None), while nobody serves it. See `change_key`."""
+    """Encrypt a data folder, change its key, or decrypt it (`to` is None), while nobody serves it. See `change_key`.
+
+    The act is on record in the store, in the name of the caller (ports/actor.py).
+    """
     lock = OwnerLock(data_folder(data))
     lock.acquire()
     try:
-        return change_key(data, to, SystemEntropy(), on_file)
+        return change_key(data, to, SystemEntropy(), recorder(acting(), SystemClock()), on_file)
     finally:
         lock.release()
 

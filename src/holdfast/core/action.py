@@ -84,6 +84,9 @@ class Act(Enum):
     PROVIDER_BACKFILLED = ("provider.backfilled", "a provider was sent what was said before it was configured")
     PROVIDER_REBUILT = ("provider.rebuilt", "a provider's index was filled again from the journal")
     PROVIDER_MIGRATED = ("provider.migrated", "memory files were handed to a provider")
+    DATA_ENCRYPTED = ("data.encrypted", "the data folder was encrypted")
+    DATA_REKEYED = ("data.rekeyed", "the data folder was encrypted with another key")
+    DATA_DECRYPTED = ("data.decrypted", "the data folder was written without encryption")
     CONFIG_CHANGED = ("config.changed", "a process began to serve with other settings than the one before")
 
 

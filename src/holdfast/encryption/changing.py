@@ -4,17 +4,20 @@ Rule 1: each file is written anew beside the old one, checked, and takes its pla
         leaves every file whole, in the one key or in the other.
 Rule 2: the marker says that a change is under way from before the first file until after the last, so nothing opens the
         folder in between; the same change goes on where it ended.
-Rule 3: a database is exchanged under SQLite's own exclusive lock, so a process that still has it open is noticed and
+Rule 3: the store comes last, and its new file holds the row of the audit trail: both take effect in the same step, so a
+        change that was cut off and went on has one row.
+Rule 4: a database is exchanged under SQLite's own exclusive lock, so a process that still has it open is noticed and
         nothing is changed.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
 
+from holdfast.core.action import Act
 from holdfast.core.disk_space import unwritable
 from holdfast.core.encryption import SALT_BYTES, EncryptionKey
 from holdfast.core.errors import (
@@ -31,7 +34,8 @@ from holdfast.encryption.marker import FORMAT, Lock, Marker, new_lock, read_mark
 from holdfast.encryption.source import KeySource
 from holdfast.ports.entropy import Entropy
 
-DATABASES = ("holdfast.db", "agents/*/*/recall.db")
+STORE = "holdfast.db"
+DATABASES = ("agents/*/*/recall.db", STORE)
 DAMAGED = "agents/*/*/recall.db.damaged-*"  # cannot be read, so not encrypted either; the index is made again anyway
 LOGS = "holdfast.log*"
 PLAIN = ("agents/**/*.md", "agents/**/*.md.*")  # what people read and edit
@@ -48,10 +52,19 @@ class Changed:
     readable: tuple[str, ...]
 
 
+Record = Callable[[apsw.Connection, Act, Mapping[str, object]], None]  # write an action with its detail
+
+
 def change_key(
-    folder: Path, to: KeySource | None, entropy: Entropy, on_file: Callable[[str, int, int], None] = lambda *_: None
+    folder: Path,
+    to: KeySource | None,
+    entropy: Entropy,
+    record: Record,
+    on_file: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Changed:
     """Bring everything in the folder under another key; None is no encryption. `on_file` hears of name, number, count.
+
+    A folder without a store has no trail, and so has a store of a release before the trail: then nothing is recorded.
 
     Raises `EncryptionKeyMissing`, `EncryptionKeyWrong`, `EncryptionKeyInvalid`, `EncryptionUnavailable`,
     `EncryptionUnfinished` for another change than the one that was begun, `StoreOwned`, `StoreFull`, `StoreCorrupt`.
@@ -61,17 +74,18 @@ def change_key(
     marker = _begun(folder, to, entropy)
     former, now = _key(marker.former), _key(marker.now)
     _remove_parts(folder)
-    files = _databases(folder)
-    logs = [path for path in sorted(folder.glob(LOGS)) if path.is_file()]
-    for n, path in enumerate([*files, *logs], 1):
-        on_file(path.relative_to(folder).as_posix(), n, len(files) + len(logs))
-        if path in logs:
+    files = _files(folder)
+    for n, path in enumerate(files, 1):
+        on_file(path.relative_to(folder).as_posix(), n, len(files))
+        if path.name == STORE:
+            _change_database(path, former, now, lambda db: _record(db, marker, record))
+        elif path.match(LOGS):
             _change_log(path, former, now)
         else:
             _change_database(path, former, now)
     removed = _remove_damaged(folder)
     write_marker(folder, None if marker.now is None else Marker(FORMAT, now=marker.now))
-    return Changed(_names(folder, [*files, *logs]), removed, _names(folder, _found(folder, PLAIN)))
+    return Changed(_names(folder, files), removed, _names(folder, _found(folder, PLAIN)))
 
 
 def _begun(folder: Path, to: KeySource | None, entropy: Entropy) -> Marker:
@@ -102,14 +116,19 @@ def _key(lock: Lock | None) -> EncryptionKey | None:
 # --- databases ---------------------------------------------------------------------------------------
 
 
-def _change_database(path: Path, former: EncryptionKey | None, now: EncryptionKey | None) -> None:
+Finish = Callable[[apsw.Connection], None]  # what is still written to a copy before it takes its place
+
+
+def _change_database(
+    path: Path, former: EncryptionKey | None, now: EncryptionKey | None, finish: Finish = lambda _: None
+) -> None:
     if path.stat().st_size == 0 or _is_readable(path, now):
         return
     if not _is_readable(path, former):
         raise StoreCorrupt(f"{path} cannot be read with either key; it was left as it is", path=str(path))
     part = path.with_name(f"{path.name}{PART}")
     try:
-        _exchange(path, part, former, now)
+        _exchange(path, part, former, now, finish)
     except apsw.FullError as error:
         raise StoreFull(f"there is no space for a second copy of {path}", path=str(path)) from error
     except apsw.BusyError as error:
@@ -120,7 +139,7 @@ def _change_database(path: Path, former: EncryptionKey | None, now: EncryptionKe
         part.unlink(missing_ok=True)
 
 
-def _exchange(path: Path, part: Path, former: EncryptionKey | None, now: EncryptionKey | None) -> None:
+def _exchange(path: Path, part: Path, former: EncryptionKey | None, now: EncryptionKey | None, finish: Finish) -> None:
     db = _connected(path, former, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI)
     try:
         _take_alone(db)
@@ -128,6 +147,7 @@ def _exchange(path: Path, part: Path, former: EncryptionKey | None, now: Encrypt
         db.execute("vacuum into ?", (address_of(str(part), now.of_databases if now else None),)).fetchall()
         db.execute("pragma wal_checkpoint(truncate)").fetchall()
         _verify(db, part, now)
+        _finish(part, now, finish)
         _sync(part)
         part.replace(path)  # under the lock: nobody writes to the old file any more
         sync_folder(path.parent)
@@ -145,6 +165,25 @@ def _verify(db: apsw.Connection, part: Path, now: EncryptionKey | None) -> None:
         copy.close(True)
     if facts[0] != facts[1] or problem != "ok":
         raise StoreCorrupt(f"the copy in {part} differs from its original ({problem}); nothing was exchanged")
+
+
+def _finish(part: Path, now: EncryptionKey | None, finish: Finish) -> None:
+    """Without a journal beside it: one that outlived this process would be played back into the next copy."""
+    copy = _connected(part, now, apsw.SQLITE_OPEN_READWRITE)
+    try:
+        copy.execute("pragma journal_mode=memory").fetchall()
+        finish(copy)
+    finally:
+        copy.close(True)
+
+
+def _record(db: apsw.Connection, marker: Marker, record: Record) -> None:
+    if not db.execute("select 1 from sqlite_schema where type='table' and name='action'").fetchall():
+        return
+    if marker.now is None:
+        record(db, Act.DATA_DECRYPTED, {})
+    else:
+        record(db, Act.DATA_REKEYED if marker.former else Act.DATA_ENCRYPTED, {"key": marker.now.kind})
 
 
 def _facts(db: apsw.Connection) -> list[object]:
@@ -213,6 +252,14 @@ def _change_log(path: Path, former: EncryptionKey | None, now: EncryptionKey | N
 
 
 # --- files -------------------------------------------------------------------------------------------
+
+
+def _files(folder: Path) -> list[Path]:
+    """What is changed, in order; the store is the last (rule 3)."""
+    logs = [path for path in sorted(folder.glob(LOGS)) if path.is_file()]
+    databases = _databases(folder)
+    stores = [path for path in databases if path.name == STORE]
+    return [*(path for path in databases if path not in stores), *logs, *stores]
 
 
 def _databases(folder: Path) -> list[Path]:

@@ -13,7 +13,8 @@ class LoginStore(Protocol):
     async def add_login(self, login: Login, hash: bytes) -> None:
         """Keep a login by the hash of its cookie. The same id again changes nothing.
 
-        An action `login` is recorded in the same transaction. The oldest logins of the same token go when there are more than `LOGINS_MAX`.
+        An action `login` is recorded in the same transaction. The oldest logins of the same token go when there are
+        more than `LOGINS_MAX`.
         """
         ...
 

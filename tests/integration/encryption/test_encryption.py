@@ -3,10 +3,12 @@
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 
 import pytest
 
 from holdfast.app import open_runtime
+from holdfast.cli.actor import local_user
 from holdfast.core.errors import EncryptionUnavailable
 from tests.integration.encryption.kit import CANARY, LIBRARY, code_of, filled, holders, holdfast, python
 
@@ -64,7 +66,7 @@ def folder(plain, tmp_path):
 def encrypted(folder, tmp_path):
     done = holdfast(folder, "encrypt", "--new-key", str(tmp_path / "key"), "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["files"] == ["holdfast.db", "agents/main/local/recall.db", "holdfast.log"]
+    assert json.loads(done.stdout)["files"] == ["agents/main/local/recall.db", "holdfast.log", "holdfast.db"]
     return folder
 
 
@@ -116,6 +118,45 @@ def test_decrypted_it_is_as_before(encrypted, tmp_path):
     assert not (encrypted / "encryption.json").exists()
     assert CANARY in holdfast(encrypted, *QUESTION, PYTHONPATH="").stdout
     assert '"event": "runtime.opened"' in (encrypted / "holdfast.log").read_text(encoding="utf-8")
+
+
+# --- the audit trail ---------------------------------------------------------------------------------
+
+
+def trail(folder, **more):
+    """The acts on record, oldest first; the chain of digests is whole."""
+    assert holdfast(folder, "audit", "actions", "--verify", **more).returncode == 0
+    return json.loads(holdfast(folder, "audit", "actions", "--json", **more).stdout)["actions"][::-1]
+
+
+def test_every_change_of_the_key_is_on_record_with_who_made_it(encrypted, tmp_path):
+    """Previously the commands left no row: a folder could be decrypted without a trace."""
+    assert holdfast(encrypted, "rekey", "--new-key", str(tmp_path / "second")).returncode == 0
+    assert holdfast(encrypted, "decrypt").returncode == 0
+    rows = trail(encrypted)
+    assert [(row["verb"], row["detail"]) for row in rows] == [
+        ("data.encrypted", {"key": "file"}),
+        ("data.rekeyed", {"key": "file"}),
+        ("data.decrypted", {}),
+    ]
+    assert {(row["actor"]["kind"], row["actor"]["id"], row["outcome"]) for row in rows} == {
+        ("user", local_user().id, "done")
+    }
+    assert all(row["actor"]["origin"].startswith("command line, process ") and row["subject"] for row in rows)
+
+
+def test_a_command_that_changes_nothing_leaves_no_row(encrypted, tmp_path):
+    assert holdfast(encrypted, "encrypt", "--new-key", str(tmp_path / "k2")).returncode != 0
+    (tmp_path / "k3").write_text("short", encoding="ascii")
+    assert holdfast(encrypted, "rekey", "--key-file", str(tmp_path / "k3")).returncode != 0
+    assert [row["verb"] for row in trail(encrypted)] == ["data.encrypted"]
+
+
+def test_a_store_from_before_the_trail_is_encrypted_as_it_is(folder, tmp_path):
+    with closing(sqlite3.connect(folder / "holdfast.db")) as db:
+        db.execute("drop table action")
+    assert holdfast(folder, "encrypt", "--new-key", str(tmp_path / "key")).returncode == 0
+    assert holders(folder) == []
 
 
 # --- without the right key ---------------------------------------------------------------------------
@@ -194,8 +235,8 @@ def test_the_keyring_holds_the_key(folder, tmp_path):
 
 @pytest.mark.parametrize(
     ("step", "when"),
-    [(1, "after"), (2, "before"), (2, "after"), (3, "after"), (4, "after"), (5, "before")],
-    ids=["marker", "store-written", "store", "index", "log", "all-but-the-marker"],
+    [(1, "after"), (2, "before"), (2, "after"), (3, "after"), (4, "before"), (4, "after"), (5, "before")],
+    ids=["marker", "index-written", "index", "log", "store-written", "store", "all-but-the-marker"],
 )
 def test_a_change_that_was_cut_off_goes_on(folder, tmp_path, step, when):
     key = tmp_path / "key"
@@ -206,6 +247,7 @@ def test_a_change_that_was_cut_off_goes_on(folder, tmp_path, step, when):
     assert holders(folder) == []
     assert CANARY in holdfast(folder, *QUESTION).stdout
     assert "damaged" not in holdfast(folder, "log").stdout
+    assert [row["verb"] for row in trail(folder)] == ["data.encrypted"]
 
 
 def test_another_change_than_the_one_that_was_begun_is_refused(folder, tmp_path):
