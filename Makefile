@@ -30,7 +30,7 @@ COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-ha
 	--no-header --no-annotate --no-emit-index-url --no-config
 LOCK = $(COMPILE) pyproject.toml --group build
 
-.PHONY: help install up encryption test test-browser test-full-disk test-hindsight test-proxy check audit build sim bench walk mutants soak lock clean
+.PHONY: help install up encryption test test-browser test-confinement test-full-disk test-hindsight test-proxy check audit build sim bench walk mutants soak lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
@@ -52,6 +52,7 @@ test: $(DEV) ## lint, types and every test except the soak (ARGS="-k fence")
 	@echo "Separate, because it starts the real Hindsight server: make test-hindsight"
 	@echo "Separate, because it needs Chromium on PATH: make test-browser"
 	@echo "Separate, because it needs nginx on PATH: make test-proxy"
+	@echo "Separate, because it needs bubblewrap and root: make test-confinement"
 	@echo "Separate, because it mounts file systems as root: make test-full-disk"
 	@echo "$(BIN)/mypy, beside the tests"; $(BIN)/mypy & types=$$!; \
 	$(BIN)/pytest -n 3 --dist worksteal --durations=10 $(ARGS); tests=$$?; \
@@ -68,6 +69,9 @@ test-browser: $(DEV) ## the chat page in a real Chromium, which must be on PATH
 
 test-proxy: $(DEV) ## behind a real nginx over TLS, which must be on PATH
 	$(BIN)/pytest -m proxy $(ARGS) tests/proxy
+
+test-confinement: $(DEV) ## MCP programs in a real bubblewrap and as another user; needs bwrap on PATH, and root
+	$(BIN)/pytest -m confinement $(ARGS) tests/confinement
 
 check: $(DEV) ## lint, types and the tidy tests: seconds, before every commit
 	$(BIN)/ruff check .

@@ -19,7 +19,7 @@ from holdfast.core.errors import (
 from holdfast.core.ids import AgentName
 from holdfast.core.policy import AgentPolicy
 from holdfast.encryption.changing import Changed, change_key
-from holdfast.encryption.marker import key_of
+from holdfast.encryption.marker import key_files, key_of
 from holdfast.encryption.source import KeySource, write_new_key
 from holdfast.hardening import umask_before, variables
 from holdfast.loops.agents import Agent, Agents
@@ -125,7 +125,7 @@ async def open_runtime(
     With `serve=False` no loop runs and no lock is taken: messages may be accepted and everything may be read while
     another process serves. A folder is served by one process at a time, a PostgreSQL database by any number.
     With `connect`, the folder of the configuration, the agents' channels are connected to their platforms.
-    `hidden` are files that no MCP program may reach, beside those of the data folder.
+    `hidden` are files that no MCP program may reach, beside those of the data folder and the file of its key.
     """
     clock, entropy, tasks = SystemClock(), SystemEntropy(), AsyncTasks()
     database = postgres_address(data)
@@ -177,7 +177,7 @@ def _workshop(ground: Ground, hidden: Sequence[Path]) -> Workshop:
         entropy=ground.entropy,
         tasks=ground.tasks,
         folder=ground.folder,
-        hidden=tuple(hidden),
+        hidden=(*hidden, *(() if ground.folder is None else key_files(ground.folder))),
         umask=umask_before(),
     )
 

@@ -27,7 +27,8 @@ from holdfast.models.settings import parse_settings
 from holdfast.ports.model import Connected
 from holdfast.provision import EMBEDDED, Ground, make_provider
 from holdfast.toolkit import wanted_tools
-from holdfast.tools.mcp.settings import Confine, McpSettings
+from holdfast.tools.mcp.confinement import Confine
+from holdfast.tools.mcp.settings import McpSettings
 from holdfast.tools.mcp.settings import read_settings as read_mcp
 
 T = TypeVar("T")
@@ -205,8 +206,13 @@ def _notes(agent: str, policy: AgentPolicy) -> Iterator[str]:
 
 def _program_notes(key: str, settings: McpSettings) -> Iterator[str]:
     """What a program may do that its operator may not expect, and what it can no longer do."""
-    if settings.confinement == Confine.NONE.value:
-        yield f"{key}: the program is not confined: it can read everything in the data folder, tokens included"
+    note = f" ({settings.confined.note})" if settings.confined.note else ""
+    if settings.confined.mode is Confine.NONE:
+        user = settings.user
+        reach = "everything in the data folder, tokens included" if user is None else f"everything that {user.name} may"
+        yield f"{key}: the program is not confined: it can read {reach}{note}"
+    elif note:
+        yield f"{key}: the program is confined by {settings.confinement}: {settings.confined.note}"
     if settings.folder is None and (words := [word for word in settings.command[1:] if _is_relative_file(word)]):
         fix = "write the whole path, or set `folder`"
         yield f"{key}.command: {words[0][:200]!r} is not found from the folder that the program is started in; {fix}"

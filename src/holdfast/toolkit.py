@@ -136,7 +136,7 @@ def _server(
         settings = replace(
             settings,
             errors_file=workshop.folder / f"mcp.{agent}.{server}.log",
-            home=workshop.folder / HOMES / f"{agent}.{server}",
+            home=workshop.folder / HOMES / f"{agent}.{server}" if settings.user is None else settings.user.home,
             hidden=(workshop.folder, *workshop.hidden),
         )
     try:

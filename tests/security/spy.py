@@ -36,12 +36,24 @@ def in_memory(pid):
     return found
 
 
+def of_everybody():
+    """The environment of every process that is to be seen, as far as it can be read."""
+    found = b"something, "
+    for one in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            found += one.read_bytes()
+        except OSError:
+            continue
+    return found
+
+
 def main():
     data, config, *files = map(Path, sys.argv[1:])
     parent = os.getppid()
     report = {
         "parent_environment": seen_in(Path(f"/proc/{parent}/environ").read_bytes),
         "parent_memory": seen_in(lambda: in_memory(parent)),
+        "environments": seen_in(of_everybody),
         "own_environment": seen_in(lambda: repr(dict(os.environ)).encode()),
         "names": sorted(os.environ),
         "token_file": seen_in((data / "token").read_bytes),
@@ -53,6 +65,8 @@ def main():
         "folder": str(Path.cwd()),
         "home": os.environ.get("HOME"),
         "leads_session": os.getsid(0) == os.getpid(),
+        "user": [os.getresuid(), os.getresgid(), os.getgroups()],
+        "can_write_beside_home": seen_in(lambda: str((data / "mine").write_text("x")).encode()),
         "can_write_at_home": seen_in(lambda: str(Path("mine").write_text("x")).encode()),
         "can_read_programs": seen_in(Path(__file__).read_bytes),
     }

@@ -9,8 +9,8 @@ def tools(*, data: Data = None, as_json: Json = False) -> None:
     """Show which MCP servers are connected, and why not.
 
     They are those of the running `holdfast up`, each with the time since when it is so and how often it was
-    connected again. A program is confined by Landlock, or by nothing: then it can read Holdfast's data. --json has the
-    names of the tools.
+    connected again. A program is confined by bubblewrap, by Landlock, or by nothing: then it can read Holdfast's data.
+    Where it is not the strongest, a line says why. --json has the names of the tools.
 
     Exit code 1 when one of them is down, or when no process serves the data folder.
 
@@ -27,7 +27,7 @@ def tools(*, data: Data = None, as_json: Json = False) -> None:
 async def _tools(data: Path | None, *, as_json: bool) -> int:
     from holdfast.cli.bulletin import read_servers
     from holdfast.cli.opening import folder_of
-    from holdfast.cli.output import print_json, print_table, when
+    from holdfast.cli.output import print_json, print_table, visible, when
     from holdfast.cli.running import OK, WRONG
     from holdfast.ports.server_surface import servers_view
     from holdfast.ports.standing import LineState
@@ -46,10 +46,17 @@ async def _tools(data: Path | None, *, as_json: bool) -> int:
                 when(one.since),
                 one.restarts,
                 len(one.tools),
-                one.confinement,
+                f"{one.confinement}, user {one.user}" if one.user else one.confinement,
                 one.reason,
             )
             for one in found
         ]
         print_table(("agent", "server", "state", "since", "restarts", "tools", "confined by", "why not"), rows)
+        for one in found:
+            if one.confinement_note:
+                print(
+                    visible(
+                        f"note     {one.agent}/{one.server} is confined by {one.confinement}: {one.confinement_note}"
+                    )
+                )
     return WRONG if found is None or any(one.state is LineState.DOWN for one in found) else OK

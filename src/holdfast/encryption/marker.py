@@ -15,7 +15,7 @@ import msgspec
 from holdfast.core.disk_space import unwritable
 from holdfast.core.encryption import EncryptionKey, make_key
 from holdfast.core.errors import ConfigInvalid, EncryptionKeyWrong, EncryptionUnfinished
-from holdfast.encryption.source import FILE_VARIABLE, KeySource, read_key
+from holdfast.encryption.source import FILE_VARIABLE, KeySource, key_path, read_key
 
 NAME = "encryption.json"
 FORMAT = 1
@@ -74,6 +74,15 @@ def read_marker(folder: Path) -> Marker | None:
     if marker.format != FORMAT:
         raise ConfigInvalid(f"{path} was written by a newer Holdfast", path=str(path))
     return marker
+
+
+def key_files(folder: Path) -> tuple[Path, ...]:
+    """The files that hold a key of the folder, also one that it is no longer under. Raises `ConfigInvalid`."""
+    marker = read_marker(folder)
+    locks = () if marker is None else (marker.now, marker.former)
+    places = [lock.place for lock in locks if lock is not None and lock.kind == "file"]
+    given = os.environ.get(FILE_VARIABLE, "")
+    return tuple(key_path(place) for place in (*places, given) if place)
 
 
 def write_marker(folder: Path, marker: Marker | None) -> None:

@@ -3,6 +3,7 @@
 import os
 import shlex
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +57,13 @@ def write_new_key(path: Path, text: str) -> None:
         opened.write(f"{text}\n")
         opened.flush()
         os.fsync(opened.fileno())
+
+
+def key_path(place: str) -> Path:
+    """The whole path of a key file. One in a home folder that nobody has is kept as it is written."""
+    with suppress(RuntimeError):
+        return Path(place).expanduser().absolute()
+    return Path(place).absolute()
 
 
 def _from_file(path: Path) -> str:

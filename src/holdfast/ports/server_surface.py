@@ -18,7 +18,9 @@ class ToolServer(Out, frozen=True, kw_only=True):
     attempts: int  # to connect, in a row that failed
     restarts: int  # connections after the first one
     tools: list[str]  # the names that the model is offered now
-    confinement: str = ""  # landlock: a program that does not reach Holdfast's data; none: it does; empty: no program
+    confinement: str = ""  # bubblewrap, landlock: the program does not reach Holdfast's data; none; empty: no program
+    confinement_note: str = ""  # why it is not a stronger one
+    user: str = ""  # that the program runs as; empty: as Holdfast does
 
 
 class ToolServers(Out, frozen=True, kw_only=True):
@@ -38,6 +40,8 @@ def server_view(one: ServerStanding) -> ToolServer:
         restarts=one.restarts,
         tools=list(one.tools),
         confinement=one.confinement,
+        confinement_note=one.confinement_note,
+        user=one.user,
     )
 
 
@@ -57,4 +61,6 @@ def server_of(view: ToolServer) -> ServerStanding:
         restarts=view.restarts,
         tools=tuple(view.tools),
         confinement=view.confinement,
+        confinement_note=view.confinement_note,
+        user=view.user,
     )

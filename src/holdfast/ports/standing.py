@@ -48,7 +48,9 @@ class ServerStanding:
     attempts: int  # to connect, in a row that failed
     restarts: int  # connections after the first one
     tools: tuple[str, ...]  # offered to the model now
-    confinement: str = ""  # of a program: landlock or none
+    confinement: str = ""  # of a program: bubblewrap, landlock or none
+    confinement_note: str = ""  # why it is not a stronger one
+    user: str = ""  # that a program runs as; empty: as Holdfast does
 
     @property
     def sentence(self) -> str:

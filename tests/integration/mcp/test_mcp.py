@@ -30,7 +30,12 @@ from holdfast.tools.mcp.tools import McpTools
 from tests.integration.fakes import ScriptedModel, calls, happened, says, soon
 from tests.integration.mcp.served import BAD, WORSE, also_listing, server
 
-STDIO = {"command": [sys.executable, str(Path(__file__).with_name("served.py"))], "env": ["TEST_SECRET"]}
+# Not in a process list of its own, since tests here kill the program by the number that it tells.
+STDIO = {
+    "command": [sys.executable, str(Path(__file__).with_name("served.py"))],
+    "env": ["TEST_SECRET"],
+    "confine": "none",
+}
 ENVIRONMENT = {"TEST_SECRET": "hush", "OTHER_SECRET": "hidden"}
 CONTEXT = ToolContext(agent=AgentName("fern"), session=SessionId("s"), turn=1, principal=Principal("ada"), call="c")
 PROGRAM = Path(__file__).with_name("served.py").read_text()
@@ -139,7 +144,7 @@ async def test_a_server_that_is_killed_during_a_call_is_journaled_as_an_unknown_
     caplog.set_level("INFO", "holdfast")
     async with held_calls() as (port, pids):
         model = ScriptedModel(calls(f't_hold {{"port": {port}}}'), says("done"))
-        who = make_agents(model=model, policy=AgentPolicy(mcp={"t": {"command": STDIO["command"]}}, memory={}))
+        who = make_agents(model=model, policy=AgentPolicy(mcp={"t": {**STDIO, "env": []}}, memory={}))
         async with await open_runtime(tmp_path, agents=who) as runtime:
             (before,) = runtime.tool_servers()
             message = await runtime.send("c", "go")
@@ -174,7 +179,7 @@ async def test_a_server_that_is_killed_before_a_call_is_started_again_and_takes_
 async def test_a_server_that_cannot_be_started_again_is_shown_as_down_and_the_call_was_not_made(tmp_path):
     program = tmp_path / "served.py"
     program.write_text(PROGRAM)
-    async with started({"command": [sys.executable, str(program)]}) as tools:
+    async with started({"command": [sys.executable, str(program)], "confine": "none"}) as tools:
         came_up_at = tools.standings()[0].since
         down = asyncio.Event()
         tools.watch(lambda: down.set() if tools.standings()[0].attempts >= 2 else None)

@@ -8,7 +8,11 @@ Rule 1: the program gets the variables that `keep` names, and no other.
 Rule 2: with `landlock` the program may use every file that the user may, except those below `deny`; what is below
         `allow` it may use again. It can read neither the memory nor the environment of a process outside, nor signal
         it, nor gain rights.
-Rule 3: a confinement that was asked for and cannot be had ends the attempt. The program is not started without it.
+Rule 3: with `user` the program runs as that user and belongs to that user's groups only, for good.
+Rule 4: a confinement that was asked for and cannot be had ends the attempt. The program is not started without it.
+
+Inside bubblewrap the data folder is covered already; Landlock is in force there too, where the system has it, because a
+file that is exchanged by renaming loses its cover.
 
 Landlock (Linux 5.13) only has rules that allow. So everything beside the path to a denied place is allowed, one rule
 for each neighbour; what is put beside that path later is out of reach until the program is started again.
@@ -25,7 +29,8 @@ from typing import Any
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # system calls, the same on every architecture
 VERSION_FLAG, PATH_BENEATH = 1, 1
-PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, AMBIENT_CLEAR_ALL = 23, 24, 38, 47, 4
+PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_CAP_AMBIENT, AMBIENT_CLEAR_ALL = 23, 24, 47, 4
+PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS = 38, 39
 CAPABILITIES_V3 = 0x20080522
 SCOPE_SIGNAL = 1 << 1
 EXECUTE, WRITE_FILE, READ_FILE, TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 14
@@ -83,7 +88,6 @@ def confine(deny: Sequence[str], allow: Sequence[str]) -> None:
     ruleset = _call(CREATE_RULESET, ctypes.byref(attributes), size, 0)
     if ruleset < 0:
         raise Refused(f"no ruleset could be made: {os.strerror(ctypes.get_errno())}")
-    _drop_capabilities()
     denied = tuple(os.path.realpath(path) for path in deny)
     for path in (*beside("/", denied), *allow):
         _allow(ruleset, path, handled)
@@ -100,17 +104,33 @@ def _drop_capabilities() -> None:
     head, sets = _Head(CAPABILITIES_V3, 0), (_Capabilities * 2)()
     if libc.capget(ctypes.byref(head), sets) < 0:
         raise Refused(f"capabilities could not be read: {os.strerror(ctypes.get_errno())}")
-    for one in sets:
+    kept = sum(1 << one for one in ROOT_KEEPS)  # all in the first of the two words
+    has_limit = libc.prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1  # then a program has no more than this process
+    for one, mask in zip(sets, (kept, 0), strict=True):
         one.inheritable = 0
+        if has_limit:
+            one.permitted, one.effective = one.permitted & mask, one.effective & mask
     if libc.capset(ctypes.byref(head), sets) < 0:
         raise Refused(f"capabilities could not be given up: {os.strerror(ctypes.get_errno())}")
     libc.prctl(PR_CAP_AMBIENT, AMBIENT_CLEAR_ALL, 0, 0, 0)  # Linux before 4.3 has none
-    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+    if has_limit or not hasattr(os, "geteuid") or os.geteuid() != 0:
         return  # without new rights a program of another user has none
     for capability in set(range(CAPABILITIES_MAX)) - ROOT_KEEPS:
         is_there = libc.prctl(PR_CAPBSET_READ, capability, 0, 0, 0) == 1
         if is_there and libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
             raise Refused(f"capability {capability} of root could not be given up; do not run as root")
+
+
+def take_user(name: str, uid: int, gid: int) -> None:
+    """Run as another user from here on. Raises `Refused`."""
+    try:
+        os.initgroups(name, gid)
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    except OSError as error:
+        raise Refused(f"it could not become the user {name}: {error.strerror}") from error
+    if os.getresuid() != (uid, uid, uid) or os.getresgid() != (gid, gid, gid):
+        raise Refused(f"it could not become the user {name}")
 
 
 def beside(path: str, denied: Sequence[str]) -> Iterator[str]:
@@ -147,6 +167,12 @@ def become(order: Mapping[str, Any], command: Sequence[str]) -> None:
     environment = {name: os.environ[name] for name in order["keep"] if name in os.environ}
     if order["umask"] is not None:
         os.umask(order["umask"])
+    if order["user"] is not None:
+        take_user(*order["user"])
+    for folder in order["folders"]:
+        os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - runs without pathlib
+    if order["confined"]:
+        _drop_capabilities()
     if order["landlock"]:
         confine(order["deny"], order["allow"])
     for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores them, and a program inherits what is ignored

@@ -104,12 +104,20 @@ class _Transport:
     async def _inner(self, opening: AsyncExitStack) -> Any:  # noqa: ANN401
         settings = self._settings
         if settings.command:
-            home = settings.home or Path(opening.enter_context(TemporaryDirectory(prefix="holdfast-mcp-")))
+            home = settings.home or self._passing_home(opening)
             return stdio_client(how_to_start(settings, home), errlog=self._errors(opening))
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
         timeout = httpx2.Timeout(HTTP_TIMEOUT_S, read=settings.timeout_s + HTTP_READ_TIMEOUT_S)
         client = await opening.enter_async_context(_Sending(headers=headers, timeout=timeout))
         return streamable_http_client(settings.url, http_client=client)
+
+    def _passing_home(self, opening: AsyncExitStack) -> Path:
+        """A home that goes with the program, and belongs to its user."""
+        home = Path(opening.enter_context(TemporaryDirectory(prefix="holdfast-mcp-")))
+        user = self._settings.user
+        if user is not None:
+            os.chown(home, user.uid, user.gid)
+        return home
 
     def _errors(self, opening: AsyncExitStack) -> TextIO:
         """Where a program's stderr goes: a file of its own, since whoever looks at `holdfast up` did not ask for it."""

@@ -1,4 +1,7 @@
-"""How an MCP program is started: what it is given, where it runs, and how it is confined (confine.py).
+"""How an MCP program is started: what it is given, where it runs, as whom, and how it is confined.
+
+Two steps stand between Holdfast and the program. `bwrap` makes the view of the system (confinement.py), where it is
+used; inside it confine.py gives up rights, for good, and becomes the program.
 
 Rule 1: of the environment it gets PATH, the language and the time zone, a HOME and a TMPDIR of its own, and what its
         table names.
@@ -19,6 +22,7 @@ from mcp import StdioServerParameters
 
 from holdfast.ports.folders import make_private_folder
 from holdfast.tools.mcp import confine
+from holdfast.tools.mcp.confinement import Confine, wrapped
 from holdfast.tools.mcp.settings import McpSettings
 
 INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
@@ -28,13 +32,17 @@ TEMPORARY = "tmp"
 def how_to_start(settings: McpSettings, home: Path) -> StdioServerParameters:
     """The command line, environment and folder of the program. Raises `OSError` when there is no such program."""
     temporary = home / TEMPORARY
-    make_private_folder(temporary)
+    if settings.user is None:
+        make_private_folder(temporary)  # otherwise the step makes it, as that user: the home is not ours to write in
+    folder = settings.folder or home
     environment = environment_of(settings, home, temporary)
     words = (found(settings.command[0], environment.get("PATH")), *settings.command[1:])
     if sys.platform != "win32":
         words = (sys.executable, "-I", "-S", confine.__file__, _order(settings, home, environment), *words)
+    if settings.confined.bwrap:
+        words = (*wrapped(settings.confined.bwrap, hidden=settings.hidden, own=home, folder=folder), *words)
     command, *arguments = words
-    return StdioServerParameters(command=command, args=arguments, env=environment, cwd=settings.folder or home)
+    return StdioServerParameters(command=command, args=arguments, env=environment, cwd=folder)
 
 
 def environment_of(settings: McpSettings, home: Path, temporary: Path) -> dict[str, str]:
@@ -56,7 +64,10 @@ def _order(settings: McpSettings, home: Path, environment: Mapping[str, str]) ->
         {
             "keep": sorted(environment),
             "umask": settings.umask,
-            "landlock": settings.is_confined,
+            "user": None if settings.user is None else [settings.user.name, settings.user.uid, settings.user.gid],
+            "folders": [] if settings.user is None else [str(home / TEMPORARY)],
+            "confined": settings.confined.mode is not Confine.NONE,
+            "landlock": settings.confined.landlock,
             "deny": [str(path) for path in settings.hidden],
             "allow": [str(home)],
         }

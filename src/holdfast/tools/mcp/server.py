@@ -86,6 +86,8 @@ class McpServer:
             restarts=max(0, self._connections - 1),
             tools=tuple(self.offered),
             confinement=self.settings.confinement,
+            confinement_note=self.settings.confined.note,
+            user="" if self.settings.user is None else self.settings.user.name,
         )
 
     def _turn(self, state: LineState, reason: str = "") -> None:

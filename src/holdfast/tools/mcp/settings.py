@@ -4,13 +4,13 @@ Rule 1: a server is a `command` (a list, run without a shell) or a `url`, never 
 Rule 2: secrets come from the environment by name; a server gets the variables that are named here, and no others
         beside the few that every program needs.
 Rule 3: a token leaves this machine over https, unless `send_key_over_plain_http` allows more.
-Rule 4: `confine` says whether a program is kept from Holdfast's data and processes. "auto" does so where the system
-        can; "landlock" is refused where it cannot; "none" does not.
+Rule 4: `confine` says how a program is kept from Holdfast's data and processes (confinement.py). A mode that this
+        system does not offer is refused; "auto" takes the strongest that works here; "none" does not confine.
+Rule 5: `user` starts a program as another user (user.py).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 
 import msgspec
@@ -18,15 +18,10 @@ import msgspec
 from holdfast.core.errors import ConfigInvalid, InvalidName, PlainHttpRefused
 from holdfast.core.key import agent_name
 from holdfast.core.urls import READABLE, fault_of_url, has_credentials, leaks_key
-from holdfast.tools.mcp.confine import landlock_version
+from holdfast.tools.mcp.confinement import Confine, Confinement, NotOffered, choose, offer_for
+from holdfast.tools.mcp.user import ProgramUser, read_user
 
 TIMEOUT_S, TIMEOUT_S_MAX = 60.0, 3_600.0
-
-
-class Confine(Enum):
-    AUTO = "auto"
-    LANDLOCK = "landlock"
-    NONE = "none"
 
 
 class _Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -40,6 +35,7 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     idempotent: list[str] = msgspec.field(default_factory=list)
     timeout_s: float = TIMEOUT_S
     confine: Confine = Confine.AUTO
+    user: str | None = None
     folder: str | None = None
 
 
@@ -56,7 +52,8 @@ class McpSettings:
     idempotent: frozenset[str] = frozenset()
     timeout_s: float = TIMEOUT_S
     errors_file: Path | None = None  # where a program's stderr goes; None: to ours
-    is_confined: bool = False
+    confined: Confinement = field(default_factory=Confinement)
+    user: ProgramUser | None = None  # None: the user of Holdfast
     folder: Path | None = None  # where a program is started; None: in its home
     home: Path | None = None  # its own folder; None: one that goes with it
     hidden: tuple[Path, ...] = ()  # what it may not reach
@@ -65,7 +62,7 @@ class McpSettings:
     @property
     def confinement(self) -> str:
         """What keeps a program from Holdfast's data; empty for a server that is reached over HTTP."""
-        return "" if not self.command else Confine.LANDLOCK.value if self.is_confined else Confine.NONE.value
+        return self.confined.mode.value if self.command else ""
 
     def is_wanted(self, tool: str) -> bool:
         return self.tools is None or tool in self.tools
@@ -93,17 +90,18 @@ def read_settings(key: str, server: str, table: Mapping[str, object], environmen
         dangerous=raw.dangerous if isinstance(raw.dangerous, bool) else frozenset(raw.dangerous),
         idempotent=frozenset(raw.idempotent),
         timeout_s=raw.timeout_s,
-        is_confined=raw.command is not None and _is_confined(key, raw.confine),
+        confined=Confinement() if raw.command is None else _confined(key, raw.confine),
+        user=None if raw.user is None else read_user(key, raw.user),
         folder=_folder(key, raw.folder),
     )
 
 
-def _is_confined(key: str, wanted: Confine) -> bool:
-    can = landlock_version() > 0
-    if wanted is Confine.LANDLOCK and not can:
-        fix = 'this system has no Landlock (Linux 5.13 and later); write "auto" or "none", or run it elsewhere'
-        raise ConfigInvalid(f"{key}.confine is 'landlock': {fix}", key=f"{key}.confine")
-    return can and wanted is not Confine.NONE
+def _confined(key: str, wanted: Confine) -> Confinement:
+    try:
+        return choose(wanted, offer_for(wanted))
+    except NotOffered as error:
+        fix = 'write "auto" or "none", or run it elsewhere'
+        raise ConfigInvalid(f"{key}.confine is {wanted.value!r}: {error}; {fix}", key=f"{key}.confine") from error
 
 
 def _folder(key: str, named: str | None) -> Path | None:
@@ -128,8 +126,8 @@ def _check(key: str, raw: _Table) -> None:
         )
     if raw.url is not None:
         _check_url(key, raw.url, has_token=raw.token_env is not None and not raw.send_key_over_plain_http)
-    if raw.command is None and (raw.folder is not None or raw.confine is not Confine.AUTO):
-        raise ConfigInvalid(f"{key}: `folder` and `confine` are for servers with a `command`", key=key)
+    if raw.command is None and (raw.folder or raw.user or raw.confine is not Confine.AUTO):
+        raise ConfigInvalid(f"{key}: `folder`, `user` and `confine` are for servers with a `command`", key=key)
     if raw.url is None and raw.token_env is not None:
         raise ConfigInvalid(f"{key}.token_env is for servers with a url; give a command its `env`", key=key)
     if not 0 < raw.timeout_s <= TIMEOUT_S_MAX:
