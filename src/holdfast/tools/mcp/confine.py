@@ -88,6 +88,7 @@ def confine(deny: Sequence[str], allow: Sequence[str]) -> None:
     ruleset = _call(CREATE_RULESET, ctypes.byref(attributes), size, 0)
     if ruleset < 0:
         raise Refused(f"no ruleset could be made: {os.strerror(ctypes.get_errno())}")
+    _drop_capabilities()
     denied = tuple(os.path.realpath(path) for path in deny)
     for path in (*beside("/", denied), *allow):
         _allow(ruleset, path, handled)
@@ -129,7 +130,7 @@ def take_user(name: str, uid: int, gid: int) -> None:
         os.setresuid(uid, uid, uid)
     except OSError as error:
         raise Refused(f"it could not become the user {name}: {error.strerror}") from error
-    if os.getresuid() != (uid, uid, uid) or os.getresgid() != (gid, gid, gid):
+    if not hasattr(os, "getresuid") or (os.getresuid(), os.getresgid()) != ((uid, uid, uid), (gid, gid, gid)):
         raise Refused(f"it could not become the user {name}")
 
 
@@ -171,10 +172,10 @@ def become(order: Mapping[str, Any], command: Sequence[str]) -> None:
         take_user(*order["user"])
     for folder in order["folders"]:
         os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - runs without pathlib
-    if order["confined"]:
-        _drop_capabilities()
     if order["landlock"]:
         confine(order["deny"], order["allow"])
+    elif order["confined"]:
+        _drop_capabilities()
     for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores them, and a program inherits what is ignored
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_DFL)

@@ -115,7 +115,7 @@ class _Transport:
         """A home that goes with the program, and belongs to its user."""
         home = Path(opening.enter_context(TemporaryDirectory(prefix="holdfast-mcp-")))
         user = self._settings.user
-        if user is not None:
+        if user is not None and hasattr(os, "chown"):
             os.chown(home, user.uid, user.gid)
         return home
 

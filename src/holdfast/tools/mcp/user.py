@@ -23,11 +23,11 @@ def read_user(key: str, name: str) -> ProgramUser:
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         why = "only root may start a program as another user, and Holdfast does not run as root; take it out"
         raise ConfigInvalid(f"{shown}: {why}", key=where)
-    import pwd  # noqa: PLC0415 - not on Windows
-
     try:
+        import pwd  # noqa: PLC0415 - not on Windows
+
         found = pwd.getpwnam(name)
-    except (KeyError, ValueError) as error:
+    except (ImportError, KeyError, ValueError) as error:
         why = "this system has no such user; make one, as with `useradd --system --create-home`"
         raise ConfigInvalid(f"{shown}: {why}", key=where) from error
     if found.pw_uid == 0:
