@@ -38,7 +38,8 @@ async def heard(up: Up) -> dict[str, dict[str, object]]:
 async def test_a_server_that_is_down_is_told_everywhere_and_the_rest_is_well(tmp_path):
     data, config = tmp_path / "data", tmp_path / "holdfast.toml"
     config.write_text(AGENTS)
-    up = await Up.start(data, "--config", str(config))
+    no_bwrap = {"PATH": str(tmp_path)}
+    up = await Up.start(data, "--config", str(config), environment=no_bwrap)
     try:
         told = await heard(up)
         assert (told["ada"]["state"], told["ada"]["tools"], told["ada"]["restarts"]) == ("up", ["sums_add"], 0)
@@ -78,6 +79,9 @@ async def read(data: Path, told: dict[str, dict[str, object]]) -> None:
     assert (servers["ada"]["tools"], servers["bob"]["since"]) == (["sums_add"], told["bob"]["since"])
     code, table = await beside("tools", "--data", data)
     assert (code, "/no/such/program" in table) == (1, True)
+    why = "bubblewrap is not used: there is no bwrap on PATH; install the package bubblewrap"
+    assert servers["ada"]["confinement_note"].startswith(why)
+    assert f"ada/sums is confined by {servers['ada']['confinement']}: {why}" in table
     code, said = await beside("health", "--data", data)
     assert code == 0
     assert "MCP server gone (agent bob): down: " in said
