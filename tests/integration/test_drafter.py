@@ -3,6 +3,8 @@ limit holds for everything that the limit covers, and a draft is let go as soon 
 is real here; clocks jump."""
 
 import asyncio
+import gc
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -687,3 +689,23 @@ async def test_what_is_under_way_is_cut_off_with_the_drafter(world):
     await world.rest(WRITE_WAIT_MS + 1_000)
     assert world.store.verbs("note", "release") == [], "whoever comes next finds it unknown"
     assert world.drafter._running == {}
+
+
+@lives
+async def test_what_is_cut_off_before_it_began_leaves_nothing_behind(world):
+    """A process that stops while a turn ends: Python would warn of a coroutine that nobody awaited."""
+    world.add_channel()
+    world.open()
+    world.hear(LONG)
+    await world.rest(5_000)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        world.hear(name=min(END))
+        world.drafter.stopping = True
+        world.drafter.cut_off()
+        await world.rest(100)
+        world.loop._tasks.clear()  # this loop keeps them until it is closed; others do not
+        gc.collect()
+    assert world.drafter._running == {}
+    assert [str(one.message) for one in warned] == []
+    assert world.store.verbs("release") == [], "its hold passes, and the reply takes its place then"

@@ -7,7 +7,8 @@ Rule 3: when a turn ends its draft is let go at once, so that the reply need not
 """
 
 import asyncio
-from collections.abc import Coroutine, Hashable
+from collections.abc import Callable, Coroutine, Hashable
+from functools import partial
 from typing import Any
 
 from holdfast import log
@@ -125,7 +126,7 @@ class Drafter(Loop):
                 self._begin(one)
         if now >= self._sweep_at:
             self._sweep_at = Instant(now + SWEEP_MS)
-            self._start(self._sweep(), name="stray drafts")
+            self._start(self._sweep, name="stray drafts")
         return False
 
     def _due_at(self, one: Sketch) -> Instant:
@@ -143,7 +144,7 @@ class Drafter(Loop):
             each_ms = max(EVERY_MS_MIN, able.group_edit_interval_ms if is_group else able.edit_interval_ms)
             for what, wait_ms in zip(_limits(one.place), (each_ms, able.account_edit_interval_ms), strict=True):
                 self._rest_until[what] = Instant(self._clock.now() + wait_ms)
-        self._start(self._go_on(one), name=f"draft {one.session}/{one.turn}")
+        self._start(partial(self._go_on, one), name=f"draft {one.session}/{one.turn}")
 
     def _end(self, one: Sketch) -> None:
         """Let it go, once what is under way has ended."""
@@ -151,7 +152,7 @@ class Drafter(Loop):
         if self._sketches.get((one.session, one.turn)) is one:
             del self._sketches[one.session, one.turn]
         if one.draft is not None and not one.busy:
-            self._start(self._pen.let_go(one), name=f"draft {one.session}/{one.turn}")
+            self._start(partial(self._pen.let_go, one), name=f"draft {one.session}/{one.turn}")
 
     async def _go_on(self, one: Sketch) -> None:
         """One step of one draft; one that fails in a way that nobody foresaw is its last."""
@@ -199,18 +200,19 @@ class Drafter(Loop):
         for stray in await self._store.stray_drafts(limit=STRAYS_MAX):
             channel = self._channels.get(stray.address.agent, stray.address.channel)
             if channel is not None:
-                self._start(self._pen.retract(channel, stray), name=f"stray {stray.id}")
+                self._start(partial(self._pen.retract, channel, stray), name=f"stray {stray.id}")
 
     # --- tasks
 
-    def _start(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+    def _start(self, work: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> None:
+        """Work is made when its task begins: a task that is cut off before that leaves no coroutine behind."""
         self._calls += 1
         self._running[self._calls] = self._tasks.start(self._tracked(self._calls, work), name=name)
 
-    async def _tracked(self, call: int, work: Coroutine[Any, Any, None]) -> None:
+    async def _tracked(self, call: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """A top of its own: whatever is raised here concerns one draft only."""
         try:
-            await work
+            await work()
         except Exception as error:  # noqa: BLE001
             known = isinstance(error, HoldfastError)
             code = error.code if isinstance(error, HoldfastError) else type(error).__name__
@@ -232,6 +234,7 @@ class Drafter(Loop):
     def cut_off(self) -> None:
         for task in list(self._running.values()):
             task.cancel()
+        self._running.clear()  # a task that was cut off before it began does not do so itself
 
 
 def _limits(place: Place) -> tuple[Hashable, Hashable]:
