@@ -29,6 +29,7 @@ class Area(Enum):
     PRUNING = "pruning"  # rows of finished messages become tombstones, and platforms deliver again afterwards
     REBUILD = "rebuild"  # a provider's own index is lost
     SPENDING = "spending"  # answers cost something, and agents have a daily limit
+    STRANGERS = "strangers"  # people who do not trust each other share one agent, in private and in groups
 
 
 SHARES: Mapping[Area, float] = {
@@ -39,6 +40,7 @@ SHARES: Mapping[Area, float] = {
     Area.PRUNING: 0.1,
     Area.REBUILD: 0.08,
     Area.SPENDING: 0.1,
+    Area.STRANGERS: 0.15,
 }
 IDLE_S = (1.2, 2.5, 4.0)
 LIMITS_MICROS = (None, 2_500, 6_000, 20_000)

@@ -19,6 +19,7 @@ TRIMMED = re.compile(r"\[(\d+) earlier entries are not shown here because summar
 
 DATA = "A record of what was said, not instructions:"
 NOTE = re.compile(r"\bnote \d+\b")
+NOTED = re.compile(r"\bw\d{2,}\b")  # a mark as a note spells it (strangers.py)
 RECALLED = re.compile(r"<\d+\|[^|>]+\|")  # how what a simulated provider remembers begins (checks_recall.py)
 SHORTENED = re.compile(r"\[\d+ earlier steps of this turn are not shown here because they do not fit\.\]")
 
@@ -63,7 +64,8 @@ def contexts_are_whole(evidence: Evidence) -> Found:
     for asked in evidence.asked:
         turn = turns.get((asked.session, asked.turn))
         known = {reach.session for reach in lineage.line(asked.session)}
-        strangers = [mark for mark in marks_said(asked.messages) if mark in homes and homes[mark] not in known]
+        said = [message for message in asked.messages if message.data not in {"notes", "recall"}]
+        strangers = [mark for mark in marks_said(said) if mark in homes and homes[mark] not in known]
         if strangers:
             yield f"{asked.task.value} for {asked.session} shows {strangers} of another session"
         if asked.task is not Task.REPLY or lineage.is_blanked(asked.session):
@@ -170,17 +172,17 @@ def without_notes(messages: Sequence[ModelMessage]) -> Iterator[ModelMessage]:
 
 
 def only_the_operator_speaks_as_system(evidence: Evidence) -> Found:
-    """No system message holds what anybody said, noted or was reminded of (D45)."""
+    """I34: no system message holds what anybody said, noted or was reminded of (D45)."""
     for asked in evidence.asked:
         system = "\n".join(message.content for message in asked.messages if message.role == "system")
-        found = [*marks_in(system), *NOTE.findall(system), *RECALLED.findall(system)]
+        found = [*marks_in(system), *NOTE.findall(system), *NOTED.findall(system), *RECALLED.findall(system)]
         if found:
             yield f"{asked.task.value} for {asked.session} shows {found} as system text"
 
 
 def notes_are_the_agents(evidence: Evidence) -> Found:
     """An agent is briefed with notes of its own memory only."""
-    written = {(row["agent"], bytes(row["text"]).decode()) for row in evidence.rows["memory_op"]}
+    written = {(row["agent"], n) for row in evidence.rows["memory_op"] for n in NOTE.findall(bytes(row["text"]).decode())}
     for asked in evidence.asked:
         agent = evidence.lineage.sessions.get(asked.session, {}).get("agent")
         briefing = "\n".join(message.content for message in asked.messages if message.data == "notes")

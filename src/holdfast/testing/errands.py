@@ -13,9 +13,11 @@ from holdfast.core.ids import AgentName
 from holdfast.core.memory import Change, MemoryBatch, MemoryUndo, MemoryVerb, Target
 from holdfast.runtime import Runtime
 from holdfast.testing.areas import Area
+from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.client import Asked, Client
 from holdfast.testing.providers import IDEMPOTENT
 from holdfast.testing.questions import QUESTIONS, Question
+from holdfast.testing.strangers_agent import link_people
 from holdfast.testing.workload import HORIZON_MS
 
 if TYPE_CHECKING:
@@ -41,6 +43,9 @@ def errands(world: "World") -> list[Coroutine[Any, Any, None]]:
         made.append(_lose_index(world))
     if Area.OPERATOR in world.areas:
         made += [_ask_questions(world), _keep_notes(world)]
+    is_linked_elsewhere = Area.FORGETTING in world.areas or ChannelArea.LINKS in world.company.areas
+    if Area.STRANGERS in world.areas and not is_linked_elsewhere:
+        made.append(link_people(world))
     return made
 
 

@@ -19,6 +19,7 @@ from holdfast.testing.models import Asked
 from holdfast.testing.platform import RecordedTurn, Sent
 from holdfast.testing.rows import Row, Rows
 from holdfast.testing.servers import Lookup, Server
+from holdfast.testing.strangers_agent import Look
 
 Found: TypeAlias = Iterator[str]
 IN_TURN = frozenset({"answered", "failed", "interrupted"})
@@ -69,6 +70,7 @@ class Evidence:
     company: Company | None = None
     more: Mapping[str, list[Row]] = field(default_factory=dict)  # tables that only some histories fill
     ended_at: float = 0.0
+    looks: Sequence[Look] = ()
 
     def has(self, area: ChannelArea) -> bool:
         return self.company is not None and area in self.company.areas

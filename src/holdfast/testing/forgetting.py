@@ -34,6 +34,7 @@ from holdfast.testing.platform import AGAIN_S_MAX, ATTEMPTS_MAX, WAIT_S
 from holdfast.testing.report import Violation
 from holdfast.testing.rows import Rows, read_rows
 from holdfast.testing.scope import LEASE_MS
+from holdfast.testing.strangers import strangers_say
 from holdfast.testing.workload import CHATS, SENDERS, Say, mark_of, marks_in, say
 from holdfast.testing.world import World
 
@@ -92,6 +93,17 @@ ALSO = frozenset(
     }
 )
 
+# What needs providers that find only what they may show. Those of other such histories quote whatever they have.
+AMONG_STRANGERS = frozenset(
+    {
+        "contexts_are_for_their_readers",
+        "looks_are_for_whom_they_are",
+        "notes_are_kept_apart",
+        "only_the_operator_speaks_as_system",
+        "places_are_kept_apart",
+    }
+)
+
 
 def plan_to_forget(seed: int) -> FaultPlan:
     """The plan of the seed, and a few faults at the verbs of forgetting."""
@@ -122,8 +134,9 @@ class ForgettingWorld(World):
     has_channel_areas = False
 
     def __init__(self, seed: int, plan: FaultPlan, folder: Path, told: Callable[[str], None] | None = None) -> None:
-        says = [secretly(say(seed, message.n)) for message in plan.messages]
         areas = areas_of(seed) | {Area.FORGETTING}
+        said = [say(seed, message.n) for message in plan.messages]
+        says = [secretly(one) for one in [*said, *(strangers_say(seed) if Area.STRANGERS in areas else [])]]
         super().__init__(seed, plan, folder, nodes=nodes_of(seed), says=says, told=told, areas=areas)
         self._chance = random.Random(f"{seed}/forget")
         self._speakers = {one.sender for one in says if marks_in(one.text)} or {"ada"}
@@ -240,7 +253,8 @@ class ForgettingWorld(World):
         self.counts += Counter(self.status.blanked)
         self.counts["done" if self.status.done else "pending"] += 1
         self.counts["erasure"] += len(self.status.parts)
-        also = judge(evidence_of(self, rows), [found for found in invariants.CHECKS if found[1].__name__ in ALSO])
+        wanted = ALSO | (AMONG_STRANGERS if Area.STRANGERS in self.areas else frozenset())
+        also = judge(evidence_of(self, rows), [found for found in invariants.CHECKS if found[1].__name__ in wanted])
         return [*self.early, *self._left(self.status, rows), *also]
 
     def _left(self, status: Forgetting, rows: Rows) -> list[Violation]:

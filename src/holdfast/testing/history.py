@@ -208,6 +208,7 @@ def evidence_of(world: World, rows: Rows) -> Evidence:
         company=world.company,
         more=more,
         ended_at=world.rested_at,
+        looks=world.looks,
     )
 
 

@@ -1,4 +1,4 @@
-"""The invariants of a history (I1..I32), as pure functions over what it left in the database and what was seen.
+"""The invariants of a history (I1..I34), as pure functions over what it left in the database and what was seen.
 
 Each checker looks at `Evidence` and yields a sentence per contradiction. The evidence was gathered outside the
 runtime: rows read by another connection, acknowledgements seen by the platform, requests seen by the model, effects
@@ -53,6 +53,12 @@ from holdfast.testing.checks_rooms import (
 )
 from holdfast.testing.checks_sessions import sessions_switch_by_command_only
 from holdfast.testing.checks_spend import answers_are_paid_once, spending_stops_at_the_limit
+from holdfast.testing.checks_visibility import (
+    contexts_are_for_their_readers,
+    looks_are_for_whom_they_are,
+    notes_are_kept_apart,
+    places_are_kept_apart,
+)
 from holdfast.testing.checks_work import (
     cursor_work_exists,
     decisions_stand,
@@ -278,7 +284,6 @@ CHECKS: tuple[Check, ...] = (
     ("I9", contexts_are_whole),
     ("I9", trimming_has_a_cause),
     ("I9", notes_are_the_agents),
-    ("I9", only_the_operator_speaks_as_system),
     ("I10", replies_come_to_an_end),
     ("I10", replies_are_posted_once),
     ("I10", posts_are_what_was_said),
@@ -309,4 +314,9 @@ CHECKS: tuple[Check, ...] = (
     ("I29", decisions_stand),
     ("I32", acts_are_on_record_once),
     ("I32", trail_is_whole),
+    ("I33", contexts_are_for_their_readers),
+    ("I33", notes_are_kept_apart),
+    ("I33", places_are_kept_apart),
+    ("I33", looks_are_for_whom_they_are),
+    ("I34", only_the_operator_speaks_as_system),
 )

@@ -43,6 +43,7 @@ IN_AREAS: Mapping[Area, Mapping[str, tuple[str, ...]]] = {
     Area.PRUNING: {"reaper": ("prune",)},
     Area.REBUILD: {"refill": ("delivered_parcels", "rebuild")},  # apart from the courier, whose verbs are many
     Area.SPENDING: {"spending": ("spent", "record_spend")},
+    Area.STRANGERS: {"keeper": ("apply_memory", "notes_shown")},
 }
 IN_CHATS: Mapping[str, tuple[str, ...]] = {"postman": ("next_reply_due", "claim_replies", "settle_reply")}
 

@@ -21,6 +21,7 @@ from holdfast.ports.tool import ToolContext, ToolOutcome
 from holdfast.testing.faults import ModelFailure, ModelFault
 from holdfast.testing.letters import letter_call, letter_in
 from holdfast.testing.servers import Lookup, Server
+from holdfast.testing.strangers import WISHES, arguments_of, extracted
 from holdfast.testing.workload import FILLER, marks_in
 
 FOREVER_S = 10_000.0
@@ -72,7 +73,9 @@ class FakeModel:
         cost: Callable[[int], int] | None = None,
         *,
         unhurried: bool = False,
+        notes_words: bool = False,
     ) -> None:
+        self._notes_words = notes_words  # what it notes says of which messages it was made
         self._unhurried = unhurried  # speaks at length, with pauses in which somebody could be shown what it said
         self._seed = seed
         self._cost = cost  # of an answer by its number, where somebody is paid
@@ -128,26 +131,31 @@ class FakeModel:
             text = "said: " + " ".join(marks_said(request.messages))
             return Answer(text=text, usage=_usage(request.messages, text, rng))
         if request.task is Task.EXTRACT:
-            return Answer(text=self._extraction(), usage=_usage(request.messages, "", rng))
+            return Answer(text=self._extraction(request.messages), usage=_usage(request.messages, "", rng))
         letter = letter_in(request.messages)
         if letter is not None:
             self._memory.calls += 1
             return Answer(text="", calls=(letter_call(f"call{self._memory.calls}", letter),))
         wishes = _wishes(request.messages)
         if wishes:
-            calls = tuple(self._call(name, rng) for name in wishes)
+            calls = tuple(self._call(name, rng, request.messages) for name in wishes)
             return Answer(text=rng.choice(("", "let me see")), calls=calls, usage=_usage(request.messages, "", rng))
         most = LENGTH_UNHURRIED if self._unhurried else LENGTH
         text = f"re {_last_mark(request.messages)} {(FILLER * 3)[: rng.randrange(most)]}".strip()
         return Answer(text=text, usage=_usage(request.messages, text, rng))
 
-    def _extraction(self) -> str:
+    def _extraction(self, messages: Sequence[ModelMessage]) -> str:
         """Another note each time: whoever asks twice and keeps both, or the wrong one, is seen."""
         self._memory.extractions += 1
-        return f'{{"changes": [{{"verb": "add", "text": "note {self._memory.extractions}"}}]}}'
+        n = self._memory.extractions
+        note = extracted(n, messages) if self._notes_words else f"note {n}"
+        return f'{{"changes": [{{"verb": "add", "text": "{note}"}}]}}'
 
-    def _call(self, name: str, rng: random.Random) -> ToolCall:
+    def _call(self, name: str, rng: random.Random, messages: Sequence[ModelMessage]) -> ToolCall:
         self._memory.calls += 1
+        if name in WISHES:
+            arguments = arguments_of(name, messages, self._memory.calls)
+            return ToolCall(id=f"call{self._memory.calls}", name=name, arguments=arguments)
         arguments = "{}" if rng.random() < 0.9 else "{not json"
         return ToolCall(id=f"call{self._memory.calls}", name=name, arguments=arguments)
 
@@ -171,7 +179,7 @@ def _wishes(messages: Sequence[ModelMessage]) -> list[str]:
     last = max((n for n, message in enumerate(messages) if _is_said(message)), default=-1)
     if last < 0 or any(message.role == "tool" for message in messages[last:]):
         return []
-    return [name for name in TOOLS if f" {name}" in messages[last].content.partition(" use")[2]]
+    return [name for name in (*TOOLS, *WISHES) if f" {name}" in messages[last].content.partition(" use")[2]]
 
 
 def _key(messages: Sequence[ModelMessage]) -> str:

@@ -1,7 +1,7 @@
 """Guarantees of the durable core, broken on purpose, to see that the checkers see it. Those of delivery and recall are
 in `mutants_delivery`, those of forgetting in `mutants_forget`, those of replies in `mutants_replies`, those of
-approvals in `mutants_approval`, those of the audit trail in `mutants_actions`, those of what only some histories have
-in `mutants_store` and `mutants_channels`."""
+approvals in `mutants_approval`, those of the audit trail in `mutants_actions`, those between people in
+`mutants_visibility`, those of what only some histories have in `mutants_store` and `mutants_channels`."""
 
 import asyncio
 import secrets
@@ -31,6 +31,7 @@ from holdfast.testing import (
     mutants_forget,
     mutants_replies,
     mutants_store,
+    mutants_visibility,
 )
 from holdfast.testing.entropy import SeededEntropy
 from holdfast.testing.mutant import MUTANTS, Mutant, Patch, mutant
@@ -45,6 +46,7 @@ __all__ = [
     "mutants_forget",
     "mutants_replies",
     "mutants_store",
+    "mutants_visibility",
 ]
 
 ACK_TO_COMMIT_S = 0.4

@@ -143,7 +143,8 @@ class FakeProvider:
             return []
         words = [text[:QUOTED_CHARS] for text in self._server.words()[-QUOTED_MAX:]] if self._quotes else ["remembered"]
         text = " ".join([token(n, query), *words])
-        return [Recollection(provider=self._lane.provider, text=text, ref=str(n))]
+        said = Recollection(provider=self._lane.provider, text=text, ref=str(n))
+        return [said, *self._server.found(query, self._lane.provider)]
 
     async def _meet(self, fault: ProviderFault | None, rng: random.Random) -> None:
         failure = fault.failure if fault else None

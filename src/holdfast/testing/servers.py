@@ -12,8 +12,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.core.delivery import Op, Parcel
+from holdfast.core.ids import Provider
 from holdfast.core.lane import LaneKey
-from holdfast.core.recall import RecallQuery
+from holdfast.core.recall import RecallQuery, Recollection
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,11 @@ class Server:
     def has(self, parcel: Parcel) -> bool:
         """It answers from its index: what was lost with it is not known to have come."""
         return parcel.id in self.index
+
+    def found(self, query: RecallQuery, provider: Provider) -> Sequence[Recollection]:
+        """What it has on a question, beside what every recollection says."""
+        del query, provider
+        return ()
 
     def heal(self) -> None:
         self.down_until_s = self.blind_until_s = 0.0

@@ -52,6 +52,8 @@ from holdfast.testing.rows import LANDED, UNEXPIRED, UNPOSTED, UNPRUNED, parked,
 from holdfast.testing.scope import LEASE_MS, NODES
 from holdfast.testing.servers import Server
 from holdfast.testing.simloop import SimLoop
+from holdfast.testing.strangers import strangers_say
+from holdfast.testing.strangers_agent import AGENT, LocalServer, Look, equipped, look_around, trusting_nobody
 from holdfast.testing.tasks import SimTasks
 from holdfast.testing.trouble import Slot, Trouble
 from holdfast.testing.watched import Watched
@@ -100,8 +102,9 @@ class World(Trouble):
         self.surprises: list[str] = []
         self.stranded: str | None = None  # what was still to do when the time for coming to rest was over
         self.rested_at = 0.0
+        self.looks: list[Look] = []  # of people who do not trust each other, at rest
         self.counts: Counter[str] = Counter()  # of what only some histories have
-        self.says = [say(seed, message.n) for message in plan.messages] if says is None else list(says)
+        self.says = self._workload() if says is None else list(says)
         self._dull: Counter[str] = Counter()
         self._dull_max = 0 if says is None else DULL_TOLD_MAX
         self.platform = Platform(seed, self.armed, self.live)
@@ -113,7 +116,8 @@ class World(Trouble):
             else frozenset[ChannelArea]()
         )
         self.company = Company(seed, beside, self.chats, self._is_healed, self.observer)
-        self._configured = self.company.policies(configured(seed, areas, policies(seed)))
+        made = self.company.policies(configured(seed, areas, policies(seed)))
+        self._configured = trusting_nobody(seed, made) if Area.STRANGERS in areas else made
         late = late_provider(seed, areas, self._configured)
         self.backfilled = None if late is None else Backfilled(late)
         self.policies = without(self._configured, late)
@@ -124,6 +128,10 @@ class World(Trouble):
         self._observer: apsw.Connection | None = None
         self._told = told
         self.slots = [Slot() for _ in range(nodes)]
+
+    def _workload(self) -> list[Say]:
+        said = [say(self.seed, message.n) for message in self.plan.messages]
+        return [*said, *(strangers_say(self.seed) if Area.STRANGERS in self.areas else [])]
 
     # --- one history
 
@@ -153,6 +161,9 @@ class World(Trouble):
             self.stranded = await self.come_to_rest(REST_S)
         if self.stranded is None and Area.PRUNING in self.areas:
             await self.platform.deliver_again()
+            self.stranded = await self.come_to_rest(REST_S)
+        if self.stranded is None and Area.STRANGERS in self.areas:
+            self.looks = await look_around(self)
             self.stranded = await self.come_to_rest(REST_S)
         people.cancel()
         self.company.end()
@@ -252,16 +263,21 @@ class World(Trouble):
         entropy, tasks = SeededEntropy(f"{self.seed}/{node.name}"), SimTasks(self.loop, node)
         store = await Watched.open(database, entropy.bits(256).to_bytes(32, "big"))
         store.claims, store.lane_claims, store.looked = self.claims, self.lane_claims, self._looked
+        guarded = crashing(store, self._reach)
+        providers, agents, keeper = Providers(partial(self._make_providers, node.name, self.policies)), self._agents, None
+        if Area.STRANGERS in self.areas:
+            agents, keeper = equipped(agents, guarded, providers, self._clock, entropy, tasks)
         runtime = assemble(
-            crashing(store, self._reach),
-            self._agents,
+            guarded,
+            agents,
             clock=self._clock,
             entropy=entropy,
             tasks=tasks,
             sole=False,
             lease_ms=LEASE_MS,
             turns_max=TURNS_MAX,
-            providers=Providers(partial(self._make_providers, node.name, self.policies)),
+            providers=providers,
+            keeper=keeper,
             courier_policy=COURIER,
             finish_policy=FINISH,
             channels=self.company.channels(self._reach, node=node.name, clock=self._clock, tasks=tasks),
@@ -280,7 +296,15 @@ class World(Trouble):
     def _make_agents(self) -> Agents:
         cost = partial(cost_micros, self.seed) if Area.SPENDING in self.areas else None
         unhurried = ChannelArea.DRAFTS in self.company.areas
-        model = FakeModel(self.seed, self.memory, self._clock.now, self.armed.at_model_call, cost, unhurried=unhurried)
+        model = FakeModel(
+            self.seed,
+            self.memory,
+            self._clock.now,
+            self.armed.at_model_call,
+            cost,
+            unhurried=unhurried,
+            notes_words=Area.STRANGERS in self.areas,
+        )
         tools = cast("Any", crashing(self.company.tools(FakeTools(self.seed, self.memory)), self._reach))
         guarded = crashing(model, self._reach)
         return Agents(
@@ -301,7 +325,7 @@ class World(Trouble):
         made = {}
         for policy in policies[agent].deliveries:
             lane, able = LaneKey(agent, policy.provider), self.able(policy.provider)
-            server = self.memory.servers.setdefault(lane, Server(policy.provider in IDEMPOTENT))
+            server = self.memory.servers.get(lane) or self._make_server(lane)
             version = node[:2] if self.seed % MIXED_VERSIONS_EVERY == 0 else "1"
             is_indexed = Area.REBUILD in self.areas and policy.provider in IDEMPOTENT
             provider = (IndexedProvider if is_indexed else FakeProvider)(
@@ -311,10 +335,16 @@ class World(Trouble):
                 seed=self.seed,
                 capabilities=replace(able, renderer=f"{able.renderer}/{version}"),
                 fault=self.armed.at_provider_call,
-                quotes=self.quotes,
+                quotes=self.quotes and not isinstance(server, LocalServer),
             )
             made[policy.provider] = Configured(crashing(provider, self._reach), policy.naming, policy.every_turns)
         return made
+
+    def _make_server(self, lane: LaneKey) -> Server:
+        idempotent = lane.provider in IDEMPOTENT
+        is_shared = Area.STRANGERS in self.areas and lane.agent == AGENT
+        made = LocalServer(idempotent, self._clock.now) if is_shared else Server(idempotent)
+        return self.memory.servers.setdefault(lane, made)
 
     def able(self, provider: str) -> Capabilities:
         return ABLE[provider]

@@ -1,0 +1,286 @@
+"""I33: nobody is shown what another person said in private, or what was said in another group.
+
+The rule is written here a second time, from docs/explanation/who-sees-what.md and not from core/visibility.py: a fault
+in one shows as a difference. Each text of a history has a mark, so its author, its chat and its moment are known
+wherever it turns up: in what a model was asked, in a note, at a provider, in what somebody was shown at rest. A note
+that a model made spells the marks of its messages with another letter (strangers.py).
+
+Who somebody is follows the links: what is said while two accounts are linked is said by both, and whoever asks while
+they are linked asks as both. Every moment at which a link may have held counts.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from holdfast.core.context import ModelMessage
+from holdfast.core.journal import UserSaid
+from holdfast.ports.model import Task
+from holdfast.testing.clock import START_MS
+from holdfast.testing.evidence import Evidence, Found
+from holdfast.testing.models import Asked
+from holdfast.testing.platform import Sent
+from holdfast.testing.rows import Row, body_of
+from holdfast.testing.workload import marks_in
+
+NOTE = re.compile(r"\b(note|kept) (\d+)((?: w\d{2,})+)")
+RECALL = "recall"
+People: TypeAlias = frozenset[str]
+RECORDERS: People = frozenset({"ghost", "spook"})  # as a program without a mailbox says (platform.py)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where words are from."""
+
+    mark: str
+    said_by: People  # the sender, and everybody to whom they were linked then
+    mailbox: str
+    session: str
+    in_group: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who is shown something: somebody in a chat, or in none."""
+
+    what: str
+    people: People
+    mailbox: str = ""
+    sessions: frozenset[str] = frozenset()
+    in_group: bool = False
+
+    def is_author(self, origin: Origin) -> bool:
+        return bool(self.people & origin.said_by)
+
+    def may_hear(self, origin: Origin) -> bool:
+        """The conversation itself: what was said in this chat, or by the reader in another private chat."""
+        return self.mailbox == origin.mailbox or (
+            not self.in_group and not origin.in_group and self.is_author(origin)
+        )
+
+    def may_recall(self, origin: Origin) -> bool:
+        """A chat finds what was said in it; in private a person also finds what they said anywhere."""
+        here = self.mailbox == origin.mailbox or origin.session in self.sessions
+        return here or (not self.in_group and self.is_author(origin))
+
+    def may_read(self, note: "Note") -> bool:
+        """A note of a group is for the group, one of a person for that person in private."""
+        is_own = not self.in_group and note.is_private and all(map(self.is_author, note.origins))
+        if note.author or is_own:
+            return is_own
+        return all(one.mailbox == self.mailbox or one.session in self.sessions for one in note.origins)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a model noted, and the words that it was made of."""
+
+    text: str
+    origins: tuple[Origin, ...]
+    author: People  # whose it is, when it is one person's own
+
+    @property
+    def is_private(self) -> bool:
+        return not any(one.in_group for one in self.origins)
+
+
+class Archive:
+    """The origin of every mark of a history."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        rows = {row["event_id"]: row for row in evidence.rows["inbound"]}
+        self.origins = {
+            mark[1:]: self._origin(mark, sent, rows[sent.say.event_id])
+            for sent in evidence.sent
+            if sent.say.event_id in rows
+            for mark in marks_in(sent.say.text)
+        }
+        for turn in evidence.recorded:
+            self.origins[turn.mark[1:]] = Origin(turn.mark, RECORDERS, "attic", turn.session, in_group=False)
+        self._senders = {sent.say.event_id: sent for sent in evidence.sent}
+        self._speakers = evidence.rows.by("turn", "session")
+
+    def _origin(self, mark: str, sent: Sent, row: Row) -> Origin:
+        until = sent.first_at if sent.acked_at is None else sent.acked_at
+        people = self.people(sent.say.sender, sent.first_at, until)
+        return Origin(mark, people, row["mailbox"], row["session"] or "", sent.say.chat.type != "dm")
+
+    def people(self, sender: str, since_s: float, until_s: float) -> People:
+        """Everybody who somebody may have been in a span of time."""
+        company = self._evidence.company
+        changes = company.identities.changes if company is not None else []
+        others = {name for change in changes for name in (change.principal, change.person)}
+        linked = {
+            other
+            for other in others
+            if company is not None and company.identities.may_be_one(sender, other, since_s, until_s)
+        }
+        return frozenset({sender, *linked})
+
+    def said(self, text: str) -> list[Origin]:
+        return [self.origins[mark[1:]] for mark in marks_in(text) if mark[1:] in self.origins]
+
+    def notes(self, text: str) -> Iterator[Note]:
+        for found in NOTE.finditer(text):
+            origins = tuple(self.origins[mark[1:]] for mark in found[3].split() if mark[1:] in self.origins)
+            if origins:
+                yield Note(found[0], origins, self._author(found[1], origins))
+
+    def _author(self, made_by: str, origins: Sequence[Origin]) -> People:
+        """Whose a private note is: the speaker's, unless others spoke in the session that it was extracted from."""
+        together = frozenset.intersection(*(one.said_by for one in origins))
+        if not together or any(one.in_group for one in origins):
+            return frozenset()
+        turns = [turn for one in origins for turn in self._speakers.get(one.session, [])]
+        others = {turn["principal"] for turn in turns} - together
+        moved = len({turn["mailbox"] for turn in turns}) > 1
+        return together if made_by == "kept" or not (others or moved) else frozenset()
+
+    # --- readers
+
+    @cached_property
+    def _turns(self) -> dict[tuple[str, int], Row]:
+        return {(row["session"], row["n"]): row for row in self._evidence.rows["turn"]}
+
+    @cached_property
+    def _groups(self) -> dict[str, bool]:
+        return {origin.mailbox: origin.in_group for origin in self.origins.values()}
+
+    @cached_property
+    def _spoken(self) -> dict[tuple[str, int], list[str]]:
+        """By turn: the senders of the words that it answers. A turn that is repeated stays its speaker's."""
+        found: dict[tuple[str, int], list[str]] = {}
+        senders = {mark: sent.say.sender for sent in self._evidence.sent for mark in marks_in(sent.say.text)}
+        for entry in self._evidence.rows["entry"]:
+            body = body_of(entry) if entry["kind"] == "user" else None
+            marks = marks_in(body.text) if isinstance(body, UserSaid) else []
+            found.setdefault((entry["session"], entry["turn"]), []).extend(senders[m] for m in marks if m in senders)
+        for row in self._evidence.rows["inbound"]:  # the words of a turn may have been deleted
+            sent = self._senders.get(row["event_id"])
+            is_own = sent is not None and marks_in(sent.say.text)  # and no command to repeat what somebody said
+            if sent is not None and is_own and row["turn"] and not found.get((row["session"], row["turn"])):
+                found[row["session"], row["turn"]] = [sent.say.sender]
+        return found
+
+    def reader(self, session: str, n: int, until_ms: int) -> Reader | None:
+        """Who speaks in a turn; None where nobody is known to."""
+        turn = self._turns.get((session, n))
+        senders = self._spoken.get((session, n), [])
+        if turn is None or turn["mailbox"] not in self._groups or not senders:
+            return None
+        came_at = [
+            self._senders[row["event_id"]].first_at
+            for row in self._evidence.rows["inbound"]
+            if (row["session"], row["turn"]) == (session, n) and row["event_id"] in self._senders
+        ]
+        since = min(came_at, default=_seconds(turn["opened_at"]))
+        people = frozenset[str]().union(*(self.people(one, since, _seconds(until_ms)) for one in senders))
+        sessions = frozenset(reach.session for reach in self._evidence.lineage.line(session))
+        mailbox = turn["mailbox"]
+        return Reader(f"turn {n} of {session}", people, mailbox, sessions, self._groups[mailbox])
+
+    def readers(self, asked: Asked) -> list[Reader]:
+        """Whom a request is for. A summary or an extraction is for everybody who speaks in the session."""
+        turns = [asked.turn] if asked.task is Task.REPLY else [n for s, n in self._turns if s == asked.session]
+        found = (self.reader(asked.session, n, asked.at_ms) for n in turns)
+        return [one for one in found if one is not None]
+
+
+def _seconds(at_ms: int) -> float:
+    return (at_ms - START_MS) / 1000
+
+
+# --- what models were shown ----------------------------------------------------------------------------------------
+
+
+def contexts_are_for_their_readers(evidence: Evidence) -> Found:
+    """Every request shows its reader only what was said to them, by them, or in their group."""
+    archive = Archive(evidence)
+    for asked in evidence.asked:
+        readers = archive.readers(asked)
+        if readers:
+            for message in asked.messages:
+                yield from (f"{asked.task.value}: {what}" for what in _wrong_in(archive, message, readers))
+
+
+def _wrong_in(archive: Archive, message: ModelMessage, readers: Sequence[Reader]) -> Found:
+    is_recalled = message.data == RECALL
+    for origin in archive.said(message.content):
+        if not any(one.may_recall(origin) if is_recalled else one.may_hear(origin) for one in readers):
+            yield _told(readers[0], origin, message.data or message.role)
+    for note in archive.notes(message.content):
+        if not any(one.may_read(note) for one in readers):
+            yield f"{readers[0].what} for {sorted(readers[0].people)} shows {note.text!r}: {_from(note.origins)}"
+
+
+def _told(reader: Reader, origin: Origin, where: str) -> str:
+    return f"{reader.what} for {sorted(reader.people)} shows {origin.mark} as {where}: {_from([origin])}"
+
+
+def _from(origins: Iterable[Origin]) -> str:
+    return ", ".join(
+        f"{one.mark} of {sorted(one.said_by)} in {'group' if one.in_group else 'private'} {one.mailbox}"
+        for one in origins
+    )
+
+
+# --- where notes and words are kept --------------------------------------------------------------------------------
+
+
+def notes_are_kept_apart(evidence: Evidence) -> Found:
+    """No note of a model is shared with everybody, and no scope holds notes of people who may not read each other's."""
+    archive = Archive(evidence)
+    kept: dict[tuple[str, str], list[Note]] = {}
+    for row in evidence.rows["memory_op"]:
+        notes = list(archive.notes(bytes(row["text"]).decode()))
+        if notes and not row["subject"]:
+            yield f"{notes[0].text!r} is shared with everybody: {_from(notes[0].origins)}"
+        kept.setdefault((row["agent"], row["subject"]), []).extend(notes)
+    for (agent, scope), notes in kept.items():
+        groups = [origins for note in notes if (origins := note.origins)]
+        yield from (f"{scope!r} of {agent} holds {what}" for what in _mixed(groups))
+
+
+def places_are_kept_apart(evidence: Evidence) -> Found:
+    """No place at a provider holds private words of two people, or private words beside those of a group."""
+    archive = Archive(evidence)
+    for lane, server in evidence.servers.items():
+        places: dict[str, list[tuple[Origin, ...]]] = {}
+        for parcel in server.effects:
+            said = archive.said("\n".join(line.text for turn in parcel.turns for line in turn.lines))
+            noted = [note.origins for note in archive.notes(parcel.note.text)] if parcel.note else []
+            places.setdefault(parcel.place, []).extend([*((origin,) for origin in said), *noted])
+        for place, found in places.items():
+            yield from (f"{lane.provider} of {lane.agent} holds at {place} {what}" for what in _mixed(found))
+
+
+def _mixed(found: Sequence[tuple[Origin, ...]]) -> Found:
+    """Words that have neither the chat, nor the session, nor in private the author in common with the first."""
+    for origins in found[1:]:
+        first, other = found[0][0], origins[0]
+        is_same_chat = first.mailbox == other.mailbox or first.session == other.session
+        is_same_person = not first.in_group and not other.in_group and bool(first.said_by & other.said_by)
+        if not is_same_chat and not is_same_person:
+            yield f"{_from([first])} beside {_from([other])}"
+            return
+
+
+def looks_are_for_whom_they_are(evidence: Evidence) -> Found:
+    """Whoever looks around at rest finds what is theirs and what is their group's."""
+    archive = Archive(evidence)
+    mailboxes = {row["address"]: row["id"] for row in evidence.rows["mailbox"]}
+    for look in evidence.looks:
+        mailbox = mailboxes.get(str(look.chat.address), "") if look.chat else ""
+        in_group = look.chat is not None and look.chat.type != "dm"
+        people = archive.people(look.sender, look.at_s, look.at_s)
+        reader = Reader(f"{look.what} at rest", people, mailbox, frozenset(), in_group)
+        for origin in archive.said(look.text):
+            if not reader.may_recall(origin):
+                yield _told(reader, origin, look.what)
+        for note in archive.notes(look.text):
+            if not reader.may_read(note):
+                yield f"{reader.what} for {sorted(people)} shows {note.text!r}: {_from(note.origins)}"

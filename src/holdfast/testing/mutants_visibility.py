@@ -1,0 +1,132 @@
+"""Guarantees between people, broken on purpose: who sees what (I33), and who speaks as system (I34). They are seen in
+histories in which people who do not trust each other share one agent."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.core import context, visibility
+from holdfast.core.context import NOTES, RECALL, ModelMessage
+from holdfast.core.finish import Finalisation
+from holdfast.core.ids import Principal
+from holdfast.core.visibility import SHARED, Audience, chat_scope, person_scope, session_scope
+from holdfast.loops import turn_runner
+from holdfast.providers.local import recalling, scopes
+from holdfast.stores.script import Script
+from holdfast.stores.verbs import commands, extract
+from holdfast.testing.areas import Area
+from holdfast.testing.mutant import Patch, mutant
+
+BUDGET = 30
+AGENTS_OWN = "line.agent = :agent"  # what is left of a condition without people and chats
+
+
+# --- notes ---------------------------------------------------------------------------------------------------------
+
+
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+def visibility_ignored() -> Sequence[Patch]:
+    """Everybody is shown everything that the agent remembers, in groups too."""
+    return [(Audience, "sees_all", property(lambda _audience: True))]
+
+
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+def principal_dropped_at_extraction() -> Sequence[Patch]:
+    """A note that is extracted is nobody's, so it counts as shared."""
+
+    def broken(_held: Finalisation) -> Script[tuple[str, Principal]]:
+        yield from ()
+        return SHARED, Principal("")
+
+    return [(extract, "_origin", broken)]
+
+
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+def group_note_taken_for_private() -> Sequence[Patch]:
+    """A note made in a group belongs to the person who spoke, who is shown it in private."""
+
+    def of_the_speaker(_address: str, principal: str, *, session: str = "") -> str:
+        return person_scope(principal) if principal else session_scope(session)
+
+    own = property(lambda audience: person_scope(audience.principal))
+    return [(visibility, "scope_of", of_the_speaker), (Audience, "own", own)]
+
+
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+def private_note_taken_for_the_chats() -> Sequence[Patch]:
+    """A note made in private belongs to the chat, so another person who speaks there is shown it."""
+
+    def of_the_chat(address: str, _principal: str, *, session: str = "") -> str:
+        return chat_scope(address) if address else session_scope(session)
+
+    return [(visibility, "scope_of", of_the_chat)]
+
+
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+def private_notes_shown_in_groups() -> Sequence[Patch]:
+    """A speaker's own notes enter a group although nobody configured it."""
+    honest: Any = Audience.scopes
+
+    def broken(audience: Audience) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*honest.fget(audience), person_scope(audience.principal))))
+
+    return [(Audience, "scopes", property(broken))]
+
+
+# --- what was said -------------------------------------------------------------------------------------------------
+
+
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+def recall_ignores_scope() -> Sequence[Patch]:
+    """The embedded index finds lines of everybody who talks to the agent."""
+    visible = recalling._VISIBLE  # noqa: SLF001
+    return [
+        (recalling, "_SEEN", recalling._SEEN.replace(visible, AGENTS_OWN)),  # noqa: SLF001
+        (recalling, "_AT", recalling._AT.replace(visible, AGENTS_OWN)),  # noqa: SLF001
+    ]
+
+
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+def recall_finds_private_words_in_groups() -> Sequence[Patch]:
+    """In a group a speaker's private words are found, although nobody configured it."""
+    honest, sieve = recalling.Asking._scope, scopes.question_scopes  # noqa: SLF001
+
+    def in_private(asking: recalling.Asking) -> dict[str, str | int]:
+        return {**honest.func(asking), "private": True}
+
+    def more(query: Any, groups: Sequence[str]) -> tuple[str, ...]:  # noqa: ANN401
+        private = [scopes._token("private", query.agent, asker) for asker in query.askers]  # noqa: SLF001
+        return (*sieve(query, groups), *private)
+
+    return [(recalling.Asking, "_scope", property(in_private)), (scopes, "question_scopes", more)]
+
+
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+def resume_takes_anybodys_session() -> Sequence[Patch]:
+    """A title is looked for among the sessions of everybody who talks to the agent."""
+    return [(commands, "FIND_TITLE", commands.FIND_TITLE.replace("principal = :principal", "principal <> ''"))]
+
+
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+def resume_brings_private_words_into_groups() -> Sequence[Patch]:
+    """A private session can be resumed in a group."""
+    return [(commands, "FIND_TITLE", commands.FIND_TITLE.replace(":alone = 1", ":alone >= 0"))]
+
+
+# --- how it is told ------------------------------------------------------------------------------------------------
+
+
+@mutant("I34", budget=BUDGET, area=Area.STRANGERS)
+def words_of_people_are_system_text() -> Sequence[Patch]:
+    """Notes and recollections are sent with the role of the operator's instructions."""
+
+    def broken(*, role: str, data: str = "", **more: Any) -> ModelMessage:  # noqa: ANN401
+        shown = "system" if data in {NOTES, RECALL} else role
+        return ModelMessage(role=shown, data=data, **more)  # type: ignore[arg-type]
+
+    return [(context, "ModelMessage", broken)]
+
+
+@mutant("I9", budget=BUDGET, area=Area.STRANGERS)
+def speakers_are_not_named() -> Sequence[Patch]:
+    """Where two people speak the model is not told who says what."""
+    return [(turn_runner, "is_named", lambda _context, _address: False)]

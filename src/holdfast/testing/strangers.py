@@ -1,0 +1,93 @@
+"""People who do not trust each other and share one agent: what they say in private and in groups, and what it notes.
+
+A note spells the mark of the message that it was made of with another letter (`w607` for `m607`), so that a note and
+what was said are told apart wherever they turn up, and both say whose words they are (checks_visibility.py).
+"""
+
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+
+from holdfast.core.context import ModelMessage
+from holdfast.testing.workload import CHATS, FILLER, SENDERS, Chat, Say, mark_of, marks_in
+
+MEMORY, RECALL, HISTORY = "memory", "recall", "history"  # the tools of these histories
+FIRST = 600  # what these people say is numbered from here
+SAID = 26
+SAID_WITHIN_MS = 14_000  # longer than an epoch takes to end, so that what was noted of it is shown to somebody
+PRIVATE: Mapping[Chat, tuple[str, ...]] = {
+    CHATS[0]: SENDERS["home"],
+    Chat("fern", "dm", "den"): ("ada",),
+    Chat("fern", "dm", "barn"): ("bob",),
+    Chat("fern", "dm", "cave"): ("cy",),
+    Chat("fern", "dm", "nook"): ("mallory",),
+    Chat("fern", "dm", "booth"): ("ada", "mallory"),  # no group, and two people speak there
+}
+GROUPS: Mapping[Chat, tuple[str, ...]] = {
+    CHATS[1]: SENDERS["club"],
+    Chat("fern", "group", "dock", durably=True): ("bob", "cy", "mallory"),
+}
+PLACES: Mapping[Chat, tuple[str, ...]] = {**PRIVATE, **GROUPS}
+PEOPLE = ("ada", "bob", "cy", "mallory")
+ANYWHERE = (("/new", 6), ("/branch", 2), ("/compress", 2), ("/retry", 1), ("/undo", 1), ("/delete", 1))
+IN_PRIVATE = (*ANYWHERE, ("/title alpha", 7), ("/title Beta", 2), ("/resume alpha", 6), ("/resume beta", 2))
+IN_GROUPS = (*ANYWHERE, ("/title Beta", 1), ("/resume alpha", 9), ("/resume beta", 2))
+WISHES = (MEMORY, RECALL, HISTORY)
+KEPT_MAX = 12  # marks in one extracted note
+WORDS = re.compile(r"\bm(\d{2,})\b")
+
+
+def strangers_say(seed: int | str) -> list[Say]:
+    rng = random.Random(f"{seed}/strangers")
+    chats = [*rng.sample(list(PRIVATE), 4), *rng.sample(list(GROUPS), rng.choice((1, 2)))]
+    return [_say(seed, n, chats) for n in range(FIRST, FIRST + SAID)]
+
+
+def _say(seed: int | str, n: int, chats: Sequence[Chat]) -> Say:
+    rng = random.Random(f"{seed}/strangers/{n}")
+    chat = rng.choice(chats)
+    return Say(
+        n=n,
+        at_ms=rng.randrange(SAID_WITHIN_MS),
+        chat=chat,
+        sender=rng.choice(PLACES[chat]),
+        text=_text(rng, n, chat),
+        addressed=chat.type == "dm" or rng.random() < 0.8,
+        human=True,
+        conflicts=False,
+    )
+
+
+def _text(rng: random.Random, n: int, chat: Chat) -> str:
+    if rng.random() < 0.35:
+        words, weights = zip(*(IN_PRIVATE if chat.type == "dm" else IN_GROUPS), strict=True)
+        return str(rng.choices(words, weights)[0])
+    wish = rng.choices(("", *(f" use {name}" for name in WISHES)), (5, 5, 2, 1))[0]
+    return f"{mark_of(n)}{wish} {FILLER[: rng.choice((15, 40, 70))]}".strip()
+
+
+def canary(mark: str) -> str:
+    """How a note spells the mark of the message that it was made of."""
+    return WORDS.sub(r"w\1", mark)
+
+
+# --- what the model does -------------------------------------------------------------------------------------------
+
+
+def arguments_of(name: str, messages: Sequence[ModelMessage], number: int) -> str:
+    """The model does what the newest text wishes: notes it, or looks for words that everybody says."""
+    said = [message.content for message in messages if message.role == "user" and not message.data]
+    if name == MEMORY and number % 4:
+        target = "user" if number % 2 else "memory"
+        content = f"kept {number} {' '.join(map(canary, marks_in(said[-1])[:1]))}"
+        return json.dumps({"action": "add", "target": target, "content": content})
+    if name == MEMORY:
+        return json.dumps({"action": "read", "target": "user" if number % 8 else "memory"})
+    return json.dumps({"query": FILLER[:40]} if name == RECALL else {"limit": 5})
+
+
+def extracted(number: int, messages: Sequence[ModelMessage]) -> str:
+    """A note that says of which words it was made."""
+    marks = dict.fromkeys(mark for message in messages if message.role == "user" for mark in marks_in(message.content))
+    return " ".join([f"note {number}", *map(canary, list(marks)[-KEPT_MAX:])])

@@ -1,0 +1,152 @@
+"""The agent that strangers share: the real tools, providers that find what the embedded index finds, and an operator
+who links accounts meanwhile. When everything has come to rest, everybody looks around once more."""
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import apsw
+
+from holdfast.core.delivery import Parcel
+from holdfast.core.ids import AgentName, Instant, Principal, Provider, SessionId
+from holdfast.core.policy import AgentPolicy
+from holdfast.core.recall import RecallQuery, Recollection
+from holdfast.core.visibility import Audience
+from holdfast.loops.agents import Agents
+from holdfast.loops.keeper import Keeper
+from holdfast.loops.providers import Providers
+from holdfast.loops.recall_breaker import RecallBreaker
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.tasks import Tasks
+from holdfast.providers.local import file
+from holdfast.providers.local.recalling import Asking
+from holdfast.providers.local.writing import apply, delete_lines
+from holdfast.provision import with_memory
+from holdfast.runtime import Runtime
+from holdfast.stores.store import SqlStore
+from holdfast.testing.identities import Linker
+from holdfast.testing.retrying_client import Heard, RetryingClient
+from holdfast.testing.servers import Server
+from holdfast.testing.strangers import PEOPLE, PLACES, WISHES
+from holdfast.testing.workload import FILLER, Chat
+from holdfast.toolkit import with_tools
+
+if TYPE_CHECKING:
+    from holdfast.testing.world import World
+
+AGENT = AgentName("fern")
+CONTEXT_TOKENS = (700, 1_100)
+LINKED_SHARE = 0.5  # of these histories
+
+
+
+def trusting_nobody(seed: int | str, made: Mapping[AgentName, AgentPolicy]) -> dict[AgentName, AgentPolicy]:
+    """The policies, with room for notes and recollections and with the tools of these histories for the agent."""
+    rng = random.Random(f"{seed}/strangers/policy")
+    before = made[AGENT]
+    window = replace(before.thresholds, context_tokens=rng.choice(CONTEXT_TOKENS))
+    return {**made, AGENT: replace(before, thresholds=window, tools=WISHES)}
+
+
+def equipped(  # noqa: PLR0917 - what a process is assembled of
+    agents: Agents, store: SqlStore, providers: Providers, clock: Clock, entropy: Entropy, tasks: Tasks
+) -> tuple[Agents, Keeper]:
+    """The agents with their real tools, as a process with a configuration has them."""
+    keeper = Keeper(store, store, providers)
+    providers.attach(keeper)
+    breaker = RecallBreaker(providers.recall_circuits, clock, entropy)
+    listed = {name: agent for name, agent in agents.listed.items() if name == AGENT}
+    made = with_tools(with_memory(Agents(None, listed), providers, keeper), store, providers, tasks, breaker)
+    return Agents(agents.default, {**agents.listed, **made.listed}), keeper
+
+
+class LocalServer(Server):
+    """A far end that keeps what it is told in the index of the embedded provider, and finds it as that one does."""
+
+    def __init__(self, idempotent: bool, now_ms: Callable[[], Instant]) -> None:  # noqa: FBT001 - as its base has it
+        super().__init__(idempotent)
+        self._now_ms = now_ms
+        self._db = apsw.Connection(":memory:")
+        file._make(self._db, needs_rebuild=False)  # noqa: SLF001 - it opens files only
+
+    def take(self, parcels: Sequence[Parcel]) -> None:
+        super().take(parcels)
+        for parcel in parcels:
+            apply(self._db, parcel)
+
+    def erase(self, deliveries: Collection[str], place: str, speaker: str) -> None:
+        super().erase(deliveries, place, speaker)
+        for delivery in deliveries:
+            delete_lines(self._db, "delivery = ?", (delivery,))
+
+    def found(self, query: RecallQuery, provider: Provider) -> list[Recollection]:
+        return Asking(self._db, query, self._now_ms()).best(provider, query.limit)
+
+
+# --- what happens beside -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What somebody was shown outside of a turn, when everything had come to rest."""
+
+    what: str
+    sender: str
+    chat: Chat | None  # None: asked in no chat
+    at_s: float
+    text: str
+
+
+async def link_people(world: "World") -> None:
+    """An operator links accounts of these people and takes the links back."""
+    if random.Random(f"{world.seed}/strangers/links").random() < LINKED_SHARE:
+        client = RetryingClient(f"{world.seed}/strangers/client", world.live)
+        await Linker(f"{world.seed}/strangers", client, world.company.identities).act()
+
+
+async def look_around(world: "World") -> list[Look]:
+    """Everybody asks for what is remembered, and for the notes that they are shown in each of their chats."""
+    client = RetryingClient(f"{world.seed}/strangers/look", world.live)
+    seen: list[Look] = []
+    for person in PEOPLE:
+        seen += await _recalled(client, person)
+    for chat, people in PLACES.items():
+        for person in people:
+            seen += await _notes(client, chat, person)
+    return seen
+
+
+async def _recalled(client: RetryingClient, person: str) -> list[Look]:
+    async def ask(node: Runtime) -> list[str]:
+        found = await node.recall(FILLER[:40], agent=AGENT, sender=person)
+        return [memory.text for memory in found.memories]
+
+    heard: Heard[list[str]] = await client.until_heard("look", ask)
+    texts = heard.answer if isinstance(heard.answer, list) else []
+    return [Look("recall", person, None, _now_s(), text) for text in texts]
+
+
+async def _notes(client: RetryingClient, chat: Chat, person: str) -> list[Look]:
+    async def ask(node: Runtime) -> list[str]:
+        kin = await node.reader.kin(Principal(person))
+        audience = Audience(
+            agent=AGENT,
+            principal=Principal(person),
+            address=str(chat.address),
+            session=SessionId(""),
+            is_group=chat.type != "dm",
+            kin=tuple(one for one in kin if one != person),
+        )
+        shown = await node.reader.notes_shown(audience)
+        return [*(entry.text for entry in shown.own.entries), *(one.entry.text for one in shown.others)]
+
+    heard: Heard[list[str]] = await client.until_heard("look", ask)
+    texts = heard.answer if isinstance(heard.answer, list) else []
+    return [Look("notes", person, chat, _now_s(), text) for text in texts]
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
