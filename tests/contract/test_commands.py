@@ -6,7 +6,8 @@ Rules: D15, D23, D41.
 import pytest
 
 from holdfast.core.errors import ClaimLost, InvariantBroken
-from holdfast.core.ids import NodeId
+from holdfast.core.identity import LinkRequest
+from holdfast.core.ids import NodeId, OperationId, Principal
 from holdfast.core.inbound import Duplicate
 from holdfast.core.session import SessionState
 from tests.contract.driver import address_of, record
@@ -103,6 +104,33 @@ async def test_another_persons_session_is_not_found(driver):
         done = await driver.command(f"/resume {wanted}", chat="bobs", who="bob")
         assert (done.switched, "visible" in done.text) == (False, True)
     assert await live(driver, "ada-only") == private
+
+
+async def test_a_private_session_is_not_resumed_where_somebody_else_has_spoken(driver):
+    """The chat is no group, and still the other person would read along."""
+    private = await driver.chat("secret", chat="ada-only")
+    await driver.command("/title plans", chat="ada-only")
+    await driver.talk("hi", chat="shared", who="bob")
+    for wanted in (private, "plans"):
+        done = await driver.command(f"/resume {wanted}", chat="shared", who="ada")
+        assert (done.switched, "visible" in done.text) == (False, True)
+    assert await live(driver, "ada-only") == private
+
+
+async def test_a_session_of_a_chat_is_resumed_there_although_several_speak(driver):
+    first = await driver.chat("one", chat="shared")
+    await driver.talk("two", chat="shared", who="bob")
+    await driver.command("/new", chat="shared", who="bob")
+    await driver.talk("three", chat="shared", who="bob")
+    assert (await driver.command(f"/resume {first}", chat="shared")).session == first
+
+
+async def test_a_session_is_resumed_where_the_same_person_spoke_under_a_linked_account(driver):
+    private = await driver.chat("one", chat="phone")
+    await driver.talk("hi", chat="desk", who="ada-at-work")
+    at_work, operation = Principal("ada-at-work"), OperationId("op_1")
+    await driver.store.link(LinkRequest(principal=at_work, person=Principal("ada"), by="operator", operation=operation))
+    assert (await driver.command(f"/resume {private}", chat="desk")).session == private
 
 
 async def test_another_agents_session_is_not_found(driver):

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.compress import Thresholds
-from holdfast.core.context import Context, ModelMessage, calibrate, fit, is_named, render, summary_request
+from holdfast.core.context import (
+    LISTED,
+    Context,
+    ModelMessage,
+    calibrate,
+    fit,
+    is_named,
+    render,
+    render_entries,
+    summary_request,
+)
 from holdfast.core.journal import (
     AnyBody,
     AssistantSaid,
@@ -309,3 +319,28 @@ def test_a_summariser_is_given_the_earlier_summary_the_entries_and_the_focus():
     assert (base.role, base.data) == ("user", "summary")
     assert base.content == "Earlier summary:\nthey like cats"
     assert [message.content for message in rest] == ["hello", "hi"]
+
+
+# --- what the tool `memory` listed --------------------------------------------------------------------------------
+
+
+def listing(text):
+    return ToolReturned(call="c1", name="memory", text=text)
+
+
+NOTES_OF_ADA = '{"ok":true,"target":"user","entries":[{"version":1,"text":"Her PIN is 1234."}],"used":"16 of 2200"}'
+
+
+def test_notes_that_a_turn_listed_are_not_shown_to_the_next_speaker():
+    """Two people may speak in one chat that is no group; the notes are those of the one who spoke then."""
+    asked, asked_next = UserSaid(text="read my notes", principal="ada"), UserSaid(text="and mine?", principal="bob")
+    entries = line((1, asked), (1, listing(NOTES_OF_ADA)), (2, asked_next))
+    own, others = (tuple(render_entries(entries, open_turn=n, named=True)) for n in (1, 2))
+    assert own[1].content == NOTES_OF_ADA
+    assert (others[1].content, others[1].call) == (LISTED, "c1")
+    assert "PIN" not in str(summary_request(None, entries))
+
+
+def test_what_the_tool_changed_is_still_told_afterwards():
+    done = '{"ok":true,"target":"user","changed":["added as version 4"],"used":"16 of 2200"}'
+    assert [one.content for one in render_entries(line((1, listing(done))), open_turn=2)] == [done]

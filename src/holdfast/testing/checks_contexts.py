@@ -182,7 +182,8 @@ def only_the_operator_speaks_as_system(evidence: Evidence) -> Found:
 
 def notes_are_the_agents(evidence: Evidence) -> Found:
     """An agent is briefed with notes of its own memory only."""
-    written = {(row["agent"], n) for row in evidence.rows["memory_op"] for n in NOTE.findall(bytes(row["text"]).decode())}
+    kept = [(row["agent"], bytes(row["text"]).decode()) for row in evidence.rows["memory_op"]]
+    written = {(agent, note) for agent, text in kept for note in NOTE.findall(text)}
     for asked in evidence.asked:
         agent = evidence.lineage.sessions.get(asked.session, {}).get("agent")
         briefing = "\n".join(message.content for message in asked.messages if message.data == "notes")

@@ -27,6 +27,7 @@ from holdfast.testing.workload import marks_in
 
 NOTE = re.compile(r"\b(note|kept) (\d+)((?: w\d{2,})+)")
 RECALL = "recall"
+RESUME = "/resume"
 People: TypeAlias = frozenset[str]
 RECORDERS: People = frozenset({"ghost", "spook"})  # as a program without a mailbox says (platform.py)
 
@@ -51,15 +52,15 @@ class Reader:
     mailbox: str = ""
     sessions: frozenset[str] = frozenset()
     in_group: bool = False
+    brought_by: People = frozenset()  # those who took sessions of theirs along to this chat while they were alone in it
 
     def is_author(self, origin: Origin) -> bool:
         return bool(self.people & origin.said_by)
 
     def may_hear(self, origin: Origin) -> bool:
-        """The conversation itself: what was said in this chat, or by the reader in another private chat."""
-        return self.mailbox == origin.mailbox or (
-            not self.in_group and not origin.in_group and self.is_author(origin)
-        )
+        """The conversation itself: what was said in this chat, or taken along to it from another private chat."""
+        is_own = self.is_author(origin) or bool(self.brought_by & origin.said_by)
+        return self.mailbox == origin.mailbox or (is_own and not self.in_group and not origin.in_group)
 
     def may_recall(self, origin: Origin) -> bool:
         """A chat finds what was said in it; in private a person also finds what they said anywhere."""
@@ -151,6 +152,27 @@ class Archive:
         return {origin.mailbox: origin.in_group for origin in self.origins.values()}
 
     @cached_property
+    def _brought(self) -> dict[str, People]:
+        """By chat: those who resumed a session there before anybody else had one there."""
+        homes = {row["id"]: row["mailbox"] for row in self._evidence.rows["session"]}
+        found: dict[str, People] = {}
+        for row in self._evidence.rows["inbound"]:
+            sent = self._senders.get(row["event_id"])
+            if sent is None or not sent.say.text.startswith(RESUME) or row["state"] != "command":
+                continue
+            people = self.people(sent.say.sender, sent.first_at, _seconds(row["at"]))
+            is_shared = any(
+                other["mailbox"] == row["mailbox"] == homes.get(other["session"] or "")
+                and other["seq"] < row["seq"]
+                and other["turn"]
+                and other["principal"] not in people
+                for other in self._evidence.rows["inbound"]
+            )
+            if not is_shared:
+                found[row["mailbox"]] = found.get(row["mailbox"], frozenset()) | people
+        return found
+
+    @cached_property
     def _spoken(self) -> dict[tuple[str, int], list[str]]:
         """By turn: the senders of the words that it answers. A turn that is repeated stays its speaker's."""
         found: dict[tuple[str, int], list[str]] = {}
@@ -180,8 +202,14 @@ class Archive:
         since = min(came_at, default=_seconds(turn["opened_at"]))
         people = frozenset[str]().union(*(self.people(one, since, _seconds(until_ms)) for one in senders))
         sessions = frozenset(reach.session for reach in self._evidence.lineage.line(session))
-        mailbox = turn["mailbox"]
-        return Reader(f"turn {n} of {session}", people, mailbox, sessions, self._groups[mailbox])
+        return Reader(
+            what=f"turn {n} of {session}",
+            people=people,
+            mailbox=turn["mailbox"],
+            sessions=sessions,
+            in_group=self._groups[turn["mailbox"]],
+            brought_by=self._brought.get(turn["mailbox"], frozenset()),
+        )
 
     def readers(self, asked: Asked) -> list[Reader]:
         """Whom a request is for. A summary or an extraction is for everybody who speaks in the session."""

@@ -72,6 +72,12 @@ def private_notes_shown_in_groups() -> Sequence[Patch]:
     return [(Audience, "scopes", property(broken))]
 
 
+@mutant("I33", budget=60, area=Area.STRANGERS)
+def listed_notes_stay_shown() -> Sequence[Patch]:
+    """Notes that the tool listed for one speaker are shown to the next one who speaks in the chat."""
+    return [(context, "_lists_notes", lambda _result: False)]
+
+
 # --- what was said -------------------------------------------------------------------------------------------------
 
 
@@ -88,7 +94,8 @@ def recall_ignores_scope() -> Sequence[Patch]:
 @mutant("I33", budget=BUDGET, area=Area.STRANGERS)
 def recall_finds_private_words_in_groups() -> Sequence[Patch]:
     """In a group a speaker's private words are found, although nobody configured it."""
-    honest, sieve = recalling.Asking._scope, scopes.question_scopes  # noqa: SLF001
+    honest: Any = recalling.Asking._scope  # noqa: SLF001
+    sieve = scopes.question_scopes
 
     def in_private(asking: recalling.Asking) -> dict[str, str | int]:
         return {**honest.func(asking), "private": True}
@@ -100,10 +107,16 @@ def recall_finds_private_words_in_groups() -> Sequence[Patch]:
     return [(recalling.Asking, "_scope", property(in_private)), (scopes, "question_scopes", more)]
 
 
-@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+@mutant("I33", budget=60, area=Area.STRANGERS)
 def resume_takes_anybodys_session() -> Sequence[Patch]:
     """A title is looked for among the sessions of everybody who talks to the agent."""
     return [(commands, "FIND_TITLE", commands.FIND_TITLE.replace("principal = :principal", "principal <> ''"))]
+
+
+@mutant("I33", budget=60, area=Area.STRANGERS)
+def resume_brings_private_words_before_others() -> Sequence[Patch]:
+    """A private session can be resumed in a chat in which somebody else has spoken."""
+    return [(commands, "OTHERS_SPOKE", "select 1 where :mailbox = '' and :principal = ''")]
 
 
 @mutant("I33", budget=BUDGET, area=Area.STRANGERS)
@@ -121,7 +134,7 @@ def words_of_people_are_system_text() -> Sequence[Patch]:
 
     def broken(*, role: str, data: str = "", **more: Any) -> ModelMessage:  # noqa: ANN401
         shown = "system" if data in {NOTES, RECALL} else role
-        return ModelMessage(role=shown, data=data, **more)  # type: ignore[arg-type]
+        return ModelMessage(role=shown, data=data, **more)
 
     return [(context, "ModelMessage", broken)]
 

@@ -14,7 +14,7 @@ from holdfast.testing.workload import CHATS, FILLER, SENDERS, Chat, Say, mark_of
 
 MEMORY, RECALL, HISTORY = "memory", "recall", "history"  # the tools of these histories
 FIRST = 600  # what these people say is numbered from here
-SAID = 26
+SAID = 19
 SAID_WITHIN_MS = 14_000  # longer than an epoch takes to end, so that what was noted of it is shown to somebody
 PRIVATE: Mapping[Chat, tuple[str, ...]] = {
     CHATS[0]: SENDERS["home"],
@@ -29,6 +29,7 @@ GROUPS: Mapping[Chat, tuple[str, ...]] = {
     Chat("fern", "group", "dock", durably=True): ("bob", "cy", "mallory"),
 }
 PLACES: Mapping[Chat, tuple[str, ...]] = {**PRIVATE, **GROUPS}
+SHARED = [chat for chat, people in PRIVATE.items() if len(people) > 1]
 PEOPLE = ("ada", "bob", "cy", "mallory")
 ANYWHERE = (("/new", 6), ("/branch", 2), ("/compress", 2), ("/retry", 1), ("/undo", 1), ("/delete", 1))
 IN_PRIVATE = (*ANYWHERE, ("/title alpha", 7), ("/title Beta", 2), ("/resume alpha", 6), ("/resume beta", 2))
@@ -41,7 +42,38 @@ WORDS = re.compile(r"\bm(\d{2,})\b")
 def strangers_say(seed: int | str) -> list[Say]:
     rng = random.Random(f"{seed}/strangers")
     chats = [*rng.sample(list(PRIVATE), 4), *rng.sample(list(GROUPS), rng.choice((1, 2)))]
-    return [_say(seed, n, chats) for n in range(FIRST, FIRST + SAID)]
+    return [*(_say(seed, n, chats) for n in range(FIRST, FIRST + SAID)), *_tale(seed)]
+
+
+def _tale(seed: int | str) -> list[Say]:
+    """A private session gets a title and is asked for in another chat, in which people speak before and after."""
+    rng = random.Random(f"{seed}/strangers/tale")
+    there = rng.choice(rng.choices((SHARED, list(GROUPS), list(PRIVATE)), (4, 3, 3))[0])
+    asks = rng.choice(PLACES[there])
+    whose = asks if rng.random() < 0.6 else rng.choice(PEOPLE)
+    home = rng.choice([chat for chat, people in PRIVATE.items() if people == (whose,)])
+    others = [one for one in PLACES[there] if one != asks] or [asks]
+    told = [
+        (home, whose, rng.choice(("{} ", "{} use memory ")) + FILLER[:20], 0),
+        (there, rng.choice(others), "{} use memory " + FILLER[:20], rng.choice((0, 2_500))),
+        (home, whose, "/title alpha", 4_000),
+        (there, asks, "/resume alpha", 8_000),
+        (there, rng.choice(others), "{} " + FILLER[:20], 10_500),
+        (there, asks, "{} " + FILLER[:30], 11_500),
+    ]
+    return [
+        Say(
+            n=n,
+            at_ms=at_ms + rng.randrange(1_000),
+            chat=chat,
+            sender=sender,
+            text=text.format(mark_of(n)),
+            addressed=True,
+            human=True,
+            conflicts=False,
+        )
+        for n, (chat, sender, text, at_ms) in enumerate(told, FIRST + SAID)
+    ]
 
 
 def _say(seed: int | str, n: int, chats: Sequence[Chat]) -> Say:
@@ -78,12 +110,12 @@ def canary(mark: str) -> str:
 def arguments_of(name: str, messages: Sequence[ModelMessage], number: int) -> str:
     """The model does what the newest text wishes: notes it, or looks for words that everybody says."""
     said = [message.content for message in messages if message.role == "user" and not message.data]
-    if name == MEMORY and number % 4:
+    if name == MEMORY and number % 3:
         target = "user" if number % 2 else "memory"
         content = f"kept {number} {' '.join(map(canary, marks_in(said[-1])[:1]))}"
         return json.dumps({"action": "add", "target": target, "content": content})
     if name == MEMORY:
-        return json.dumps({"action": "read", "target": "user" if number % 8 else "memory"})
+        return json.dumps({"action": "read", "target": "user" if number % 2 else "memory"})
     return json.dumps({"query": FILLER[:40]} if name == RECALL else {"limit": 5})
 
 

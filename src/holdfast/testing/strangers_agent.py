@@ -42,7 +42,6 @@ CONTEXT_TOKENS = (700, 1_100)
 LINKED_SHARE = 0.5  # of these histories
 
 
-
 def trusting_nobody(seed: int | str, made: Mapping[AgentName, AgentPolicy]) -> dict[AgentName, AgentPolicy]:
     """The policies, with room for notes and recollections and with the tools of these histories for the agent."""
     rng = random.Random(f"{seed}/strangers/policy")
@@ -66,11 +65,11 @@ def equipped(  # noqa: PLR0917 - what a process is assembled of
 class LocalServer(Server):
     """A far end that keeps what it is told in the index of the embedded provider, and finds it as that one does."""
 
-    def __init__(self, idempotent: bool, now_ms: Callable[[], Instant]) -> None:  # noqa: FBT001 - as its base has it
+    def __init__(self, idempotent: bool, now_ms: Callable[[], Instant]) -> None:
         super().__init__(idempotent)
         self._now_ms = now_ms
         self._db = apsw.Connection(":memory:")
-        file._make(self._db, needs_rebuild=False)  # noqa: SLF001 - it opens files only
+        file._make(self._db, needs_rebuild=False)
 
     def take(self, parcels: Sequence[Parcel]) -> None:
         super().take(parcels)

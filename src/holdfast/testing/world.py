@@ -264,7 +264,8 @@ class World(Trouble):
         store = await Watched.open(database, entropy.bits(256).to_bytes(32, "big"))
         store.claims, store.lane_claims, store.looked = self.claims, self.lane_claims, self._looked
         guarded = crashing(store, self._reach)
-        providers, agents, keeper = Providers(partial(self._make_providers, node.name, self.policies)), self._agents, None
+        providers = Providers(partial(self._make_providers, node.name, self.policies))
+        agents, keeper = self._agents, None
         if Area.STRANGERS in self.areas:
             agents, keeper = equipped(agents, guarded, providers, self._clock, entropy, tasks)
         runtime = assemble(

@@ -41,6 +41,10 @@ FIND_ID = f"select id, title from session where id = :wanted and {VISIBLE}"
 FIND_TITLE = f"""
 select id, title from session
  where title_key = :wanted and {VISIBLE} order by active_at desc, id desc limit 1"""
+# In such a chat the others read along, although it is no group.
+OTHERS_SPOKE = f"""
+select 1 from session
+ where mailbox = :mailbox and (several = 1 or (principal <> :principal and principal not in ({KIN}))) limit 1"""
 WHERE_LIVE = "select id from mailbox where session_id = :session"
 LEAVE_OTHER = """
 update mailbox set session_id = null, fence = fence + 1
@@ -150,7 +154,8 @@ def _find(claim: Claim, run_: CommandRun) -> Script[Row | None]:
     wanted = clean_title(run_.command.argument)
     if not wanted:
         return None
-    alone = int(not is_group(claim.address))
+    others = yield from one(OTHERS_SPOKE, mailbox=claim.mailbox, principal=run_.principal)
+    alone = int(others is None and not is_group(claim.address))
     scope = {"agent": claim.agent, "mailbox": claim.mailbox, "principal": run_.principal, "alone": alone}
     by_id = yield from one(FIND_ID, wanted=wanted, **scope)
     return by_id or (yield from one(FIND_TITLE, wanted=title_key(wanted), **scope))
