@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from importlib import import_module
+from inspect import cleandoc
 from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any
@@ -418,7 +419,11 @@ def http() -> str:
             parts += [f"## {method.upper()} {path}", f"{about['summary']}.", *_route(about)]
     parts.append("## Shapes")
     for name, schema in api["components"]["schemas"].items():
-        parts += [f"### {name}", *([schema["description"]] if "description" in schema else []), _shape(schema)]
+        parts += [
+            f"### {name}",
+            *([cleandoc(schema["description"])] if "description" in schema else []),
+            _shape(schema),
+        ]
     return page("HTTP API", *parts)
 
 
@@ -441,7 +446,7 @@ def _named(holder: dict[str, Any]) -> str:
     if "application/json" not in content:
         return f"`{next(iter(content))}`"
     schema = content["application/json"]["schema"]
-    return _type(schema) if "$ref" in schema else "JSON"
+    return _type(schema) if "$ref" in schema or "anyOf" in schema else "JSON"
 
 
 def _shape(schema: dict[str, Any]) -> str:

@@ -29,6 +29,7 @@ EVENTS: Mapping[str, str] = {
     "turn.trimmed": "summarising failed and the oldest entries were left out of a context",
     "action.refused": "an attempt at a privileged act was refused; the audit trail has it",
     "approval.decided": "an operator decided about a tool call that waited",
+    "approval.unshowable": "a tool call was not run: it needs an approval and cannot be shown to a person",
     "folder.tightened": "others could use something in the data folder; its mode was changed",
     "mcp.up": "an MCP server is connected, with how many of its tools are offered",
     "mcp.down": "an MCP server is not there, with the reason; its tools are absent until it is",

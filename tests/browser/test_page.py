@@ -1,11 +1,13 @@
 """The chat page in a real browser: whoever has the link talks; a reload or a restart of the server loses nothing."""
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
 from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.core.call_view import short_digest
 from holdfast.core.ids import TokenId
 from holdfast.core.login import LoginEnd
 from holdfast.core.policy import AgentPolicy, ApprovalPolicy
@@ -117,6 +119,38 @@ async def test_an_approval_moves_nothing_and_a_reload_shows_all_of_it_in_the_sam
             await page.reload()
             await page.until(has("New session"))
             assert (await page.run(SHOWN))[: len(last)] == last
+        assert [one for one in page.complaints if "ERR_CONNECTION_REFUSED" not in one] == []
+
+
+HEAD = "Send the weekly report to the team. " * 40
+LONG = json.dumps({"action": "read", "note": HEAD, "then": "delete <b>everything</b> \u202e", "more": HEAD})
+WHOLE = 'document.querySelector("li.asked details").innerText'
+
+
+async def test_a_long_call_is_shown_whole_and_approved_by_the_digest_of_what_was_shown(tmp_path):
+    model = ScriptedModel(calls(f"memory {LONG}"), says("here it is"))
+    async with browser(tmp_path / "profile") as page:
+        async with serve(tmp_path / "data", model=model, listed={"main": GUARDED}) as live:
+            await page.resize(900, 1000)
+            await page.open(f"{live.url}/#code={live.app.logins.new_code()}")
+            await page.until('document.getElementById("status").textContent === "Connected"')
+            await say(page, "what do you know?")
+            await page.until('document.querySelectorAll("li.asked button").length === 2')
+            (asked,) = await live.runtime.approvals.list()
+            digest = short_digest(asked.digest)
+            question = await page.run('document.querySelector("li.asked span").textContent')
+            assert ("everything" in question, digest in question) == (False, False)
+            assert await page.run('document.querySelector("li.asked details").open')
+            whole = await page.run(WHOLE)
+            assert '"then": "delete <b>everything</b> \\u202e",' in whole
+            assert [
+                line for line in (f"{len(LONG)} characters", digest, "memory", "browser") if line not in whole
+            ] == []
+            await shot(page, "approval-whole")
+            await page.run('document.querySelector("li.asked button").click()')
+            await page.until(has("Approved: memory"))
+            await page.until(has("here it is"))
+            assert await page.run(has(f"/approve {asked.id} {digest}"))
         assert [one for one in page.complaints if "ERR_CONNECTION_REFUSED" not in one] == []
 
 

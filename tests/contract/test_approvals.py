@@ -3,6 +3,8 @@
 Rules: D9.
 """
 
+import hashlib
+
 import pytest
 
 from holdfast.core.approval import ApprovalAsk, Decision
@@ -21,8 +23,8 @@ def wish(*calls: ToolCall) -> Step:
     return Step(event=TurnEvent.CALLED, entries=(AssistantSaid(text="", calls=calls or (PAY,)),))
 
 
-def begins() -> Step:
-    return Step(event=TurnEvent.DECIDED, entries=(ToolStarted(call="c1", name="pay"),))
+def begins(call: ToolCall | None = PAY) -> Step:
+    return Step(event=TurnEvent.DECIDED, entries=(ToolStarted(call="c1", name="pay"),), starts=call)
 
 
 def refusal(event: TurnEvent = TurnEvent.RETURNED) -> Step:
@@ -38,6 +40,7 @@ def ask(driver, *ids: str, wait_ms: int = DAY_MS, approvers=(), yields: bool = F
         wait_ms=wait_ms,
         approvers=frozenset(approvers),
         yields=yields,
+        salt=b"salt",
     )
     return Step(event=TurnEvent.ASKED, entries=(), ask=asked)
 
@@ -98,8 +101,7 @@ async def test_the_question_is_told_in_the_chat_that_asked(driver):
     turn = await waiting(driver, channel="telegram")
     (row,) = await driver.rows("select channel, state, body, message from reply where id like 'ask%'")
     assert (row[0], row[1], row[3]) == ("telegram", "pending", turn.messages[0])
-    expected = 'fern wants to use pay: {"amount": 3}\nAnswer /approve K7M2QX or /deny K7M2QX.'
-    assert bytes(row[2]).decode() == expected
+    assert bytes(row[2]).decode() == QUESTION
 
 
 async def test_asking_twice_is_asking_once(driver):
@@ -325,7 +327,7 @@ async def test_a_conversation_names_the_approval_beside_the_question_only(driver
     await told(driver, "/status")
     lines = await driver.store.conversation(address_of("home"), before=10**9, limit=10)
     assert [line.approval for line in lines] == [None, "K7M2QX", None, None]
-    assert lines[1].text.startswith("fern wants to use pay")
+    assert lines[1].text.startswith("fern wants to use `pay`")
 
 
 async def test_an_operator_cannot_decide_what_does_not_exist_or_is_overdue(driver, clock):
@@ -385,7 +387,13 @@ async def test_a_worker_that_dies_after_asking_leaves_a_turn_that_waits(driver, 
 
 # --- who is told
 
-QUESTION = 'fern wants to use pay: {"amount": 3}\nAnswer /approve K7M2QX or /deny K7M2QX.'
+DIGEST = hashlib.sha256(b"salt" + b'pay\n{"amount": 3}').hexdigest()
+SHORT = f"{DIGEST[:4]}-{DIGEST[4:8]}-{DIGEST[8:12]}"
+QUESTION = (
+    'fern wants to use `pay`: `{"amount": 3}`\n'
+    f"13 characters, digest {SHORT}.\n"
+    "Answer /approve K7M2QX or /deny K7M2QX."
+)
 
 
 async def test_a_message_says_what_it_waits_for_in_its_turn_or_behind_it_until_that_is_decided(driver, clock):

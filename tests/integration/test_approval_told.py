@@ -14,7 +14,7 @@ from tests.live import TOKEN, serve
 
 GUARDED = AgentPolicy(approval=ApprovalPolicy(tools=frozenset({"memory"})), memory={})
 WISH = 'memory {"action": "read"}'
-QUESTION = f"main wants to use {WISH.replace(' ', ': ', 1)}\n"
+QUESTION = f"main wants to use `{WISH.replace(' ', '`: `', 1)}`\n"
 
 
 def serving(folder, *moves):

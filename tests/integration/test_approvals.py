@@ -71,7 +71,7 @@ async def test_a_dangerous_call_waits_for_its_yes_and_then_runs_once(tmp_path):
         trace = await runtime.trace(message)
         assert (trace.phase, till.paid) == ("awaiting", [])
         assert trace.reply is not None
-        assert trace.reply.text.startswith('main wants to use pay: {"amount": 3}')
+        assert trace.reply.text.startswith('main wants to use `pay`: `{"amount": 3}`')
         assert await told(runtime, f"/approve {approval.lower()}") == f"Approved: pay ({approval}) runs once."
         assert await soon(runtime.reply_to(message)) == "done"
         assert till.paid == [3]

@@ -31,6 +31,7 @@ NO_ACT = {
             "context",
             "recall",
             "approvals",
+            "approvals|show",
             "channels",
             "tools",
             "replies",

@@ -32,7 +32,8 @@ def furnish(file):
             )
         for approval in ("K7M2QX", "K7M2QY"):
             db.execute(
-                "insert into approval values (?, ?, 1, 'c1', 'pay', ?, 'ada', '', 0, 0, ?, null, null, null, null)",
+                "insert into approval (id, session, turn, call, tool, mailbox, principal, approvers, yields, asked_at,"
+                " due_at) values (?, ?, 1, 'c1', 'pay', ?, 'ada', '', 0, 0, ?)",
                 (approval, session, box, 10**15),
             )
         db.execute("update reply set state = 'failed'")

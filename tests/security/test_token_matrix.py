@@ -125,6 +125,7 @@ ROUTES = [
     ("GET /v1/recall?q=canary&agent=main&chat={chat}", None, looking()),
     ("GET /v1/recall?q=canary&agent=main&sender={chat}", None, {**looking(), "chat": same("token_bound")}),
     ("GET /v1/approvals?state=all", None, everybody()),
+    ("GET /v1/approvals/{approval}", None, by_session("approval_not_found")),
     ("GET /v1/replies", None, overseeing()),
     ("GET /v1/finalisations", None, overseeing(other="scope_required")),
     ("GET /v1/spend", None, overseeing()),

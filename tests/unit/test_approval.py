@@ -6,12 +6,14 @@ from hypothesis import strategies as st
 
 from holdfast.core.approval import (
     ALPHABET,
-    ARGUMENTS_CHARS_MAX,
     Approval,
+    ApprovalAsk,
     Decision,
+    Proof,
     already_text,
     approval_id,
     asked_text,
+    check_proof,
     decided_in,
     decided_text,
     may_decide,
@@ -20,7 +22,8 @@ from holdfast.core.approval import (
     refused_text,
     typed_id,
 )
-from holdfast.core.ids import ApprovalId
+from holdfast.core.call_view import short_digest
+from holdfast.core.ids import ApprovalId, ReplyId
 from holdfast.core.journal import ToolCall
 from holdfast.core.policy import ApprovalPolicy
 
@@ -64,17 +67,53 @@ def test_which_calls_need_an_approval(tools, dangerous, needs):
     assert needs_approval(ApprovalPolicy(tools=frozenset(tools)), "pay", dangerous=dangerous) is needs
 
 
-def test_a_question_shows_what_is_to_be_done_and_never_a_flood_of_it():
-    text = asked_text("main", ToolCall(id="c", name="pay", arguments='{"to":\n  "' + "x" * 5_000 + '"}'), ID)
-    assert text.startswith('main wants to use pay: {"to": "xxx')
-    assert "… (5010 characters)" in text
-    assert text.endswith("\nAnswer /approve K7M2QX or /deny K7M2QX.")
-    assert len(text) < ARGUMENTS_CHARS_MAX + 150
+def ask(arguments: str, hint: str = "") -> ApprovalAsk:
+    call = ToolCall(id="c", name="pay", arguments=arguments)
+    return ApprovalAsk(ids=(ID,), call=call, reply=ReplyId("r"), wait_ms=1, hint=hint, salt=b"salt")
+
+
+def test_a_question_shows_what_will_run_its_size_and_its_digest():
+    asked = ask('{"amount": 3}')
+    assert asked_text("main", asked, ID).splitlines() == [
+        'main wants to use `pay`: `{"amount": 3}`',
+        f"13 characters, digest {short_digest(asked.digest)}.",
+        "Answer /approve K7M2QX or /deny K7M2QX.",
+    ]
+
+
+def test_a_long_question_shows_head_and_tail_says_what_is_left_out_and_names_no_digest():
+    asked = ask('{"to":\n  "' + "x" * 5_000 + '", "amount": 9999}')
+    text = asked_text("main", asked, ID)
+    assert text.startswith('main wants to use `pay`: `{"to": "xxx')
+    assert " …[3926 characters left out]… xxx" in text
+    assert 'xxx", "amount": 9999}`\n5028 characters; this shows the first and the last of them.' in text
+    assert "`holdfast approvals show K7M2QX` or GET /v1/approvals/K7M2QX" in text
+    assert text.endswith("\nAnswer /approve K7M2QX DIGEST, with the digest that is shown there, or /deny K7M2QX.")
+    assert short_digest(asked.digest) not in text, "it proves that somebody has looked at all of it"
+    assert len(text) < 1_900, "one message on every platform"
 
 
 def test_a_question_names_what_people_must_know_where_they_read_it():
-    text = asked_text("main", ToolCall(id="c", name="pay", arguments="{}"), ID, "Mention me.")
+    text = asked_text("main", ask("{}", "Mention me."), ID)
     assert text.endswith("\nAnswer /approve K7M2QX or /deny K7M2QX. Mention me.")
+
+
+@pytest.mark.parametrize(
+    ("typed", "cut", "proof"),
+    [
+        ("", False, Proof.HOLDS),
+        ("", True, Proof.MISSING),
+        ("0123-4567-89ab", True, Proof.HOLDS),
+        ("`0123 4567 89AB`", False, Proof.HOLDS),
+        ("0123456789ab" + "c" * 52, True, Proof.HOLDS),
+        ("0123-4567-89ac", False, Proof.CHANGED),
+        ("0123-4567", True, Proof.CHANGED),
+        ("please", False, Proof.CHANGED),
+    ],
+    ids=["short", "cut", "named", "as typed", "whole", "another", "too few digits", "no digest"],
+)
+def test_a_digest_that_is_named_must_be_the_right_one_and_a_cut_question_needs_one(typed, cut, proof):
+    assert check_proof(typed, "0123456789ab" + "c" * 52, cut=cut) is proof
 
 
 @pytest.mark.parametrize(

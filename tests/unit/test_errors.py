@@ -30,6 +30,8 @@ CODES = {
     "token_bound": Remedy.CORRECT,
     "unsupported_media_type": Remedy.CORRECT,
     "allowlist_not_immutable": Remedy.REPAIR,
+    "approval_changed": Remedy.CORRECT,
+    "approval_digest_needed": Remedy.CORRECT,
     "approval_not_found": Remedy.CORRECT,
     "bad_signature": Remedy.CORRECT,
     "channel_failed": Remedy.RETRY,

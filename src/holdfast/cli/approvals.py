@@ -11,23 +11,28 @@ if TYPE_CHECKING:
     from holdfast.core.approval import Decision
 
 LIMIT = 50
+approvals_app = typer.Typer(name="approvals", invoke_without_command=True, rich_markup_mode=None)
 Approval = Annotated[str, typer.Argument(help="Its id, as the chat and `holdfast approvals` show it.")]
 
 
+@approvals_app.callback()
 def approvals(
+    context: typer.Context,
     *,
     decided: Annotated[bool, typer.Option("--all", help="Decided ones too, newest first.")] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1_000)] = LIMIT,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """List tool calls that wait for a human, oldest first.
+    """List tool calls that wait for a human, oldest first. `holdfast approvals show ID` shows all of one.
 
     \b
     Examples:
       holdfast approvals
       holdfast approvals --all --json
     """
+    if context.invoked_subcommand is not None:
+        return
     from holdfast.cli.running import run
 
     run(lambda: _approvals(limit, data, decided=decided, as_json=as_json), as_json=as_json)
@@ -37,7 +42,7 @@ async def _approvals(limit: int, data: Path | None, *, decided: bool, as_json: b
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, print_table, when
     from holdfast.cli.running import OK
-    from holdfast.core.approval import shown_arguments
+    from holdfast.core.call_view import shown_arguments
     from holdfast.ports.approval_surface import approvals_view
 
     async with visiting(data) as runtime:
@@ -53,17 +58,71 @@ async def _approvals(limit: int, data: Path | None, *, decided: bool, as_json: b
     return OK
 
 
-def approve(approval: Approval, *, data: Data = None, as_json: Json = False) -> None:
+@approvals_app.command()
+def show(approval: Approval, *, data: Data = None, as_json: Json = False) -> None:
+    """Show all of a tool call that waits for a human, or waited: what exactly will run, and its digest.
+
+    \b
+    Examples:
+      holdfast approvals show K7M2QX
+      holdfast approvals show K7M2QX --json
+    """
+    from holdfast.cli.running import run
+
+    run(lambda: _show(approval, data, as_json=as_json), as_json=as_json)
+
+
+async def _show(approval: str, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.cli.opening import visiting
+    from holdfast.cli.output import print_heading, print_json, visible, when
+    from holdfast.cli.running import OK
+    from holdfast.core.call_view import short_digest
+    from holdfast.core.ids import ApprovalId
+    from holdfast.ports.approval_surface import whole_approval_view
+
+    async with visiting(data) as runtime:
+        view = whole_approval_view(await runtime.approvals.find(ApprovalId(approval)))
+    if as_json:
+        print_json(view)
+        return OK
+    print_heading(f"{view.id}  {view.decision or 'waits'}")
+    facts = {
+        "tool": f"{view.tool} of agent {view.agent}",
+        "asked by": f"{view.asked_by!r} in {view.chat}",
+        "asked": when(view.asked_at),
+        "until": when(view.due_at),
+        "decided": f"{when(view.decided_at)} by {view.decided_by!r}" if view.decided_at else None,
+        "digest": short_digest(view.digest),
+        "size": f"{len(view.arguments)} characters",
+    }
+    print("\n".join(f"{name:<9} {visible(what)}" for name, what in facts.items() if what))
+    print(f"\n{visible(view.shown)}")
+    return OK
+
+
+def approve(
+    approval: Approval,
+    digest: Annotated[
+        str, typer.Argument(metavar="DIGEST", help="Of what will run, as `holdfast approvals show` shows it.")
+    ] = "",
+    *,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
     """Let a tool call that waits run, once.
+
+    A long call is cut in the chat and in `holdfast approvals`. It takes the digest that `holdfast approvals show` shows
+    with all of it.
 
     \b
     Examples:
       holdfast approve K7M2QX
+      holdfast approve K7M2QX 3f2a-91bc-04de
     """
     from holdfast.cli.running import run
     from holdfast.core.approval import Decision
 
-    run(lambda: _decide(approval, Decision.APPROVED, "", data, as_json=as_json), as_json=as_json)
+    run(lambda: _decide(approval, Decision.APPROVED, data, digest=digest, as_json=as_json), as_json=as_json)
 
 
 def deny(
@@ -83,10 +142,12 @@ def deny(
     from holdfast.cli.running import run
     from holdfast.core.approval import Decision
 
-    run(lambda: _decide(approval, Decision.DENIED, reason, data, as_json=as_json), as_json=as_json)
+    run(lambda: _decide(approval, Decision.DENIED, data, reason=reason, as_json=as_json), as_json=as_json)
 
 
-async def _decide(approval: str, decision: "Decision", reason: str, data: Path | None, *, as_json: bool) -> int:
+async def _decide(
+    approval: str, decision: "Decision", data: Path | None, *, reason: str = "", digest: str = "", as_json: bool
+) -> int:
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK, WRONG
@@ -95,7 +156,9 @@ async def _decide(approval: str, decision: "Decision", reason: str, data: Path |
     from holdfast.ports.approval_surface import approval_view
 
     async with visiting(data, act="approval.decided", on=approval) as runtime:
-        found = await runtime.approvals.decide(ApprovalId(approval), decision, by="command line", reason=reason)
+        found = await runtime.approvals.decide(
+            ApprovalId(approval), decision, by="command line", reason=reason, digest=digest
+        )
     is_so = found.decision is decision
     if as_json:
         print_json(approval_view(found))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.approvals import approvals, approve, deny
+from holdfast.cli.approvals import approvals_app, approve, deny
 from holdfast.cli.attachment import attachment
 from holdfast.cli.audit import audit_app
 from holdfast.cli.backfill import backfill, rebuild
@@ -52,7 +52,6 @@ COMMANDS = (
     context,
     compress,
     recall,
-    approvals,
     approve,
     deny,
     channels,
@@ -95,6 +94,7 @@ app = typer.Typer(
 )
 for command in COMMANDS:
     app.command()(command)
+app.add_typer(approvals_app)
 app.add_typer(audit_app)
 app.add_typer(config_app)
 app.add_typer(memory)

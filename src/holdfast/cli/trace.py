@@ -1,11 +1,14 @@
 """`holdfast trace`: what happened to one message, on one screen."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from holdfast.cli.options import Data, Json
+
+if TYPE_CHECKING:
+    from holdfast.ports.awaited import Awaited
 
 
 def trace(
@@ -49,7 +52,7 @@ async def _trace(message: str, data: Path | None, *, as_json: bool) -> int:
         "behind": f"{view.queued_behind} others" if view.queued_behind else None,
         "session": view.session,
         "turn": turn if view.turn is not None else None,
-        "awaits": f"/approve {view.awaiting.approval} or /deny {view.awaiting.approval}" if view.awaiting else None,
+        "awaits": _awaits(view.awaiting) if view.awaiting else None,
         "reason": view.reason,
         "reply": view.reply.state if view.reply else "none yet",
         "draft": view.reply.draft if view.reply else None,
@@ -66,3 +69,10 @@ async def _trace(message: str, data: Path | None, *, as_json: bool) -> int:
     if view.reply:
         print(f"\n{visible(view.reply.text)}")
     return OK
+
+
+def _awaits(asked: "Awaited") -> str:
+    if not asked.cut:
+        return f"/approve {asked.approval} or /deny {asked.approval}"
+    shown = f"`holdfast approvals show {asked.approval}`"
+    return f"/approve {asked.approval} DIGEST, with the digest that {shown} shows, or /deny {asked.approval}"

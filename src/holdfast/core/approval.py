@@ -4,7 +4,11 @@ Rule 1: a dangerous call is journaled as started only after somebody who may has
         transaction that journals the start.
 Rule 2: waiting is a phase of the turn that holds no claim (D9). The turn goes on when it is decided, stopped, overdue,
         or, where arrivals interrupt, when other mail came.
-Rule 3: whoever asked the agent decides, in the same chat, unless approvers are named. A program decides only where it
+Rule 3: what is approved is what runs. The digest of the call is kept when it is asked about, named by the decision, and
+        compared with the call that is about to run in the transaction that journals its start (core/call_view.py).
+        A question that leaves out a part of the arguments names no digest: to approve the call, a person names the
+        digest that only the full view shows.
+Rule 4: whoever asked the agent decides, in the same chat, unless approvers are named. A program decides only where it
         is named: an agent that could say `/approve` to another would be nobody's approval.
 """
 
@@ -12,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from holdfast.core.call_view import call_digest, is_cut, is_digest, short_digest, shown_arguments
 from holdfast.core.command import Verb, parse_command
 from holdfast.core.ids import AgentName, ApprovalId, Instant, MailboxId, Principal, ReplyId, SessionId
 from holdfast.core.journal import ToolCall
@@ -21,7 +26,6 @@ ALPHABET = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"  # no 0 and O, no 1, I and L
 ID_CHARS = 6  # 887 million ids; only open ones can be decided, and only from their own chat
 ID_BITS = 40  # of chance that go into one
 IDS_OFFERED = 4  # an id may be taken; the store uses the first that is not
-ARGUMENTS_CHARS_MAX = 600  # of what a person is shown
 REASON_CHARS_MAX = 500
 EVERY_TOOL = "*"
 
@@ -43,6 +47,8 @@ class Approval:
     decision: Decision | None
     decided_by: str = ""
     reason: str = ""  # of a denial
+    digest: str = ""  # of the call that was asked about
+    salt: bytes = b""  # of the digest
     is_due: bool = False  # nobody decided in time, by the store's clock
     is_superseded: bool = False  # other mail came, and arrivals interrupt
 
@@ -62,6 +68,11 @@ class ApprovalAsk:
     approvers: frozenset[str] = frozenset()
     yields: bool = False  # mail that comes meanwhile ends the turn
     hint: str = ""  # what to know about commands where it is asked
+    salt: bytes = b""  # of the digest
+
+    @property
+    def digest(self) -> str:
+        return call_digest(self.call.name, self.call.arguments, self.salt)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +83,7 @@ class OpenQuestion:
     tool: str
     text: str  # as it was asked in the chat
     due_at: Instant
+    cut: bool = False  # the text leaves out a part of the arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +104,17 @@ class ApprovalView:
     decision: Decision | None = None
     decided_at: Instant | None = None
     decided_by: str | None = None
+    digest: str = ""  # empty once the words were forgotten
+    salt: bytes = b""
+    cut: bool = False  # the question in the chat left out a part of the arguments
+
+
+class Proof(Enum):
+    """How a decision's digest compares with the one that was asked about."""
+
+    HOLDS = "holds"
+    CHANGED = "approval_changed"
+    MISSING = "approval_digest_needed"
 
 
 def approval_id(chance: int) -> ApprovalId:
@@ -124,18 +147,41 @@ def may_decide(who: str, *, human: bool, asker: str, approvers: Sequence[str]) -
     return who in approvers if approvers else human and who == asker
 
 
+def check_proof(typed: str, digest: str, *, cut: bool) -> Proof:
+    """Whether an approval may be taken: a digest that is named must be the right one, and a cut question needs one."""
+    if typed:
+        return Proof.HOLDS if is_digest(typed, digest) else Proof.CHANGED
+    return Proof.MISSING if cut else Proof.HOLDS
+
+
 # --- what people are told ------------------------------------------------------------------------
 
 
-def shown_arguments(arguments: str) -> str:
-    """What a human is to judge: on one line, with whatever they could not see or would see elsewhere spelt out."""
-    text = "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in " ".join(arguments.split()))
-    return text if len(text) <= ARGUMENTS_CHARS_MAX else f"{text[:ARGUMENTS_CHARS_MAX]}… ({len(text)} characters)"
+def asked_text(agent: str, ask: ApprovalAsk, id: ApprovalId) -> str:
+    """The question. What is left out is said, with where all of it is shown."""
+    arguments = ask.call.arguments
+    told = f"{agent} wants to use `{ask.call.name}`: `{shown_arguments(arguments)}`\n{len(arguments)} characters"
+    hint = ask.hint and f" {ask.hint}"
+    if not is_cut(arguments):
+        return f"{told}, digest {short_digest(ask.digest)}.\nAnswer /approve {id} or /deny {id}.{hint}"
+    return (
+        f"{told}; this shows the first and the last of them. {full_view_text(id)}\n"
+        f"Answer /approve {id} DIGEST, with the digest that is shown there, or /deny {id}.{hint}"
+    )
 
 
-def asked_text(agent: str, call: ToolCall, id: ApprovalId, hint: str = "") -> str:
-    wish = f"{agent} wants to use {call.name}: {shown_arguments(call.arguments)}"
-    return f"{wish}\nAnswer /approve {id} or /deny {id}.{hint and f' {hint}'}"
+def full_view_text(id: str) -> str:
+    return f"All of them: the chat page, `holdfast approvals show {id}` or GET /v1/approvals/{id}."
+
+
+def proof_text(id: str, proof: Proof) -> str:
+    """Why a decision with a wrong digest, or without one, was not taken."""
+    if proof is Proof.MISSING:
+        return (
+            f"Not approved: the question left out a part of what {id} will do. {full_view_text(id)} Then answer "
+            f"/approve {id} DIGEST, with the digest that is shown there."
+        )
+    return f"Not approved: this is not the digest of what {id} will do. Nothing changed. {full_view_text(id)}"
 
 
 def not_found_text(id: str, open_ids: Sequence[str]) -> str:
@@ -177,3 +223,10 @@ def refused_text(approval: Approval) -> str:
         return "This call was not run: nobody approved it in time. Do not repeat it unless you are asked to."
     why = f' They said: "{approval.reason}".' if approval.reason else ""
     return f"This call was not run: a person denied it.{why} Do not repeat it unless you are asked to."
+
+
+def unshowable_text(why: str) -> str:
+    return (
+        f"This call was not run: a person has to approve it, and cannot be shown what it does, because {why}. "
+        "Call the tool with arguments that can be shown, or do without it."
+    )

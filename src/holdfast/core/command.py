@@ -39,7 +39,7 @@ HELP: Mapping[Verb, tuple[str, str]] = {
     Verb.DELETE: ("/delete", "close this session and blank everything said in it"),
     Verb.STOP: ("/stop", "interrupt the running turn, at once"),
     Verb.STATUS: ("/status", "what is running and waiting, at once"),
-    Verb.APPROVE: ("/approve <id>", "let the tool call that waits under this id run, once"),
+    Verb.APPROVE: ("/approve <id> [digest]", "let the tool call that waits under this id run, once"),
     Verb.DENY: ("/deny <id> [reason]", "do not let it run; the agent is told the reason"),
     Verb.HELP: ("/help", "this list"),
 }

@@ -349,6 +349,22 @@ class ApprovalNotFound(HoldfastError):
     hint = "Use the id that the agent named when it asked."
 
 
+class ApprovalChanged(HoldfastError):
+    """The digest is not that of the call that waits under this id."""
+
+    code = "approval_changed"
+    remedy = Remedy.CORRECT
+    hint = "Look at the call again with `holdfast approvals show ID` and name the digest that it shows."
+
+
+class ApprovalDigestNeeded(HoldfastError):
+    """The question left out a part of the arguments, so approving it takes the digest that the full view shows."""
+
+    code = "approval_digest_needed"
+    remedy = Remedy.CORRECT
+    hint = "Read the whole call with `holdfast approvals show ID` and name the digest that it shows."
+
+
 class TokenNotFound(HoldfastError):
     """There is no such token."""
 

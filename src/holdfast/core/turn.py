@@ -135,6 +135,7 @@ class Step:
     entries: tuple[AnyBody, ...]
     messages: tuple[MessageId, ...] = ()  # inbound that joins the turn
     ask: ApprovalAsk | None = None  # what a human is asked
+    starts: ToolCall | None = None  # the call that is about to run; compared with what a human approved
     outgoing: tuple["OutgoingMessage", ...] = ()  # messages to other agents; the step journals that they were sent
 
 

@@ -3,6 +3,7 @@
 Rule 1: a call is journaled as started before it starts. Cut off after that, its outcome is unknown, and said to be.
 Rule 2: a dangerous call is not started before a human said yes. The turn then waits in the store, not here (D9).
         Tools come and go with their servers, so this is asked again in the instant in which the tool is called.
+        A call that cannot be shown to a human is not run, and the model is told why.
 Rule 3: what a tool sends to another agent leaves in the transaction that journals the tool's result, or not at all.
 Rule 4: what a tool shows of other conversations is journaled as a recall, for this turn only (D13).
 """
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from holdfast import log
 from holdfast.core.approval import (
     ID_BITS,
     IDS_OFFERED,
@@ -20,7 +22,9 @@ from holdfast.core.approval import (
     approval_id,
     needs_approval,
     refused_text,
+    unshowable_text,
 )
+from holdfast.core.call_view import SALT_BITS, why_unshowable
 from holdfast.core.ids import AgentName
 from holdfast.core.journal import AnyBody, Recalled, ToolCall, ToolReturned, ToolStarted, storable
 from holdfast.core.key import parse
@@ -35,6 +39,7 @@ from holdfast.spans import TOOL, span
 APPEARED = (
     "This call was not run: the tool was not there yet, and now that it is, a person must say yes. Call it again."
 )
+TOOL_CHARS_MAX = 100  # of a tool's name in the log
 Hint: TypeAlias = Callable[[AgentName, str], str]  # what to know about commands on an agent's channel
 
 
@@ -66,7 +71,7 @@ class Actor:
         if run.turn.phase is Phase.AWAITING and await self._is_refused(run, first, is_last=not others):
             return None
         if run.turn.phase is Phase.ACTING and not first.started and is_feared(run, first.call):
-            await self._ask_human(run, first.call)
+            await self._ask_human(run, first.call, is_last=not others)
             return None
         result = await self._result(run, first)
         if isinstance(result, Interruption):
@@ -83,13 +88,22 @@ class Actor:
         if not first.started:
             started = ToolStarted(call=first.call.id, name=first.call.name)
             event = TurnEvent.DECIDED if run.turn.phase is Phase.AWAITING else TurnEvent.STEPPED
-            await self._steps.take(run, Step(event=event, entries=(started,)))
+            await self._steps.take(run, Step(event=event, entries=(started,), starts=first.call))
         result: Result | Interruption = await self._steps.raced(run, _call(run, first.call, approved=approved))
         return result
 
     # --- approvals
 
-    async def _ask_human(self, run: Run, call: ToolCall) -> None:
+    async def _ask_human(self, run: Run, call: ToolCall, *, is_last: bool) -> None:
+        """Make the turn wait for a human; a call that cannot be shown to one is not run."""
+        why = why_unshowable(call)
+        if why is not None:
+            log.warning("approval.unshowable", tool=storable(call.name)[:TOOL_CHARS_MAX], why=why)
+            text = unshowable_text(why)
+            said = ToolReturned(call=call.id, name=call.name, text=text, outcome="not_run")
+            event = TurnEvent.RETURNED if is_last else TurnEvent.STEPPED
+            await self._steps.take(run, Step(event=event, entries=(said,)))
+            return
         policy = run.agent.policy
         ask = ApprovalAsk(
             ids=tuple(approval_id(self._steps.chance(ID_BITS)) for _ in range(IDS_OFFERED)),
@@ -99,6 +113,7 @@ class Actor:
             approvers=policy.approval.approvers,
             yields=policy.turn.arrivals is Arrivals.INTERRUPT,
             hint=self._hint(run.claim.agent, parse(run.claim.address).channel),
+            salt=self._steps.chance(SALT_BITS).to_bytes(SALT_BITS // 8, "big"),
         )
         await self._steps.take(run, Step(event=TurnEvent.ASKED, entries=(), ask=ask))
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from holdfast import log
 from holdfast.core.approval import ApprovalView, Decision, typed_id
+from holdfast.core.call_view import short_digest
 from holdfast.core.ids import ApprovalId
 from holdfast.ports.notifier import Event, Notifier, Topic
 from holdfast.ports.reader import Reader
@@ -27,10 +28,17 @@ class ApprovalDesk:
         return await self._reader.approval(typed_id(approval))
 
     async def decide(
-        self, approval: ApprovalId, decision: Decision, *, by: str = "operator", reason: str = ""
+        self, approval: ApprovalId, decision: Decision, *, by: str = "operator", reason: str = "", digest: str = ""
     ) -> ApprovalView:
-        found = await self._store.decide_approval(typed_id(approval), decision, by=by, reason=reason)
-        log.info("approval.decided", approval=found.id, session=found.session, tool=found.tool, by=by)
+        found = await self._store.decide_approval(typed_id(approval), decision, by=by, reason=reason, digest=digest)
+        log.info(
+            "approval.decided",
+            approval=found.id,
+            session=found.session,
+            tool=found.tool,
+            by=by,
+            digest=short_digest(found.digest),
+        )
         self._notifier.publish(Event(name="approval.decided", session=found.session, mailbox=found.mailbox))
         self._notifier.wake(Topic.MAIL)
         return found

@@ -48,7 +48,7 @@ class Steps:
         run.turn = await self._store.append_step(run.claim, run.turn, step)
         log.info("turn.stepped", step=step.event.value, phase=run.turn.phase.value)
         approval = run.turn.approval
-        text = asked_text(run.claim.agent, step.ask.call, approval.id, step.ask.hint) if step.ask and approval else ""
+        text = asked_text(run.claim.agent, step.ask, approval.id) if step.ask and approval else ""
         self.publish(run.claim, run.turn, step.event.value, text=text)
         if step.outgoing or step.ask:
             self._notifier.wake(Topic.REPLY)

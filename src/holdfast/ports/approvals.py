@@ -19,7 +19,11 @@ class Approvals(Protocol):
         ...
 
     async def decide(
-        self, approval: ApprovalId, decision: Decision, *, by: str = "operator", reason: str = ""
+        self, approval: ApprovalId, decision: Decision, *, by: str = "operator", reason: str = "", digest: str = ""
     ) -> ApprovalView:
-        """As it is afterwards: what was decided before, or came too late, stays. Raises `ApprovalNotFound`."""
+        """As it is afterwards: what was decided before, or came too late, stays.
+
+        Raises `ApprovalNotFound`, `ApprovalChanged` for a digest of another call, and `ApprovalDigestNeeded` for none
+        where the question left out a part of the arguments.
+        """
         ...

@@ -125,11 +125,12 @@ class Store(ReplyStore, DraftStore, AccessStore, ActionStore, LoginStore, SpendL
         ...
 
     async def decide_approval(
-        self, approval: ApprovalId, decision: Decision, *, by: str, reason: str = ""
+        self, approval: ApprovalId, decision: Decision, *, by: str, reason: str = "", digest: str = ""
     ) -> ApprovalView:
         """An operator's word on a tool call that waits; what was decided before, or came too late, stays.
 
-        Raises `ApprovalNotFound`.
+        Raises `ApprovalNotFound`, `ApprovalChanged` for a digest of another call, and `ApprovalDigestNeeded` for none
+        where the question left out a part of the arguments.
         """
         ...
 

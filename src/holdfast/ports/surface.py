@@ -16,6 +16,7 @@ from holdfast.core.inbound import Accepted, AcceptOutcome, Duplicate, refusal
 from holdfast.core.journal import AssistantSaid, Observed, ToolCall, ToolReturned, ToolStarted, UserSaid
 from holdfast.core.key import parse
 from holdfast.core.session import Session
+from holdfast.ports.awaited import Awaited, awaited_view
 from holdfast.ports.reader import DeliveryView, EntryView, MessageTrace, ReplyView
 from holdfast.ports.service import Health, Prompt
 from holdfast.ports.words import Name, Part
@@ -87,15 +88,6 @@ class Delivery(Out, frozen=True, kw_only=True):
     receipt: str | None
     reason: str | None
     means: str | None = None  # what `delivered` says at this provider, and what it does not
-
-
-class Awaited(Out, frozen=True, kw_only=True):
-    """The approval that a message waits for; `/approve <approval>` or `/deny <approval>` in its chat decides it."""
-
-    approval: str
-    tool: str
-    text: str
-    due_at: int  # when it counts as denied
 
 
 class AttachmentOf(Out, frozen=True, kw_only=True):
@@ -270,7 +262,7 @@ def message_view(trace: MessageTrace) -> MessageStatus:
             AttachmentOf(hash=one.hash, name=one.name, media_type=one.media_type, bytes=one.size)
             for one in trace.enclosures
         ],
-        awaiting=Awaited(approval=asked.id, tool=asked.tool, text=asked.text, due_at=asked.due_at) if asked else None,
+        awaiting=awaited_view(asked) if asked else None,
     )
 
 

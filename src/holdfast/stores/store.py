@@ -45,6 +45,7 @@ from holdfast.stores.shelf import ContextShelf
 from holdfast.stores.spend_verbs import SpendVerbs
 from holdfast.stores.verbs import (
     accept,
+    approval_views,
     approvals,
     backfill,
     commands,
@@ -164,14 +165,14 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
         return await self._db.write("record_turn", lambda: record.record_turn(record_))
 
     async def decide_approval(
-        self, approval: ApprovalId, decision: Decision, *, by: str, reason: str = ""
+        self, approval: ApprovalId, decision: Decision, *, by: str, reason: str = "", digest: str = ""
     ) -> ApprovalView:
         return await self._act(
-            "decide_approval", lambda who: approvals.decide_approval(approval, decision, by, reason, who)
+            "decide_approval", lambda who: approvals.decide_approval(approval, decision, by, reason, who, digest=digest)
         )
 
     async def approval(self, approval: ApprovalId) -> ApprovalView:
-        return await self._db.read("approval", lambda: approvals.approval(approval))
+        return await self._db.read("approval", lambda: approval_views.approval(approval))
 
     async def waits_at(self, address: str, approval: ApprovalId) -> bool:
         return await self._db.read("waits_at", lambda: approvals.waits_at(address, approval))
@@ -179,7 +180,7 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
     async def approvals(
         self, *, decided: bool = False, agent: str | None = None, limit: int = 100
     ) -> Sequence[ApprovalView]:
-        return await self._db.read("approvals", lambda: approvals.approvals(limit, decided=decided, agent=agent))
+        return await self._db.read("approvals", lambda: approval_views.approvals(limit, decided=decided, agent=agent))
 
     # --- lanes
 

@@ -13,7 +13,7 @@ from tests.live import serve
 
 GUARDED = AgentPolicy(approval=ApprovalPolicy(tools=frozenset({"memory"})), memory={})
 WISH = 'memory {"action": "read"}'
-QUESTION = 'main wants to use memory: {"action": "read"}\n'
+QUESTION = 'main wants to use `memory`: `{"action": "read"}`\n'
 
 
 def serving(folder, *moves):

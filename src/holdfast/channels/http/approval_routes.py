@@ -18,8 +18,10 @@ from holdfast.ports.approval_surface import (
     ApprovalDecision,
     ApprovalList,
     PendingApproval,
+    WholeApproval,
     approval_view,
     approvals_view,
+    whole_approval_view,
 )
 from holdfast.ports.approvals import Approvals
 
@@ -55,10 +57,10 @@ class FencedApprovals:
         return found
 
     async def decide(
-        self, approval: ApprovalId, decision: Decision, *, by: str = "operator", reason: str = ""
+        self, approval: ApprovalId, decision: Decision, *, by: str = "operator", reason: str = "", digest: str = ""
     ) -> ApprovalView:
         await self.find(approval)
-        return await self._inner.decide(approval, decision, by=by, reason=reason)
+        return await self._inner.decide(approval, decision, by=by, reason=reason, digest=digest)
 
 
 async def get_approvals(request: Request, settings: Settings) -> Response:
@@ -70,12 +72,20 @@ async def get_approvals(request: Request, settings: Settings) -> Response:
     return answer(approvals_view(await settings.service.approvals.list(decided=state == "all", limit=limit)))
 
 
+async def get_approval(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    approval = ApprovalId(check_part("approval", request.path_params["approval"]))
+    return answer(whole_approval_view(await settings.service.approvals.find(approval)))
+
+
 async def post_approval(request: Request, settings: Settings) -> Response:
     Query(request, ())
     approval = ApprovalId(check_part("approval", request.path_params["approval"]))
     said = decode(await read_body(request, settings.body_bytes_max), ApprovalDecision)
     by = f"token:{caller_of(request).token.id}"
-    found = await settings.service.approvals.decide(approval, DECISIONS[said.decision], by=by, reason=said.reason)
+    found = await settings.service.approvals.decide(
+        approval, DECISIONS[said.decision], by=by, reason=said.reason, digest=said.digest
+    )
     return answer(approval_view(found), 200 if found.decision is DECISIONS[said.decision] else 409)
 
 
@@ -91,14 +101,26 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         errors=(400,),
     ),
     Endpoint(
+        method="GET",
+        path="/v1/approvals/{approval}",
+        handler=get_approval,
+        scope=Scope.READ,
+        summary="One tool call that waits for a human, or waited: all of its arguments, and their digest",
+        answers={200: WholeApproval},
+        errors=(400, 404),
+    ),
+    Endpoint(
         method="POST",
         path="/v1/approvals/{approval}",
         act=Act.APPROVAL_DECIDED,
         handler=post_approval,
         scope=Scope.OPERATE,
-        summary="Approve or deny a tool call; 409 with how it stands when it was decided otherwise or came too late",
+        summary=(
+            "Approve or deny a tool call; 409 with how it stands when it was decided otherwise or came too late, "
+            "409 with `approval_changed` or `approval_digest_needed` when the digest is wrong or missing"
+        ),
         answers={200: PendingApproval, 409: PendingApproval},
         body=ApprovalDecision,
-        errors=(400, 404, 413, 422),
+        errors=(400, 404, 409, 413, 422),
     ),
 )

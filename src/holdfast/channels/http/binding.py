@@ -110,10 +110,10 @@ class BoundApprovals:
         return found
 
     async def decide(
-        self, approval: ApprovalId, decision: Decision, *, by: str = "operator", reason: str = ""
+        self, approval: ApprovalId, decision: Decision, *, by: str = "operator", reason: str = "", digest: str = ""
     ) -> ApprovalView:
         await self.find(approval)
-        return await self._inner.decide(approval, decision, by=by, reason=reason)
+        return await self._inner.decide(approval, decision, by=by, reason=reason, digest=digest)
 
 
 class BoundService:

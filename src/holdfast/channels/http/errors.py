@@ -236,6 +236,8 @@ STATUS_BY_CODE: Mapping[str, int] = {
     "method_not_allowed": 405,
     "request_timeout": 408,
     "address_taken": 409,
+    "approval_changed": 409,
+    "approval_digest_needed": 409,
     "idempotency_conflict": 409,
     "identity_conflict": 409,
     "operation_busy": 409,

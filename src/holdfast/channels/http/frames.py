@@ -41,13 +41,18 @@ class State(Frame, frozen=True, kw_only=True, tag="state"):
 
 
 class HumanAsked(Frame, frozen=True, kw_only=True, tag="asked"):
-    """The message waits for a human: `/approve <approval>` or `/deny <approval>`, said in its chat, lets it go on."""
+    """The message waits for a human: `/approve <approval>` or `/deny <approval>`, said in its chat, lets it go on.
+
+    Where `cut` is true, `text` leaves out a part of the arguments, and `/approve` takes the digest that
+    `GET /v1/approvals/{approval}` shows with all of them.
+    """
 
     message: str
     approval: str
     tool: str
     text: str
     due_at: int
+    cut: bool = False
 
 
 class Replied(Frame, frozen=True, kw_only=True, tag="reply"):
@@ -86,7 +91,14 @@ def question_of(trace: MessageTrace, told: str) -> HumanAsked | None:
     asked = trace.awaiting
     if asked is None or asked.id == told:
         return None
-    return HumanAsked(message=trace.message, approval=asked.id, tool=asked.tool, text=asked.text, due_at=asked.due_at)
+    return HumanAsked(
+        message=trace.message,
+        approval=asked.id,
+        tool=asked.tool,
+        text=asked.text,
+        due_at=asked.due_at,
+        cut=asked.cut,
+    )
 
 
 def live_frames(event: Event) -> Iterable[Frame] | None:

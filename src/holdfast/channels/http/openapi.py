@@ -108,6 +108,9 @@ def _responses(one: Endpoint) -> dict[str, Any]:
     for status in sorted({*one.errors} | guarded):
         error = {"description": ERRORS[status], "content": {JSON: {"schema": _schema(ErrorReport)}}}
         responses.setdefault(str(status), error)
+        shape = one.answers.get(status)
+        if shape is not None and status in one.errors:  # a status with two meanings
+            responses[str(status)]["content"] = {JSON: {"schema": {"anyOf": [_schema(shape), _schema(ErrorReport)]}}}
     return responses
 
 

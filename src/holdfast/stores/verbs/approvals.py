@@ -14,32 +14,38 @@ from holdfast.core.approval import (
     ApprovalAsk,
     ApprovalView,
     Decision,
+    Proof,
     already_text,
     asked_text,
+    check_proof,
     decided_in,
     decided_text,
     may_decide,
     not_found_text,
     not_yours_text,
+    proof_text,
     typed_id,
 )
+from holdfast.core.call_view import call_digest, is_cut, short_digest
 from holdfast.core.command import Command, Verb
-from holdfast.core.errors import ApprovalNotFound, InvariantBroken
-from holdfast.core.ids import AgentName, ApprovalId, Instant, MailboxId, MessageId, Principal, SessionId
+from holdfast.core.errors import ApprovalChanged, ApprovalDigestNeeded, ApprovalNotFound, InvariantBroken
+from holdfast.core.ids import ApprovalId, MailboxId, MessageId, SessionId
 from holdfast.core.inbound import Arrival
-from holdfast.core.journal import AssistantSaid, ToolStarted, decode_body, storable
+from holdfast.core.journal import ToolCall, ToolStarted, storable
 from holdfast.core.mailbox import Claim
 from holdfast.core.turn import Reply, Step, Turn
 from holdfast.stores.script import Row, Script, one, plain, rows, run
-from holdfast.stores.verbs import actions
+from holdfast.stores.verbs import actions, approval_views
+from holdfast.stores.verbs.approval_views import Asked, asked_of
 from holdfast.stores.verbs.identity import kin
 from holdfast.stores.verbs.reply import insert_reply
 
 TAKEN = "select 1 from approval where id = :id"
 NEW = """
-insert into approval (id, session, turn, call, tool, mailbox, principal, approvers, yields, asked_at, due_at)
+insert into approval (id, session, turn, call, tool, mailbox, principal, approvers, yields, asked_at, due_at, digest,
+                      salt, cut)
 values (:id, :session, :turn, :call, :tool, :mailbox, :principal, :approvers, :yields, :now,
-        cast(:now as int8) + cast(:wait_ms as int8))"""
+        cast(:now as int8) + cast(:wait_ms as int8), :digest, :salt, :cut)"""
 ASKING = "update turn set approval = :id where session = :session and n = :turn"
 SLEEP = """
 update mailbox set waits_until = (select due_at from approval where id = :id), yields = :yields where id = :mailbox"""
@@ -53,17 +59,21 @@ select id, tool, call, decision, decided_by, reason, case when due_at <= :now th
        case when yields = 1 and decided_at is null and exists (
          select 1 from inbound
           where inbound.mailbox = approval.mailbox and inbound.state in ('waiting', 'in_turn')
-            and inbound.state = 'waiting' and inbound.kind <> 'observed') then 1 else 0 end
+            and inbound.state = 'waiting' and inbound.kind <> 'observed') then 1 else 0 end,
+       session, turn, call, digest, salt, cut
   from approval where id = :id"""
 FIND = """
-select tool, principal, approvers, decision, case when due_at <= :now then 1 else 0 end
+select tool, principal, approvers, decision, case when due_at <= :now then 1 else 0 end,
+       session, turn, call, digest, salt, cut
   from approval where id = :id and mailbox = :mailbox"""
 OPEN_HERE = "select id from approval where mailbox = :mailbox and decided_at is null order by asked_at, id limit 20"
 WAITS_AT = """
 select 1 from approval
  where id = :id and decided_at is null and mailbox = (select mailbox_id from address where address = :address)"""
 # At most one: a mailbox has one open turn, and a turn decides or closes an approval before it asks for the next.
-WAITED_FOR = "select id, tool, due_at, session, turn from approval where mailbox = :mailbox and decided_at is null"
+WAITED_FOR = """
+select id, tool, due_at, session, turn, call, digest, salt, cut from approval
+ where mailbox = :mailbox and decided_at is null"""
 # Whoever decided may hear what came of it: nobody else's command releases a turn.
 RELEASED = """
 select (select message from inbound
@@ -83,20 +93,8 @@ update approval
  where session = :session and turn = :turn"""
 MAILBOX_OF = "select mailbox from approval where id = :id"
 LOCK = "select id from mailbox where id = :mailbox /*lock*/"
-VIEW_FIELDS = """
-approval.id, mailbox.agent, approval.session, approval.turn, approval.tool, approval.call, approval.mailbox,
-mailbox.address, approval.principal, approval.asked_at, approval.due_at, approval.decision, approval.decided_at,
-approval.decided_by"""
-VIEW = f"select {VIEW_FIELDS} from approval join mailbox on mailbox.id = approval.mailbox where approval.id = :id"
-OPEN = f"""
-select {VIEW_FIELDS} from approval join mailbox on mailbox.id = approval.mailbox
- where approval.decided_at is null and (:agent = '' or mailbox.agent = :agent)
- order by approval.asked_at, approval.id limit :limit"""
-NEWEST = f"""
-select {VIEW_FIELDS} from approval join mailbox on mailbox.id = approval.mailbox
- where :agent = '' or mailbox.agent = :agent order by approval.asked_at desc, approval.id desc limit :limit"""
-CALLS = """
-select body from entry where session = :session and turn = :turn and kind = 'assistant' order by seq desc"""
+ASKED = "select session, turn, call, digest, salt, cut from approval where id = :id"
+FORGET_DIGESTS = "update approval set digest = null, salt = null where session = :session and turn = :turn"
 AGENT_CHANNEL = "agent"
 
 
@@ -126,6 +124,9 @@ def ask(claim: Claim, turn: Turn, asked: ApprovalAsk) -> Script[Approval]:
         approvers="\n".join(sorted(asked.approvers)),
         yields=int(asked.yields),
         wait_ms=asked.wait_ms,
+        digest=asked.digest,
+        salt=asked.salt,
+        cut=int(is_cut(asked.call.arguments)),
     )
     yield from run(ASKING, id=approval, session=turn.session, turn=turn.n)
     yield from run(SLEEP, id=approval, mailbox=claim.mailbox, yields=int(asked.yields))
@@ -149,7 +150,7 @@ def _last_human(turn: Turn) -> Script[str]:
 
 def _tell(claim: Claim, turn: Turn, asked: ApprovalAsk, approval: ApprovalId, channel: str) -> Script[None]:
     yield from insert_reply(
-        Reply(id=asked.reply, text=storable(asked_text(claim.agent, asked.call, approval, asked.hint))),
+        Reply(id=asked.reply, text=storable(asked_text(claim.agent, asked, approval))),
         mailbox=claim.mailbox,
         address=claim.address,
         channel=channel,
@@ -163,6 +164,7 @@ def read_approval(id: ApprovalId) -> Script[Approval]:
     row = yield from one(READ, id=id)
     if row is None:
         raise InvariantBroken(f"a turn waits for approval {id}, which has no row")
+    asked = yield from asked_of(row[8:])
     return Approval(
         id=ApprovalId(row[0]),
         tool=row[1],
@@ -170,20 +172,32 @@ def read_approval(id: ApprovalId) -> Script[Approval]:
         decision=Decision(row[3]) if row[3] else None,
         decided_by=row[4] or "",
         reason=row[5] or "",
+        digest=asked.digest,
+        salt=asked.salt,
         is_due=bool(row[6]),
         is_superseded=bool(row[7]),
     )
 
 
 def leave(claim: Claim, approval: Approval, step: Step) -> Script[None]:
-    """The turn goes on. Nothing starts without a yes, and nothing is refused while somebody may still say it."""
+    """The turn goes on. Nothing starts without a yes to this very call, and nothing is refused while somebody may still
+    say it."""
     starts = any(isinstance(body, ToolStarted) for body in step.entries)
     if starts and approval.decision is not Decision.APPROVED:
         raise InvariantBroken(f"a call was to start without approval {approval.id}")
+    if starts:
+        _require_same(approval, step.starts)
     if approval.decision is None and not approval.is_due:
         raise InvariantBroken(f"a turn was to go on while approval {approval.id} is open")
     yield from run(DECIDE, id=approval.id, decision=Decision.EXPIRED.value, by="", reason=None)
     yield from run(AWAKE, mailbox=claim.mailbox)
+
+
+def _require_same(approval: Approval, starts: ToolCall | None) -> None:
+    """Raises `InvariantBroken` unless the call that is about to run is, to the byte, the one that was asked about."""
+    found = call_digest(starts.name, starts.arguments, approval.salt) if starts is not None else ""
+    if starts is None or plain(starts.id) != approval.call or found != approval.digest:
+        raise InvariantBroken(f"another call was to start than the one that approval {approval.id} is about")
 
 
 def close(mailbox: str, session: SessionId, turn: int) -> Script[None]:
@@ -196,14 +210,14 @@ def close(mailbox: str, session: SessionId, turn: int) -> Script[None]:
 
 
 def decide_here(arrival: Arrival, command: Command, box: Boxed, via: By) -> Script[str]:
-    """`/approve ID` and `/deny ID [reason]`, inside the transaction that accepts them; what to answer."""
-    typed, _, reason = command.argument.partition(" ")
+    """`/approve ID [DIGEST]` and `/deny ID [reason]`, inside the transaction that accepts them; what to answer."""
+    typed, _, rest = command.argument.partition(" ")
     wanted = typed_id(typed)
     row = yield from one(FIND, id=plain(wanted), mailbox=box.id)
     if row is None:
         found = yield from rows(OPEN_HERE, mailbox=box.id)
         return not_found_text(typed, [one_id for (one_id,) in found])
-    tool, asker, approvers, decision, is_due = row
+    tool, asker, approvers, decision, is_due = row[:5]
     named = approvers.split("\n") if approvers else ()
     everybody = yield from kin(arrival.principal)  # whoever they are on other platforms
     if not any(may_decide(who, human=arrival.human, asker=asker, approvers=named) for who in everybody):
@@ -212,10 +226,22 @@ def decide_here(arrival: Arrival, command: Command, box: Boxed, via: By) -> Scri
     if decision is not None or is_due:
         return already_text(wanted, tool, Decision(decision or Decision.EXPIRED.value))
     said = Decision.APPROVED if command.verb is Verb.APPROVE else Decision.DENIED
-    yield from _decide(box.id, wanted, said, by=arrival.principal, reason=reason.strip())
     by = sender_as_actor(arrival, via)
-    yield from actions.record(Act.APPROVAL_DECIDED, by, wanted, decision=said.value, tool=plain(tool))
+    asked = yield from asked_of(row[5:])
+    proof = check_proof(rest.strip(), asked.digest, cut=asked.cut) if said is Decision.APPROVED else Proof.HOLDS
+    if proof is not Proof.HOLDS:
+        yield from actions.refuse(Act.APPROVAL_DECIDED, by, wanted, proof.value)
+        return proof_text(wanted, proof)
+    reason = rest.strip() if said is Decision.DENIED else ""
+    yield from _decide(box.id, wanted, said, by=arrival.principal, reason=reason)
+    yield from _record(by, wanted, said, tool, asked)
     return decided_text(wanted, tool, said)
+
+
+def _record(by: By, id: ApprovalId, decision: Decision, tool: str, asked: Asked) -> Script[None]:
+    """The row of the audit trail. A digest without a salt is left out: it could confirm a guess at forgotten words."""
+    named = {"digest": short_digest(asked.digest)} if asked.on_record else {}
+    yield from actions.record(Act.APPROVAL_DECIDED, by, id, decision=decision.value, tool=plain(tool), **named)
 
 
 def sender_as_actor(arrival: Arrival, via: By) -> By:
@@ -233,9 +259,13 @@ def _decide(mailbox: str, id: ApprovalId, decision: Decision, *, by: str, reason
 
 
 def decide_approval(
-    id: ApprovalId, decision: Decision, named: str, reason: str, by: By = PROGRAM
+    id: ApprovalId, decision: Decision, named: str, reason: str, by: By = PROGRAM, *, digest: str = ""
 ) -> Script[ApprovalView]:
-    """An operator's decision. What was decided before stays; what is overdue expires now, and the view says so."""
+    """An operator's decision. What was decided before stays; what is overdue expires now, and the view says so.
+
+    Raises `ApprovalChanged` for a digest that is another call's, and `ApprovalDigestNeeded` for none where the
+    question was cut.
+    """
     found = yield from one(MAILBOX_OF, id=plain(id))
     if found is None:
         raise ApprovalNotFound(f"there is no approval {id[:40]!r}", approval=id[:40])
@@ -245,11 +275,29 @@ def decide_approval(
         yield from _decide(found[0], id, Decision.EXPIRED, by="", reason="")
         yield from actions.refuse(Act.APPROVAL_DECIDED, by, id, "already_expired")
     elif current.decision is None:
+        asked = yield from _require_proof(id, decision, digest)
         yield from _decide(found[0], id, decision, by=named, reason=reason)
-        yield from actions.record(Act.APPROVAL_DECIDED, by, id, decision=decision.value, tool=plain(current.tool))
+        yield from _record(by, id, decision, current.tool, asked)
     elif current.decision is not decision:
         yield from actions.refuse(Act.APPROVAL_DECIDED, by, id, f"already_{current.decision.value}")
-    return (yield from approval(id))
+    return (yield from approval_views.approval(id))
+
+
+def _require_proof(id: ApprovalId, decision: Decision, typed: str) -> Script[Asked]:
+    """What was asked. A digest that is named must be the right one, also for a denial."""
+    (row,) = yield from rows(ASKED, id=id)
+    asked = yield from asked_of(row)
+    proof = check_proof(typed, asked.digest, cut=asked.cut and decision is Decision.APPROVED)
+    if proof is Proof.CHANGED:
+        raise ApprovalChanged(f"{typed[:80]!r} is not the digest of what {id} will do", approval=id)
+    if proof is Proof.MISSING:
+        raise ApprovalDigestNeeded(f"the question about {id} left out a part of its arguments", approval=id)
+    return asked
+
+
+def forget_digests(session: SessionId, turn: int) -> Script[None]:
+    """A digest and its salt would confirm a guess about the words that are being forgotten."""
+    yield from run(FORGET_DIGESTS, session=session, turn=turn)
 
 
 def waits_at(address: str, id: ApprovalId) -> Script[bool]:
@@ -257,8 +305,11 @@ def waits_at(address: str, id: ApprovalId) -> Script[bool]:
 
 
 def waited_for(mailbox: str) -> Script[Row | None]:
-    """What a mailbox that sleeps waits for: id, tool, when it is due, session and turn."""
-    return (yield from one(WAITED_FOR, mailbox=mailbox))
+    """What a mailbox that sleeps waits for: id, tool, when it is due, session, turn and whether its question is cut."""
+    row = yield from one(WAITED_FOR, mailbox=mailbox)
+    if row is None:
+        return None
+    return (*row[:5], (yield from asked_of(row[3:])).cut)
 
 
 def released_by(text: str, mailbox: str, principal: str) -> Script[MessageId | None]:
@@ -266,48 +317,3 @@ def released_by(text: str, mailbox: str, principal: str) -> Script[MessageId | N
     named = decided_in(text)
     row = (yield from one(RELEASED, id=plain(named), mailbox=mailbox, principal=principal)) if named else None
     return MessageId(row[0]) if row and row[0] else None
-
-
-def approval(wanted: ApprovalId) -> Script[ApprovalView]:
-    row = yield from one(VIEW, id=plain(wanted))
-    if row is None:
-        raise ApprovalNotFound(f"there is no approval {wanted[:40]!r}", approval=wanted[:40])
-    return (yield from _view(row))
-
-
-def approvals(limit: int, *, decided: bool, agent: str | None = None) -> Script[Sequence[ApprovalView]]:
-    """Those that wait, oldest first; with `decided`, all of them, newest first."""
-    found = yield from rows(NEWEST if decided else OPEN, limit=limit, agent=agent or "")
-    views = []
-    for row in found:
-        views.append((yield from _view(row)))  # noqa: PERF401 - a comprehension cannot yield
-    return views
-
-
-def _view(row: Row) -> Script[ApprovalView]:
-    return ApprovalView(
-        id=ApprovalId(row[0]),
-        agent=AgentName(row[1]),
-        session=SessionId(row[2]),
-        turn=row[3],
-        tool=row[4],
-        arguments=(yield from _arguments(row[2], row[3], row[5])),
-        mailbox=MailboxId(row[6]),
-        address=row[7],
-        principal=Principal(row[8]),
-        asked_at=Instant(row[9]),
-        due_at=Instant(row[10]),
-        decision=Decision(row[11]) if row[11] else None,
-        decided_at=None if row[12] is None else Instant(row[12]),
-        decided_by=row[13],
-    )
-
-
-def _arguments(session: str, turn: int, call: str) -> Script[str]:
-    """What the call is to do, as the journal has it; nothing once that was forgotten."""
-    for (body,) in (yield from rows(CALLS, session=session, turn=turn)):
-        said = decode_body("assistant", bytes(body))
-        for wish in said.calls if isinstance(said, AssistantSaid) else ():
-            if plain(wish.id) == call:
-                return wish.arguments
-    return ""

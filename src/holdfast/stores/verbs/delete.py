@@ -13,6 +13,7 @@ from holdfast.stores.verbs.replies import BLANK
 BLANK_ENTRIES = "update entry set body = :blank, tokens = 0 where session = :session and kind <> 'undo'"
 BLANK_INBOUND = "update inbound set body = :blank, directory = null, repo = null where session = :session"
 BLANK_REPLIES = f"{BLANK} where session = :session"
+BLANK_DIGESTS = "update approval set digest = null, salt = null where session = :session"
 BLANK_SUMMARIES = "update summary set body = :blank where session = :session"
 BRANCHES = """
 with recursive branch (id) as (
@@ -50,5 +51,5 @@ def blank_session(session: SessionId) -> Script[None]:
     yield from drop_enclosures_of(session)
     for blanking in (BLANK_ENTRIES, BLANK_INBOUND, BLANK_REPLIES, BLANK_SUMMARIES, BLANK_BRANCHES):
         yield from run(blanking, session=session, blank=b"")
-    for ending in (VOID_BRANCHES, BLANK_TITLES, CANCEL, FORGET_FINALISATIONS, DELETED):
+    for ending in (VOID_BRANCHES, BLANK_TITLES, BLANK_DIGESTS, CANCEL, FORGET_FINALISATIONS, DELETED):
         yield from run(ending, session=session)

@@ -16,6 +16,7 @@ from holdfast.core.ids import AgentName, Principal, SessionId
 from holdfast.core.memory import stream_of
 from holdfast.core.visibility import person_scope
 from holdfast.stores.script import Row, Script, many, rows, run
+from holdfast.stores.verbs.approvals import forget_digests
 from holdfast.stores.verbs.delete import BRANCHES
 from holdfast.stores.verbs.finish import forget_answers
 from holdfast.stores.verbs.halt import drop_mail, halt_turn
@@ -167,6 +168,7 @@ def _blank_session(session: SessionId, person: Principal, done: Blanked) -> Scri
     done.turns[session] = theirs
     for turn in sorted(theirs):
         done.counts["replies"] += len((yield from rows(REPLIES_OF_TURN, session=session, turn=turn, blank=b"")))
+        yield from forget_digests(session, turn)
     if not gone:
         return
     done.heard.add(session)

@@ -139,7 +139,8 @@ def _question(mailbox: str) -> Script[OpenQuestion | None]:
         return None
     last = yield from one(TURN_LAST, session=row[3], turn=row[4])
     asked = (yield from _reply(MessageId(last[0]), None, None)) if last else None
-    return OpenQuestion(id=ApprovalId(row[0]), tool=row[1], text=asked.text if asked else "", due_at=Instant(row[2]))
+    text = asked.text if asked else ""
+    return OpenQuestion(id=ApprovalId(row[0]), tool=row[1], text=text, due_at=Instant(row[2]), cut=row[5])
 
 
 def unanswered(address: str, prefix: str) -> Script[MessageId | None]:
