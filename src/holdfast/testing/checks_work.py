@@ -1,14 +1,18 @@
 """What a turn leaves behind, once each: its reply (I15), its cursor work (I11), the effects of its tools (I2, I19)."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 
+from holdfast.core.call_view import call_digest, is_digest
 from holdfast.core.journal import Undone
 from holdfast.core.key import parse
 from holdfast.testing.evidence import IN_TURN, Evidence, Found
 from holdfast.testing.models import DANGEROUS, TOOLS
 from holdfast.testing.rows import Row, body_of
+
+NAMED = re.compile(r"/approve (\S+) (\S+)")  # with a digest
 
 
 def replies_are_single(evidence: Evidence) -> Found:
@@ -57,6 +61,24 @@ def humans_said_yes(evidence: Evidence) -> Found:
     for row in evidence.rows["approval"]:
         if row["decided_at"] is None:
             yield f"approval {row['id']} is open although its turn is over"
+
+
+def what_was_approved_runs(evidence: Evidence) -> Found:
+    """I19: a dangerous call takes effect with the very arguments that were asked about, and nobody approves a call by
+    naming the digest of another one."""
+    asked = {row["call"]: row for row in evidence.rows["approval"] if row["digest"] is not None}
+    for (name, call), arguments in evidence.arguments.items():
+        row = asked.get(call) if name in DANGEROUS else None
+        if row is not None and call_digest(name, arguments, bytes(row["salt"])) != row["digest"]:
+            yield f"{name} took effect for {call} with other arguments than those of approval {row['id']}"
+    rows = {row["id"]: row for row in asked.values()}
+    for said in evidence.rows["inbound"]:
+        named = NAMED.fullmatch(bytes(said["body"]).decode())
+        row = rows.get(named[1]) if named else None
+        if named is None or row is None or is_digest(named[2], row["digest"]):
+            continue
+        if row["decision"] == "approved" and row["decided_by"] == said["principal"]:
+            yield f"{said['principal']} approved {row['id']} with the digest of another call"
 
 
 def decisions_stand(evidence: Evidence) -> Found:

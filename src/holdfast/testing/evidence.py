@@ -59,6 +59,7 @@ class Evidence:
     recorded: Sequence[RecordedTurn] = ()
     asked: Sequence[Asked] = ()
     effects: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    arguments: Mapping[tuple[str, str], str] = field(default_factory=dict)  # of the calls that took effect
     claims: Sequence[Claim] = ()
     policies: Mapping[AgentName, AgentPolicy] = field(default_factory=dict)
     stranded: str | None = None

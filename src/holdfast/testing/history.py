@@ -197,6 +197,7 @@ def evidence_of(world: World, rows: Rows) -> Evidence:
         recorded=world.platform.recorded,
         asked=world.memory.asked,
         effects=world.memory.effects,
+        arguments=world.memory.arguments,
         claims=world.claims,
         policies=world.policies,
         stranded=world.stranded,

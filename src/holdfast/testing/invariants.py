@@ -66,6 +66,7 @@ from holdfast.testing.checks_work import (
     humans_said_yes,
     recorded_once,
     replies_are_single,
+    what_was_approved_runs,
 )
 from holdfast.testing.evidence import IN_TURN, TERMINAL, Evidence, Found
 from holdfast.testing.platform import Sent
@@ -297,6 +298,7 @@ CHECKS: tuple[Check, ...] = (
     ("I15", replies_are_single),
     ("I15", world_is_at_rest),
     ("I19", humans_said_yes),
+    ("I19", what_was_approved_runs),
     ("I20", spending_stops_at_the_limit),
     ("I20", answers_are_paid_once),
     ("I23", marks_follow_what_was_taken),

@@ -51,6 +51,7 @@ class Memory:
 
     asked: list[Asked] = field(default_factory=list)
     effects: Counter[tuple[str, str]] = field(default_factory=Counter)
+    arguments: dict[tuple[str, str], str] = field(default_factory=dict)  # that an effect was made of
     calls: int = 0
     extractions: int = 0
     servers: dict[LaneKey, Server] = field(default_factory=dict)
@@ -218,9 +219,10 @@ class FakeTools:
 
     async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
         rng = random.Random(f"{self._seed}/tool/{context.call}")
-        if arguments != "{}":
+        if arguments.replace(" ", "") != "{}":
             return ToolOutcome("unusable arguments", ok=False)
         await asyncio.sleep(rng.random() * 0.3)
         self._memory.effects[name, context.call] += 1
+        self._memory.arguments[name, context.call] = arguments
         await asyncio.sleep(rng.random() * (0.3 if rng.random() < 0.9 else 6))
         return ToolOutcome(f"{name} did it")

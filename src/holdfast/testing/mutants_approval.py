@@ -2,10 +2,15 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
+from holdfast.core.approval import Approval, Proof
 from holdfast.core.journal import ToolCall
+from holdfast.core.turn import OpenCall, Phase
 from holdfast.loops import acting
 from holdfast.loops.run import Run
-from holdfast.stores.verbs import nodes
+from holdfast.loops.watch import Interruption
+from holdfast.stores.verbs import approvals, nodes
 from holdfast.testing.mutant import Patch, mutant
 
 
@@ -24,3 +29,31 @@ def approval_holds_claim() -> Sequence[Patch]:
     """A turn that waits for a human keeps its mailbox claimed, so nobody can go on when it is decided."""
     kept = "owner = case when waits_until is null then null else owner end,"
     return [(nodes, "RELEASE", nodes.RELEASE.replace("owner = null,", kept))]
+
+
+@mutant("I19", budget=40)
+def approved_call_changed() -> Sequence[Patch]:
+    """A call that changed after it was asked about is run: the store does not compare it with what was approved."""
+    honest = acting.Actor.act
+
+    async def broken(actor: acting.Actor, run: Run, calls: tuple[OpenCall, ...]) -> Interruption | None:
+        if run.turn.phase is Phase.AWAITING:
+            other = msgspec.structs.replace(calls[0].call, arguments="{ }")
+            calls = (OpenCall(other, calls[0].started), *calls[1:])
+        return await honest(actor, run, calls)
+
+    def unchecked(_approval: Approval, _starts: ToolCall | None) -> None:
+        return None
+
+    return [(acting.Actor, "act", broken), (approvals, "_require_same", unchecked)]
+
+
+@mutant("I19", budget=60)
+def digest_ignored() -> Sequence[Patch]:
+    """A yes counts although it names the digest of another call."""
+
+    def broken(_typed: str, _digest: str, *, cut: bool) -> Proof:
+        del cut
+        return Proof.HOLDS
+
+    return [(approvals, "check_proof", broken)]

@@ -50,7 +50,7 @@ def forget_lets_models_finish() -> Sequence[Patch]:
     return [(person, "VOID_CONTEXTS", "select 1 where :session = :first")]
 
 
-@mutant("I16", budget=40, forgets=True, first=45)
+@mutant("I16", budget=40, forgets=True, first=46)
 def forget_lets_turns_run() -> Sequence[Patch]:
     """A turn of theirs that is open goes on, and its answer is journaled."""
 

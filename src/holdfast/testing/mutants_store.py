@@ -163,7 +163,7 @@ def forgetting_reaches_one_agent() -> Sequence[Patch]:
     return [(forget, "_agents", broken)]
 
 
-@mutant("I15", budget=80, first=110)
+@mutant("I15", budget=80, first=135)
 def finishing_claims_have_no_name() -> Sequence[Patch]:
     """The end of an epoch whose claim was not heard of stays taken for as long as its node lives."""
     honest = SqlStore.claim_finalisation
