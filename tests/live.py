@@ -16,6 +16,7 @@ from holdfast.channels.http.hook_routes import NoHooks
 from holdfast.channels.http.server import HttpServer, bind, url_of
 from holdfast.core.policy import AgentPolicy
 from holdfast.core.server_limits import ServerLimits
+from holdfast.loops.agents import Agents
 from holdfast.models.practice import PracticeModel
 from holdfast.ports.channel import Hooks
 from holdfast.ports.clock import Clock
@@ -82,9 +83,10 @@ async def serve(
     hooks: Hooks | None = None,
     limits: ServerLimits | None = None,
     port: int = 0,
+    agents: Agents | None = None,
 ) -> AsyncIterator[Live]:
-    agents = make_agents(model=model, policy=policy, listed=listed)
-    async with await open_runtime(data, agents=agents) as runtime:
+    who = agents or make_agents(model=model, policy=policy, listed=listed)
+    async with await open_runtime(data, agents=who) as runtime:
         listening = bind("127.0.0.1", port)
         url = url_of(listening)
         setup = Setup(

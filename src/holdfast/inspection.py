@@ -26,7 +26,7 @@ from holdfast.models.detect import detect_model
 from holdfast.models.settings import parse_settings
 from holdfast.ports.model import Connected
 from holdfast.provision import EMBEDDED, Ground, make_provider
-from holdfast.toolkit import wanted_tools
+from holdfast.toolkit import check_talks_of, silent_notes, wanted_tools
 from holdfast.tools.mcp.confinement import Confine
 from holdfast.tools.mcp.settings import McpSettings
 from holdfast.tools.mcp.settings import read_settings as read_mcp
@@ -44,6 +44,7 @@ class AgentPlan:
     memory: tuple[str, ...]
     channels: tuple[str, ...]
     mcp: tuple[str, ...]
+    talks_to: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,7 @@ class Inspector:
         listed = self._config.agents if self._config.agents is not None else {"main": AgentPolicy()}
         plans = [await self._plan(AgentName(name), policy) for name, policy in listed.items()]
         secrets, attempts = self._secrets(listed), None
+        own = [note for name, policy in listed.items() for note in _notes(name, policy)]
         if self._connect_wait_s is not None:
             attempts = await attempt_all(self._wanted, self._connect_wait_s, self._ground.clock, self._ground.tasks)
         self._check_token()
@@ -93,12 +95,13 @@ class Inspector:
             plans=tuple(plans),
             secrets=secrets,
             problems=tuple(self._problems),
-            notes=(*(note for name, policy in listed.items() for note in _notes(name, policy)), *self._notes),
+            notes=(*own, *silent_notes(listed), *self._notes),
             attempts=attempts,
         )
 
     async def _plan(self, agent: AgentName, policy: AgentPolicy) -> AgentPlan:
         self._try(partial(wanted_tools, policy, agent))
+        self._try(partial(check_talks_of, agent, policy, self._config.agents))
         memory = EMBEDDED if policy.memory is None else policy.memory
         for name, settings in memory.items():
             made = self._try(partial(make_provider, agent, name, settings, self._ground))
@@ -116,7 +119,12 @@ class Inspector:
             self._try(partial(self._mcp, f"agents.{agent}.mcp.{name}", name, settings))
         model = await self._model(agent, policy)
         return AgentPlan(
-            agent=agent, model=model, memory=tuple(memory), channels=tuple(policy.channels), mcp=tuple(policy.mcp)
+            agent=agent,
+            model=model,
+            memory=tuple(memory),
+            channels=tuple(policy.channels),
+            mcp=tuple(policy.mcp),
+            talks_to=tuple(policy.talks_to),
         )
 
     def _mcp(self, key: str, name: str, settings: Mapping[str, object]) -> None:

@@ -25,6 +25,7 @@ from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.provider import GROUP, Configured, Factory, ProviderSetup
 from holdfast.ports.tasks import Tasks
+from holdfast.ports.tool import built_in
 from holdfast.providers.files.provider import FilesProvider
 from holdfast.stores.store import SqlStore
 from holdfast.toolkit import MEMORY, wanted_tools, with_tools
@@ -91,6 +92,7 @@ def with_memory(agents: Agents, providers: Providers, keeper: Keeper) -> Agents:
                     shares_all=agent.policy.recall.shares_all,
                 ),
                 idempotent=True,
+                origin=built_in(MEMORY),
             )
         deliveries = agent.policy.deliveries or providers.policies(name)
         policy = replace(agent.policy, deliveries=deliveries, notes=notes)

@@ -1,21 +1,26 @@
 """The toolkit: an agent's built-in tools beside `memory`, and those of its MCP servers.
 
-`tools` in holdfast.toml chooses among the built-in ones; without it an agent has them all.
+`tools` in holdfast.toml chooses among the built-in ones; without it an agent has them all. `send_message` is
+offered only where `talks_to` lists somebody.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+from holdfast.core.agent_chain import described
 from holdfast.core.errors import ConfigInvalid
 from holdfast.core.ids import AgentName
 from holdfast.core.journal import Recalled
+from holdfast.core.key import is_name
 from holdfast.core.naming import NamingInputs
 from holdfast.core.policy import AgentPolicy
 from holdfast.core.recall import RecallKey, RecallPolicy, RecallQuery
-from holdfast.core.visibility import is_group
+from holdfast.core.visibility import is_chat_alone
 from holdfast.loops.agents import Agent, Agents
+from holdfast.loops.chained_tools import may_message
 from holdfast.loops.joined_tools import JoinedTools
 from holdfast.loops.providers import Providers
 from holdfast.loops.recall_breaker import RecallBreaker
@@ -25,7 +30,7 @@ from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.reader import Reader
 from holdfast.ports.tasks import Tasks
-from holdfast.ports.tool import ToolContext
+from holdfast.ports.tool import ToolContext, built_in
 from holdfast.tools import history, recall, send_message
 from holdfast.tools.mcp.server import Connect, McpServer
 from holdfast.tools.mcp.settings import read_settings
@@ -47,8 +52,55 @@ def wanted_tools(policy: AgentPolicy, agent: AgentName) -> frozenset[str]:
     return frozenset(policy.tools)
 
 
+def check_talks(listed: Mapping[AgentName, AgentPolicy], default: AgentPolicy | None = None) -> None:
+    """Raises `ConfigInvalid` for whom no agent can message. Without a configuration every name is an agent."""
+    for agent, policy in listed.items():
+        check_talks_of(agent, policy, listed)
+    if default is not None:
+        check_talks_of(AgentName("main"), default, None)
+
+
+def check_talks_of(agent: AgentName, policy: AgentPolicy, listed: Collection[str] | None) -> None:
+    """The same for one agent."""
+    key = f"agents.{agent}.talks_to"
+    if isinstance(policy.talks_to, str):
+        raise ConfigInvalid(f"{key} is {policy.talks_to!r}, and not a list; write [{policy.talks_to!r}]", key=key)
+    for name in policy.talks_to:
+        if policy.talks_to.count(name) > 1:
+            raise ConfigInvalid(f"{key} names {name!r} twice; write each agent once", key=key)
+        if name == agent:
+            raise ConfigInvalid(f"{key} names {name!r}, the agent itself; list other agents", key=key)
+        if (listed is None and not is_name(name)) or (listed is not None and name not in listed):
+            known = ", ".join(sorted(other for other in listed or () if other != agent)) or "none"
+            raise ConfigInvalid(f"{key} names {name!r}, which is no agent; the other agents are: {known}", key=key)
+    if policy.talks_to and policy.tools is not None and send_message.NAME not in policy.tools:
+        fix = f'add "{send_message.NAME}" to agents.{agent}.tools, or take talks_to out'
+        raise ConfigInvalid(f"{key} is set, but the agent has no tool {send_message.NAME}; {fix}", key=key)
+
+
+def silent_notes(listed: Mapping[str, AgentPolicy]) -> list[str]:
+    """Which agents have the tool `send_message` and nobody to use it for, and what to write.
+
+    An operator who lists somebody for one agent knows of `talks_to`; then only agents that name the tool are told of.
+    """
+    is_known = any(policy.talks_to for policy in listed.values())
+    silent = [
+        name
+        for name, policy in listed.items()
+        if not policy.talks_to and (send_message.NAME in policy.tools if policy.tools is not None else not is_known)
+    ]
+    if len(listed) < 2 or not silent:
+        return []
+    other = next(name for name in listed if name != silent[0])
+    fix = f'to allow it, list those whom it may message, as in [agents.{silent[0]}] talks_to = ["{other}"]'
+    whom = f"agent {silent[0]} messages" if len(silent) == 1 else f"agents {', '.join(silent)} message"
+    return [f"{whom} no other agent: nobody is in talks_to, which lets none unless set; {fix}"]
+
+
 def with_tools(agents: Agents, reader: Reader, providers: Providers, tasks: Tasks, breaker: RecallBreaker) -> Agents:
-    """The agents with `recall`, `history` and `send_message`, as far as they want them."""
+    """The agents with `recall`, `history` and `send_message`, as far as they want them. Raises `ConfigInvalid`."""
+    any_name = agents.default.policy if agents.default is not None else None
+    check_talks({name: agent.policy for name, agent in agents.listed.items()}, any_name)
     recaller = Recaller(providers, tasks, breaker, reader.kin)
 
     def equipped(name: AgentName, agent: Agent) -> Agent:
@@ -57,11 +109,14 @@ def with_tools(agents: Agents, reader: Reader, providers: Providers, tasks: Task
         made: Mapping[str, Callable[[], Callable[..., Awaitable[object]]]] = {
             recall.NAME: lambda: recall.make_recall_tool(_look_up(recaller, agent.policy.recall)),
             history.NAME: lambda: history.make_history_tool(reader),
-            send_message.NAME: lambda: send_message.make_send_tool(agents.get, hops_max=agent.policy.hops_max),
         }
         for tool, make in made.items():
             if tool in wanted:
-                box.add(make(), idempotent=True)
+                box.add(make(), idempotent=True, origin=built_in(tool))
+        if send_message.NAME in wanted and agent.policy.talks_to:
+            sending = send_message.make_send_tool(partial(may_message, agents), hops_max=agent.policy.hops_max)
+            description = described(agent.policy.talks_to)
+            box.add(sending, idempotent=True, description=description, origin=built_in(send_message.NAME))
         return replace(agent, tools=JoinedTools(agent.tools, box))
 
     default = equipped(AgentName("main"), agents.default) if agents.default is not None else None
@@ -84,7 +139,7 @@ def _look_up(recaller: Recaller, policy: RecallPolicy) -> recall.LookUp:
                 repo=context.where.repo,
             ),
             text=text,
-            group=is_group(context.address),
+            group=is_chat_alone(context.address, context.principal),
             private_in_groups=policy.private_in_groups,
             shares_all=policy.shares_all,
             limit=policy.limit,

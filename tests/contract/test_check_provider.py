@@ -280,6 +280,7 @@ BROKEN = [
     (Blind, suite.what_was_said_in_private_is_not_recalled_in_a_group),
     (AllowingPrivate, suite.what_was_said_in_private_is_not_recalled_in_a_group),
     (Blind, suite.what_a_group_said_is_not_recalled_by_a_stranger),
+    (Blind, suite.what_an_agent_said_is_recalled_in_that_conversation_alone),
     (Generous, suite.no_question_breaks_it_and_the_limit_holds),
     (Fragile, suite.no_question_breaks_it_and_the_limit_holds),
     (Slamming, suite.closing_twice_is_harmless),

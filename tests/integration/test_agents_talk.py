@@ -36,7 +36,11 @@ def team(monkeypatch, tmp_path):
 
     async def open_team(models, *, chatting=("ada",), **more):
         chats.update({name: Chat() for name in chatting})
-        who = Agents(None, {AgentName(name): agent(name, model, **more) for name, model in models.items()})
+        listed = {}
+        for name, model in models.items():
+            others = tuple(other for other in models if other != name)
+            listed[AgentName(name)] = agent(name, model, **{"talks_to": others, **more})
+        who = Agents(None, listed)
         runtime = await open_runtime(tmp_path / "data", agents=who, connect=tmp_path)
         for chat in chats.values():
             await soon(chat.running.wait())
@@ -154,6 +158,6 @@ async def test_nothing_is_sent_to_nobody_to_oneself_or_too_far(team):
         await chats["ada"].intake.receive(wrote("go on"))
         assert await chats["ada"].texts(1) == ["I cannot."]
         told = [message.content for message in ada.requests[-1] if message.role == "tool"]
-        assert "there is no agent 'nobody'" in told[0]
-        assert "that is you" in told[1]
+        assert told[0] == "Nothing was sent: you may not message 'nobody'; you can reach ben."
+        assert told[1] == "Nothing was sent: that is you; you can reach ben."
         assert [one.channel for one in await runtime.reader.replies()] == ["chat"]

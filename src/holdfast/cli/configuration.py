@@ -150,6 +150,7 @@ def _print_json(file: str | None, found: "Inspection") -> None:
                     "memory": one.memory,
                     "channels": one.channels,
                     "mcp": one.mcp,
+                    "talks_to": one.talks_to,
                 }
                 for one in found.plans
             ],
@@ -172,6 +173,9 @@ def _print(file: str | None, found: "Inspection") -> None:
         for one in found.plans
     ]
     print_table(("agent", "model", "memory", "channels", "mcp"), rows)
+    for plan in found.plans:
+        if plan.talks_to:
+            print(visible(f"talks    {plan.agent} may message {', '.join(plan.talks_to)}"))
     for one in found.secrets:
         print(visible(f"{'found' if one.found else 'MISSING':8} {one.key}, {one.where}"))
     for note in found.notes:

@@ -134,6 +134,7 @@ class AgentTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     context_tokens: Annotated[int, Meta(ge=256, le=100_000_000)] = Thresholds().context_tokens
     daily_spend_usd: Annotated[float, Meta(ge=0, le=1_000_000)] | None = None
     tools: tuple[BuiltIn, ...] | None = None
+    talks_to: tuple[str, ...] = ()
     hops_max: Annotated[int, Meta(ge=0, le=100)] = AgentPolicy().hops_max
     on_doubt: OnDoubt = AgentPolicy().on_doubt
     compression: Compression = field(default_factory=Compression)
@@ -177,6 +178,7 @@ class AgentTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
             access=self._access(),
             approval=self._approval(),
             on_doubt=self.on_doubt,
+            talks_to=self.talks_to,
             hops_max=self.hops_max,
             daily_spend_micros=None if self.daily_spend_usd is None else round(self.daily_spend_usd * USD_MICROS),
             memory=self.providers,

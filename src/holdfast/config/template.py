@@ -40,6 +40,8 @@ instructions = "You are helpful and brief."
 #daily_spend_usd = 5.0
 # Which built-in tools it has; all of them unless said.
 #tools = ["memory", "recall", "history", "send_message"]
+# Which other agents it may message; none unless said. They use only tools that both have.
+#talks_to = []
 # How often a message may go on from agent to agent.
 #hops_max = 8
 # What becomes of a reply that may have been posted or not: "resend" (once, shown as uncertain) or "hold".

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
+from holdfast.core.agent_chain import NOBODY, Chain, stored
 from holdfast.core.command import Command, meant_by, parse_command
 from holdfast.core.errors import (
     EmptyMessage,
@@ -111,6 +112,7 @@ class Arrival:
     where: Whereabouts = NOWHERE
     trusted: bool = False  # the program that owns the store sends it: no rate limit, and it uses nobody's share
     token: str = ""  # the id of the access token that it came with
+    chain: Chain = NOBODY  # the agents through which it came
 
     @property
     def body(self) -> bytes:
@@ -138,11 +140,17 @@ class Inbound:
     at: Instant
     name: str = ""  # the sender's, as the platform shows it
     where: Whereabouts = NOWHERE
+    chain: Chain = NOBODY
 
     def said(self) -> UserSaid:
         """The entry that this message becomes."""
         return UserSaid(
-            text=self.text, principal=self.principal, message=self.message, event_id=self.event_id, name=self.name
+            text=self.text,
+            principal=self.principal,
+            message=self.message,
+            event_id=self.event_id,
+            name=self.name,
+            chain=stored(self.chain) or "",
         )
 
     @property

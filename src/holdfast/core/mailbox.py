@@ -7,8 +7,10 @@ is busy land in the right sessions, in order.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.core.ids import AgentName, MailboxId, NodeId, SessionId
+from holdfast.core.agent_chain import Chain
+from holdfast.core.ids import AgentName, MailboxId, NodeId, Principal, SessionId
 from holdfast.core.inbound import Inbound, Kind
+from holdfast.core.naming import Whereabouts
 from holdfast.core.policy import Arrivals
 from holdfast.core.turn import Turn
 
@@ -36,13 +38,21 @@ class Mail:
 
 
 def plain_run(waiting: Sequence[Inbound]) -> tuple[Inbound, ...]:
-    """The unbroken run of plain messages of one principal, written in one place, at the head (D10, D18)."""
+    """The unbroken run of plain messages of one principal, written in one place, at the head (D10, D18).
+
+    What came through other agents is another turn: its tools are others.
+    """
     run: list[Inbound] = []
     for item in waiting:
-        if item.kind is not Kind.TEXT or (run and (item.principal, item.where) != (run[0].principal, run[0].where)):
+        if item.kind is not Kind.TEXT or (run and source_of(item) != source_of(run[0])):
             break
         run.append(item)
     return tuple(run)
+
+
+def source_of(item: Inbound | Turn) -> tuple[Principal, Whereabouts, Chain]:
+    """What messages of one turn have in common."""
+    return item.principal, item.where, item.chain
 
 
 def take(waiting: Sequence[Inbound], policy: Arrivals) -> tuple[Inbound, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
+from holdfast.core.agent_chain import NOBODY, Chain
 from holdfast.core.ids import MessageId, ReplyId
 from holdfast.core.key import Address
 from holdfast.core.vendor_error import NO_ANSWER, VendorError
@@ -44,6 +45,8 @@ class Post:
     message: MessageId
     in_reply_to: str = ""  # the platform's id of the message that is answered; empty when there is none to quote
     hop: int = 0
+    chain: Chain = NOBODY  # of the turn that it was written in
+    is_answer: bool = False  # to what was said at its address; a message to another agent is none
     attempt: int = 1
     doubtful: bool = False  # an earlier attempt at this very piece may have arrived
     doubtful_for_ms: int = 0  # since that attempt began

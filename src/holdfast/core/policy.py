@@ -141,6 +141,7 @@ class AgentPolicy:
     access: AccessPolicy = field(default_factory=AccessPolicy)
     approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
     on_doubt: OnDoubt = OnDoubt.RESEND  # for a reply that may have been posted
+    talks_to: tuple[str, ...] = ()  # the agents that it may message
     hops_max: int = 8  # how often a message may go from agent to agent
     daily_spend_micros: int | None = None  # millionths of a dollar that models may cost per day (UTC)
     channels: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # channel to its settings

@@ -15,6 +15,7 @@ Rule 4: what certainly was not posted is tried again, however often the platform
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from holdfast.core.agent_chain import NOBODY, Chain
 from holdfast.core.drafting import DraftFate
 from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import MessageId, NodeId, ReplyId
@@ -45,6 +46,8 @@ class ReplyClaim:
     message: MessageId
     in_reply_to: str = ""
     hop: int = 0
+    chain: Chain = NOBODY
+    is_answer: bool = False
     doubtful_for_ms: int = 0  # since the attempt that may have been posted began
     waited_ms: int = 0  # since it was committed
     draft: str = ""  # the platform's id of the draft whose place its first piece takes
@@ -69,6 +72,8 @@ class ReplyClaim:
             message=self.message,
             in_reply_to=self.in_reply_to,
             hop=self.hop,
+            chain=self.chain,
+            is_answer=self.is_answer,
             attempt=self.attempt,
             doubtful=self.doubts == OPEN_DOUBT,
             doubtful_for_ms=self.doubtful_for_ms if self.doubts == OPEN_DOUBT else 0,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from holdfast.core.framing import label, quoted
 from holdfast.core.ids import AgentName, Instant, Principal, Provider, SessionId
 from holdfast.core.naming import NamingInputs
-from holdfast.core.visibility import Audience
+from holdfast.core.visibility import Audience, is_agent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +30,23 @@ class RecallQuery:
     key: RecallKey
     naming: NamingInputs
     text: str
-    group: bool = False  # asked in a chat where several people read
+    group: bool = False  # only what was said in this chat: several people read, or an agent speaks
     private_in_groups: bool = False  # the operator allows what was said in private to be recalled in groups
     shares_all: bool = False  # the operator shares all that the agent remembers with everybody, outside of groups
     limit: int = 8
     kin: tuple[Principal, ...] = ()  # other principals of the same person: their words are the asker's own
 
+    def __post_init__(self) -> None:
+        """An agent that asks is nobody, whoever made the question."""
+        if is_agent(self.key.principal):
+            object.__setattr__(self, "group", True)
+            object.__setattr__(self, "kin", ())
+
     @property
     def askers(self) -> tuple[Principal, ...]:
-        """Everybody who the asker is."""
+        """Everybody who the asker is; nobody for an agent, which speaks for many people."""
+        if is_agent(self.key.principal):
+            return ()
         return tuple(dict.fromkeys((self.key.principal, *self.kin)))
 
     @property

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from holdfast.core.agent_chain import NOBODY, Chain
 from holdfast.core.approval import Approval, ApprovalAsk
 from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.errors import InvariantBroken
@@ -107,6 +108,7 @@ class Turn:
     hop: int = 0  # how many agents its messages have come through
     approval: Approval | None = None  # what it waits for, while it does
     where: Whereabouts = NOWHERE  # where its messages were written
+    chain: Chain = NOBODY  # the agents through which its messages came
 
     @property
     def waits(self) -> bool:
@@ -125,6 +127,7 @@ class TurnOpening:
     human: bool = True
     retry: bool = False  # take back the last turn first (D41)
     where: Whereabouts = NOWHERE
+    chain: Chain = NOBODY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,9 @@ Rule 3: a chat that is not a group may still have several speakers, or another a
 Rule 4: no principal can spell the scope of a chat, of a session, or of another principal.
 Rule 5: where the operator says `memory.sharing = "agent"`, every private conversation is shown everything. A group is
         still shown the shared notes and its own.
-Rule 6: earlier releases wrote notes of the model into the shared stream. Such a note counts as the private note of the
+Rule 6: an agent is nobody, since it speaks for many people. What is said or noted in a conversation with another agent
+        stays in that chat, for recall as for notes, whatever the operator shares.
+Rule 7: earlier releases wrote notes of the model into the shared stream. Such a note counts as the private note of the
         principal who is recorded with it.
 """
 
@@ -47,7 +49,7 @@ class Audience:
 
     @property
     def sees_all(self) -> bool:
-        return self.shares_all and not self.is_group
+        return self.shares_all and not self.is_group and not is_agent(self.principal)
 
     @property
     def own(self) -> str:
@@ -74,6 +76,16 @@ def is_group(address: str) -> bool:
     """Whether several people read what is said at an address."""
     parts = address.split(":")
     return len(parts) > 3 and parts[3] not in _PRIVATE_TYPES
+
+
+def is_agent(principal: Principal | str) -> bool:
+    """Whether another agent speaks, and no person."""
+    return principal.startswith(AGENTS)
+
+
+def is_chat_alone(address: str, principal: Principal | str) -> bool:
+    """Whether only what was said at this very address may be recalled here: in a group, and where an agent speaks."""
+    return is_group(address) or is_agent(principal)
 
 
 # --- scopes ------------------------------------------------------------------------------------------
@@ -113,7 +125,7 @@ def _fitted(kind: str, name: str) -> str:
 
 
 def _is_person(principal: Principal | str) -> bool:
-    return bool(principal) and not principal.startswith(AGENTS)
+    return bool(principal) and not is_agent(principal)
 
 
 # --- where a note belongs ----------------------------------------------------------------------------

@@ -151,6 +151,7 @@ async def _call(run: Run, call: ToolCall, *, approved: bool) -> Result:
         head_seq=run.turn.first_seq - 1,
         hop=run.turn.hop,
         where=run.turn.where,
+        chain=run.turn.chain,
     )
     with span(
         TOOL,

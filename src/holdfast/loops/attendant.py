@@ -8,6 +8,7 @@ from itertools import takewhile
 
 from holdfast import log
 from holdfast.core import say
+from holdfast.core.agent_chain import chain_of_said
 from holdfast.core.command import Command, Verb, help_text
 from holdfast.core.ids import OperationId, Principal, ReplyId, SessionId, make_id
 from holdfast.core.inbound import Inbound, Kind
@@ -107,13 +108,15 @@ class Attendant:
             principal=items[0].principal,
             human=any(item.human for item in items),
             where=items[0].where,
+            chain=items[0].chain,
         )
         await self._runner.start(claim, await self._store.open_turn(claim, opening))
 
     async def _retry(self, claim: Claim, mail: Mail, head: Inbound) -> bool:
         """Undo plus a new turn that the /retry message owns; False when there is nothing to try again.
 
-        The turn is of the person whose words are answered again, whoever in the room asked for that.
+        The turn is of the person whose words are answered again, whoever in the room asked for that, and has the tools
+        that they had.
         """
         if mail.session is None:
             return False
@@ -129,6 +132,7 @@ class Attendant:
                 message=head.message,
                 event_id=head.event_id,
                 name=entry.body.name,
+                chain=entry.body.chain,
             )
             for entry in spoken
             if isinstance(entry.body, UserSaid) and entry.turn == last_turn
@@ -141,6 +145,7 @@ class Attendant:
             human=head.human,
             retry=True,
             where=head.where,
+            chain=chain_of_said(again[-1].chain, again[-1].principal),
         )
         await self._runner.start(claim, await self._store.open_turn(claim, opening))
         return True

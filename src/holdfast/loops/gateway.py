@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from holdfast import log
+from holdfast.core.agent_chain import NOBODY, Chain
 from holdfast.core.errors import InvalidInput, TooManyHops
 from holdfast.core.ids import Instant, MailboxId, MessageId, Principal, ReplyId, make_id
 from holdfast.core.inbound import (
@@ -50,6 +51,7 @@ class Received:
     where: Whereabouts = NOWHERE
     trusted: bool = False
     token: str = ""
+    chain: Chain = NOBODY
 
 
 class Gateway:
@@ -129,6 +131,7 @@ class Gateway:
             where=received.where,
             trusted=received.trusted,
             token=received.token,
+            chain=received.chain,
         )
 
     def _id(self, prefix: str) -> str:

@@ -1,12 +1,14 @@
 """Tools from several boxes as one. Where two have the same name, the first box has it."""
 
+from collections.abc import Hashable
+
 from holdfast.core.ids import AgentName
 from holdfast.ports.model import ToolSpec
-from holdfast.ports.tool import ToolContext, ToolOutcome, Tools, Unreliable, no_such_tool
+from holdfast.ports.tool import ToolContext, ToolOutcome, Tools, Unreliable, no_such_tool, origin_of
 
 
 class JoinedTools:
-    """Implements `Tools` and `Unreliable`."""
+    """Implements `Tools`, `Unreliable` and `Traceable`."""
 
     def __init__(self, first: Tools, second: Tools) -> None:
         self._first = first
@@ -31,6 +33,9 @@ class JoinedTools:
     def outages(self) -> tuple[str, ...]:
         boxes = (self._first, self._second)
         return tuple(outage for box in boxes if isinstance(box, Unreliable) for outage in box.outages())
+
+    def origin(self, agent: AgentName, name: str) -> Hashable | None:
+        return origin_of(self._owner(name, agent), agent, name)
 
     def _owner(self, name: str, agent: AgentName) -> Tools:
         is_seconds = name not in {spec.name for spec in self._first.specs(agent)} and name in {

@@ -4,15 +4,22 @@ Rule 1: what an agent sends goes to the mailbox agent:<other>:agent:dm:<the send
         has one of its own with the other agent, and the answer knows where to go back to.
 Rule 2: an answer is handed to the conversation that asked. The turn it causes there is answered to whoever talks in
         that conversation, never to the other agent, so two agents cannot bounce one message for ever.
-Rule 3: the reply's id is the event id: handing it over twice is a duplicate.
+Rule 3: an agent messages only those whom its `talks_to` lists, and in a turn that other agents brought about only those
+        whom each of them may message. It is judged here again, by the configuration of now. An answer needs no listing.
+Rule 4: the sender joins the chain of what it sends (core/agent_chain.py).
+Rule 5: the reply's id is the event id: handing it over twice is a duplicate.
 """
 
+from collections.abc import Sequence
+
+from holdfast.core.agent_chain import extended
 from holdfast.core.errors import HoldfastError, InvalidAddress, Remedy
 from holdfast.core.ids import AgentName
 from holdfast.core.inbound import Accepted, AcceptOutcome, Conflict, Duplicate, TooMany
 from holdfast.core.key import Address, parse
 from holdfast.core.outgoing import Declined, NotSent, Post, SendOutcome, Sent
 from holdfast.loops.agents import Agents
+from holdfast.loops.chained_tools import may_message
 from holdfast.loops.gateway import Gateway, Received
 from holdfast.ports.channel import ChannelCapabilities, Intake
 
@@ -37,7 +44,9 @@ class AgentChannel:
         intake.connected()
 
     async def send(self, post: Post) -> SendOutcome:
-        is_answer = post.address.agent == self._agent
+        is_answer = post.is_answer and post.address.agent == self._agent
+        if not is_answer and post.address.agent not in (able := may_message(self._agents, self._agent, post.chain)):
+            return Declined(_unlisted(self._agent, post, able))
         try:
             address = parse(post.address.chat) if is_answer else post.address
             hop = post.hop + 1 if is_answer else post.hop
@@ -61,6 +70,7 @@ class AgentChannel:
             text=f"[a message from the agent {self._agent}]\n{post.text}",
             human=False,
             hop=hop,
+            chain=extended(post.chain, self._agent),
         )
 
     async def typing(self, address: Address) -> None:
@@ -68,6 +78,11 @@ class AgentChannel:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+
+def _unlisted(agent: AgentName, post: Post, able: Sequence[AgentName]) -> str:
+    came = f", in a turn that began with {' and '.join(post.chain)}" if post.chain else ""
+    return f"agent {agent} may not message {post.address.agent}{came}; it may message {', '.join(able) or 'nobody'}"
 
 
 def _told(outcome: AcceptOutcome) -> SendOutcome:

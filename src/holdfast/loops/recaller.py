@@ -23,7 +23,7 @@ from holdfast.core.mailbox import Claim
 from holdfast.core.naming import NamingInputs
 from holdfast.core.recall import Found, RecallKey, RecallPolicy, RecallQuery, Recollection, choose, frame
 from holdfast.core.turn import Turn
-from holdfast.core.visibility import is_group
+from holdfast.core.visibility import is_chat_alone
 from holdfast.loops.providers import Providers
 from holdfast.loops.recall_breaker import RecallBreaker
 from holdfast.ports.provider import Provider
@@ -213,7 +213,7 @@ def query_of(
             repo=turn.where.repo,
         ),
         text="\n".join(entry.text for entry in said if isinstance(entry.body, UserSaid)),
-        group=is_group(claim.address),
+        group=is_chat_alone(claim.address, turn.principal),
         private_in_groups=policy.private_in_groups,
         shares_all=policy.shares_all,
         limit=policy.limit,

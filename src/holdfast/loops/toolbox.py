@@ -1,7 +1,7 @@
 """The toolbox: Python functions as tools. What goes wrong inside one is told to the model, never raised."""
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -28,10 +28,11 @@ class _Tool:
     wants_context: bool
     idempotent: bool
     dangerous: bool
+    origin: Hashable
 
 
 class ToolBox:
-    """Implements `Tools`. Arguments are checked against the function's annotations before it runs."""
+    """Implements `Tools` and `Traceable`. Arguments are checked against the function's annotations before it runs."""
 
     def __init__(self, tasks: Tasks | None = None) -> None:
         """With `tasks`, plain functions run in threads, so that a slow one delays nobody else."""
@@ -45,9 +46,13 @@ class ToolBox:
         name: str | None = None,
         idempotent: bool | None = None,
         dangerous: bool | None = None,
+        description: str | None = None,
+        origin: Hashable | None = None,
     ) -> None:
         """Offer a function. `idempotent` says that a call of unknown outcome may be repeated, `dangerous` that a human
         has to say yes to each call. What is not said is read from the function's attributes of these names.
+
+        `origin` is equal for two agents that have the same tool; without it, where they have the same function.
         """
         name = agent_name(name or call.__name__, what="tool")
         if name in self._tools:
@@ -55,16 +60,21 @@ class ToolBox:
         arguments, wants_context = _arguments(name, call)
         spec = ToolSpec(
             name=name,
-            description=inspect.getdoc(call) or name,
+            description=description or inspect.getdoc(call) or name,
             parameters=_schema(name, arguments),
         )
         again = bool(getattr(call, "idempotent", False)) if idempotent is None else idempotent
         feared = bool(getattr(call, "dangerous", False)) if dangerous is None else dangerous
-        self._tools[name] = _Tool(spec, call, arguments, wants_context, again, feared)
+        self._tools[name] = _Tool(spec, call, arguments, wants_context, again, feared, origin or ("function", call))
 
     def specs(self, agent: AgentName) -> tuple[ToolSpec, ...]:
         del agent  # every agent has every tool until the configuration says otherwise
         return tuple(tool.spec for tool in self._tools.values())
+
+    def origin(self, agent: AgentName, name: str) -> Hashable | None:
+        del agent
+        tool = self._tools.get(name)
+        return None if tool is None else tool.origin
 
     def is_idempotent(self, name: str) -> bool:
         tool = self._tools.get(name)

@@ -22,7 +22,7 @@ from holdfast.core.journal import (
     UserSaid,
     storable,
 )
-from holdfast.core.mailbox import Claim, plain_run
+from holdfast.core.mailbox import Claim, plain_run, source_of
 from holdfast.core.policy import Arrivals
 from holdfast.core.turn import (
     Phase,
@@ -38,6 +38,7 @@ from holdfast.core.turn import (
 from holdfast.loops.acting import Actor, Hint, no_hint
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.asking import Asker, Patience
+from holdfast.loops.chained_tools import acting
 from holdfast.loops.compressor import Compressor
 from holdfast.loops.keeper import Brief, Briefing, audience_of
 from holdfast.loops.recaller import Recaller, query_of, shown_of
@@ -90,10 +91,10 @@ class TurnRunner:
         with log.pinned(session=turn.session, turn=turn.n):
             log.info("turn.opened", attempt=turn.attempt, messages=len(turn.messages))
             self._steps.publish(claim, turn, "turn.opened")
-            await self._run(Run(claim, turn, self._agents.get(claim.agent)))
+            await self._run(Run(claim, turn, acting(self._agents, claim.agent, turn.chain)))
 
     async def resume(self, claim: Claim, turn: Turn) -> None:
-        agent = self._agents.get(claim.agent)
+        agent = acting(self._agents, claim.agent, turn.chain)
         with log.pinned(session=turn.session, turn=turn.n):
             if turn.attempt >= agent.policy.turn.turn_attempts_max and turn.phase is not Phase.AWAITING:
                 run = Run(claim, turn, agent)
@@ -224,7 +225,7 @@ class TurnRunner:
             return False
         mail = await self._store.read_mail(run.claim, limit=STEER_READ_MAX)
         joining = plain_run(mail.waiting)
-        if joining and (joining[0].principal, joining[0].where) != (run.turn.principal, run.turn.where):
+        if joining and source_of(joining[0]) != source_of(run.turn):
             return False
         if not joining:
             return False

@@ -1,10 +1,11 @@
 """Tools: what a model may call. A tool says whether calling it twice is the same as calling it once, and whether a
 human has to say yes first."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from holdfast.core.agent_chain import NOBODY, Chain
 from holdfast.core.ids import AgentName, Principal, SessionId
 from holdfast.core.journal import Recalled
 from holdfast.core.naming import NOWHERE, Whereabouts
@@ -27,6 +28,7 @@ class ToolContext:
     head_seq: int = 0  # the last entry before the turn
     hop: int = 0  # how many agents the turn's messages have come through
     where: Whereabouts = NOWHERE  # where the turn's messages were written
+    chain: Chain = NOBODY  # the agents through which the turn's messages came
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,27 @@ class Unreliable(Protocol):
     def outages(self) -> tuple[str, ...]:
         """The servers whose tools are not offered now, each with since when."""
         ...
+
+
+@runtime_checkable
+class Traceable(Protocol):
+    """Tools that can tell whether another agent has the very same one."""
+
+    def origin(self, agent: AgentName, name: str) -> Hashable | None:
+        """What a tool is made of; equal for two agents that have the same tool. None when there is no such tool."""
+        ...
+
+
+def origin_of(tools: Tools, agent: AgentName, name: str) -> Hashable | None:
+    """What a tool is made of. Tools that cannot tell are the same where two agents hold one object."""
+    if isinstance(tools, Traceable):
+        return tools.origin(agent, name)
+    return (id(tools), name) if name in {spec.name for spec in tools.specs(agent)} else None
+
+
+def built_in(name: str) -> Hashable:
+    """The origin of a tool that every agent can have. Each acts on its own agent's conversation only."""
+    return ("built-in", name)
 
 
 def no_such_tool(name: str, specs: Sequence[ToolSpec], outages: Sequence[str] = ()) -> ToolOutcome:

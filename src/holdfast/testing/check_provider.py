@@ -16,7 +16,22 @@ from holdfast.core.errors import ProviderFailed
 from holdfast.core.ids import Instant
 from holdfast.core.naming import Naming, PerSession
 from holdfast.ports.provider import Provider
-from holdfast.testing.provider_guest import ABOARD, ADA, BEN, BENS, GROUP, START, Guest, Place, Settled, at_once
+from holdfast.testing.provider_guest import (
+    ABOARD,
+    ADA,
+    BEN,
+    BENS,
+    FOR_ADA,
+    FOR_BEN,
+    GROUP,
+    HOME,
+    ROBOT,
+    START,
+    Guest,
+    Place,
+    Settled,
+    at_once,
+)
 
 Make: TypeAlias = Callable[[], Awaitable[Provider]]
 Check: TypeAlias = Callable[[Guest], Awaitable[None]]
@@ -247,6 +262,18 @@ async def what_a_group_said_is_not_recalled_by_a_stranger(guest: Guest) -> None:
     assert not await guest.times("marzipan", guest.at("ses_ben", BEN, BENS))
 
 
+async def what_an_agent_said_is_recalled_in_that_conversation_alone(guest: Guest) -> None:
+    """An agent speaks for many people: each of their conversations has an address of its own."""
+    if not guest.able.turns:
+        return
+    for_ada, for_ben = guest.at("ses_1", ROBOT, FOR_ADA), guest.at("ses_2", ROBOT, FOR_BEN)
+    await guest.keep(guest.said("her boat is called marzipan", place=for_ada))
+    assert not await guest.times("marzipan", for_ben), "another conversation of the same agent recalls it"
+    assert not await guest.times("marzipan", replace(for_ben, chat=HOME)), "the agent's answers elsewhere recall it"
+    assert not await guest.times("marzipan", guest.at("ses_ben", BEN, BENS))
+    await guest.found_once("marzipan", for_ada)
+
+
 async def no_question_breaks_it_and_the_limit_holds(guest: Guest) -> None:
     if not guest.able.turns:
         return
@@ -288,6 +315,7 @@ CHECKS: tuple[Check, ...] = (
     nobody_recalls_what_another_said_in_private,
     what_was_said_in_private_is_not_recalled_in_a_group,
     what_a_group_said_is_not_recalled_by_a_stranger,
+    what_an_agent_said_is_recalled_in_that_conversation_alone,
     no_question_breaks_it_and_the_limit_holds,
     closing_twice_is_harmless,
 )

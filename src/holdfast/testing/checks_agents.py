@@ -1,9 +1,14 @@
-"""I25: what agents write to each other arrives once, counts its hops, and comes to an end."""
+"""I25: what agents write to each other arrives once, counts its hops, comes to an end, goes to those whom the sender
+may write to, and has no tool run that one of its senders lacks.
+
+Through which agents a message came is found out here from the ledger of replies, not from the column that says so.
+"""
 
 from collections import Counter
 
+from holdfast.core.agent_chain import PRINCIPALS
 from holdfast.core.ids import AgentName
-from holdfast.core.journal import UserSaid
+from holdfast.core.journal import AssistantSaid, UserSaid
 from holdfast.core.key import parse
 from holdfast.testing.checks_work import is_letter
 from holdfast.testing.evidence import Evidence, Found
@@ -50,6 +55,65 @@ def circles_come_to_an_end(evidence: Evidence) -> Found:
     arrived = len(_between_agents(evidence))
     if arrived > asked * ARRIVALS_MAX:
         yield f"{asked} texts of people caused {arrived} messages between agents"
+
+
+def letters_go_to_those_listed(evidence: Evidence) -> Found:
+    """I25: an agent writes only to those on its list, and on behalf of others only to those on theirs."""
+    chains = _Chains(evidence)
+    for row in _between_agents(evidence):
+        reply = chains.sent.get(row["event_id"])
+        if reply is None or not is_letter(reply):
+            continue
+        to = _agent_of(row)
+        for sender in {reply["agent"], *chains.of_turn(reply["session"], reply["turn"])}:
+            if to != sender and to not in evidence.policies[sender].talks_to:
+                yield f"{row['event_id']} went to {to}, which is not on the list of {sender}"
+
+
+def chains_limit_tools(evidence: Evidence) -> Found:
+    """I25: no tool takes effect in a turn whose messages came through an agent that does not have the tool."""
+    if evidence.company is None or not evidence.company.lacks or not evidence.effects:
+        return
+    chains, places = _Chains(evidence), _call_places(evidence)
+    for name, call in evidence.effects:
+        session, turn = places.get(call, ("", 0))
+        for agent in chains.of_turn(session, turn):
+            if name in evidence.company.lacks[agent]:
+                yield f"{name} took effect for {call}, in turn {turn} of {session}, which came through {agent}"
+
+
+class _Chains:
+    """The agents through which messages came, from what was sent."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.sent = {f"{row['id']}.0": row for row in evidence.rows["reply"] if row["channel"] == "agent"}
+        events = {row["message"]: row["event_id"] for row in evidence.rows["inbound"]}
+        self._turns: dict[tuple[str, int], set[str]] = {}
+        self._begun: dict[tuple[str, int], set[str]] = {}
+        for entry in evidence.rows["entry"]:
+            said = body_of(entry) if entry["kind"] == "user" else None
+            if isinstance(said, UserSaid) and said.principal.startswith(PRINCIPALS):
+                place = (entry["session"], entry["turn"])
+                self._begun.setdefault(place, set()).add(said.principal.removeprefix(PRINCIPALS))
+                self._turns.setdefault(place, set()).add(events.get(said.message, said.event_id))
+
+    def of_turn(self, session: str, turn: int) -> set[str]:
+        """Bounded: each message counts one hop more than what it was sent in."""
+        found = set(self._begun.get((session, turn), ()))
+        for event_id in self._turns.get((session, turn), ()):
+            if (reply := self.sent.get(event_id)) is not None:
+                found |= self.of_turn(reply["session"], reply["turn"])
+        return found
+
+
+def _call_places(evidence: Evidence) -> dict[str, tuple[str, int]]:
+    """The turn in which each tool was called."""
+    found: dict[str, tuple[str, int]] = {}
+    for entry in evidence.rows["entry"]:
+        said = body_of(entry) if entry["kind"] == "assistant" else None
+        if isinstance(said, AssistantSaid):
+            found |= {call.id: (entry["session"], entry["turn"]) for call in said.calls}
+    return found
 
 
 def _joined(evidence: Evidence) -> dict[tuple[str, int], list[tuple[int, int]]]:

@@ -1,7 +1,7 @@
 """What the areas of a history add to its world: channels, policies, tools, and who acts beside the people who talk."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -52,6 +52,11 @@ class Company:
         self._observe = observe
         self._background: list[asyncio.Task[None]] = []
 
+    @property
+    def lacks(self) -> Mapping[str, frozenset[str]]:
+        """The tools that each agent does not have."""
+        return letters.lacks(self._seed) if ChannelArea.AGENTS in self.areas else {}
+
     # --- what nodes are made of
 
     @property
@@ -100,6 +105,7 @@ class Company:
                 name: replace(
                     policy,
                     hops_max=letters.HOPS_MAX,
+                    talks_to=letters.talks_to(self._seed)[name],
                     turn=replace(policy.turn, unattended_max=letters.UNATTENDED_MAX),
                 )
                 for name, policy in made.items()
@@ -107,7 +113,7 @@ class Company:
         return made
 
     def tools(self, made: Tools) -> Tools:
-        return letters.WritingTools(made) if ChannelArea.AGENTS in self.areas else made
+        return letters.WritingTools(made, self._seed) if ChannelArea.AGENTS in self.areas else made
 
     def unfinished(self) -> str | None:
         """A draft that is to be deleted with the words of its reply; what was said in a room and is in no mailbox."""

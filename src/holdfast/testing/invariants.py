@@ -12,7 +12,13 @@ from typing import Any, TypeAlias
 
 from holdfast.core.journal import Observed, UserSaid
 from holdfast.testing.checks_actions import acts_are_on_record_once, trail_is_whole
-from holdfast.testing.checks_agents import circles_come_to_an_end, hops_are_counted, letters_arrive_once
+from holdfast.testing.checks_agents import (
+    chains_limit_tools,
+    circles_come_to_an_end,
+    hops_are_counted,
+    letters_arrive_once,
+    letters_go_to_those_listed,
+)
 from holdfast.testing.checks_contexts import (
     contexts_are_whole,
     notes_are_the_agents,
@@ -308,6 +314,8 @@ CHECKS: tuple[Check, ...] = (
     ("I25", hops_are_counted),
     ("I25", letters_arrive_once),
     ("I25", circles_come_to_an_end),
+    ("I25", letters_go_to_those_listed),
+    ("I25", chains_limit_tools),
     ("I26", recalls_end_with_the_link),
     ("I26", links_are_as_asked_for),
     ("I27", moved_chats_go_on),

@@ -1,21 +1,24 @@
 """Agents that write to each other, through the real tool `send_message` and the real channel between agents.
 
 A text names a route: `use write moss reed` has the agent write to moss and asks moss to write to reed. `always` never
-ends: two agents write to each other until the hop count stops them.
+ends: two agents write to each other until the hop count stops them. `with pay` has the last one use a tool.
+
+In some histories agents may not write to all others, and some lack a tool.
 """
 
 import json
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
+from holdfast.core.agent_chain import Chain
 from holdfast.core.context import ModelMessage
-from holdfast.core.errors import AgentNotFound
 from holdfast.core.ids import AgentName
 from holdfast.core.journal import ToolCall
+from holdfast.loops import chained_tools
 from holdfast.loops.toolbox import ToolBox
 from holdfast.ports.model import ToolSpec
-from holdfast.ports.tool import ToolContext, ToolOutcome, Tools
+from holdfast.ports.tool import ToolContext, ToolOutcome, Tools, built_in, no_such_tool
 from holdfast.testing.workload import CHATS, HORIZON_MS, SENDERS, Say, mark_of
 from holdfast.tools.send_message import NAME, make_send_tool
 
@@ -24,8 +27,24 @@ UNATTENDED_MAX = 8  # more than hops allow in one mailbox, so that hops are what
 FIRST_LETTER = 400  # the numbers of what people say to have agents write
 LETTERS_MAX = 3
 ROUTE = re.compile(r" use write ([a-z ]+)\Z")
-ALWAYS = "always"
+ALWAYS, WITH = "always", "with"
 AGENTS = ("fern", "moss", "reed")
+USED = ("look", "pay")  # the tools that letters ask for
+LISTED, HAS = 0.75, 0.6  # of the others, and of these tools, where agents differ
+
+
+def talks_to(seed: int | str) -> Mapping[str, tuple[str, ...]]:
+    """Whom each agent may write to."""
+    rng = random.Random(f"{seed}/area/agents/lists")
+    share = 1 if rng.random() < 0.4 else LISTED
+    return {name: tuple(other for other in AGENTS if other != name and rng.random() < share) for name in AGENTS}
+
+
+def lacks(seed: int | str) -> Mapping[str, frozenset[str]]:
+    """The tools that each agent does not have."""
+    rng = random.Random(f"{seed}/area/agents/tools")
+    share = 1 if rng.random() < 0.3 else HAS
+    return {name: frozenset(tool for tool in USED if rng.random() >= share) for name in AGENTS}
 
 
 def letters(seed: int | str) -> list[Say]:
@@ -36,6 +55,7 @@ def letters(seed: int | str) -> list[Say]:
         chat = rng.choice([chat for chat in CHATS if chat.type == "dm"])
         others = rng.sample([name for name in AGENTS if name != chat.agent], rng.choice((1, 2)))
         route = [others[0], chat.agent, ALWAYS] if rng.random() < 0.5 else others
+        route += [WITH, rng.choice(USED)] if route[-1] != ALWAYS and rng.random() < 0.8 else []
         said.append(
             Say(
                 n=n,
@@ -62,6 +82,8 @@ def letter_in(messages: Sequence[ModelMessage]) -> str | None:
     to, *rest = found[1].split()
     onward = [rest[0], to, ALWAYS] if rest[-1:] == [ALWAYS] else rest
     text = f"please use write {' '.join(onward)}" if onward else "please think about it"
+    if onward[:1] == [WITH]:
+        text = f"please use {onward[1]}"
     return json.dumps({"to": to, "text": text})
 
 
@@ -70,29 +92,44 @@ def letter_call(id_: str, arguments: str) -> ToolCall:
 
 
 class WritingTools:
-    """Implements `Tools`: those of every history, and the tool that writes to another agent."""
+    """Implements `Tools` and `Traceable`: those of every history that an agent has, and the tool that writes to another
+    agent."""
 
-    def __init__(self, others: Tools) -> None:
+    def __init__(self, others: Tools, seed: int | str) -> None:
+        lists = talks_to(seed)
+
+        def reach(agent: AgentName, chain: Chain) -> tuple[AgentName, ...]:
+            return chained_tools.reachable(agent, chain, lists.get)
+
         self._others = others
+        self._lacks = lacks(seed)
+        self._lists = lists
         self._box = ToolBox()
-        self._box.add(make_send_tool(_find, hops_max=HOPS_MAX), idempotent=True)
+        self._box.add(make_send_tool(reach, hops_max=HOPS_MAX), idempotent=True, origin=built_in(NAME))
 
     def specs(self, agent: AgentName) -> tuple[ToolSpec, ...]:
-        return (*self._others.specs(agent), *self._box.specs(agent))
+        return tuple(
+            spec for spec in (*self._others.specs(agent), *self._box.specs(agent)) if self._has(agent, spec.name)
+        )
+
+    def origin(self, agent: AgentName, name: str) -> Hashable | None:
+        if not self._has(agent, name):
+            return None
+        return self._box.origin(agent, name) if name == NAME else ("world", name)
 
     def is_idempotent(self, name: str) -> bool:
         return self._of(name).is_idempotent(name)
 
     def needs_approval(self, agent: AgentName, name: str) -> bool:
-        return self._of(name).needs_approval(agent, name)
+        return self._has(agent, name) and self._of(name).needs_approval(agent, name)
 
     async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
+        if not self._has(context.agent, name):
+            return no_such_tool(name, self.specs(context.agent))
         return await self._of(name).call(name, arguments, context)
+
+    def _has(self, agent: AgentName, name: str) -> bool:
+        return bool(self._lists[agent]) if name == NAME else name not in self._lacks[agent]
 
     def _of(self, name: str) -> Tools:
         return self._box if name == NAME else self._others
-
-
-def _find(name: str) -> None:
-    if name not in AGENTS:
-        raise AgentNotFound(f"there is no agent {name}")

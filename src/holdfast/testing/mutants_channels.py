@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.channels.attendance import Attendance
+from holdfast.core.agent_chain import Chain, TalksTo
 from holdfast.core.drafting import Draft, DraftIntent, DraftState
-from holdfast.core.ids import ReplyId
+from holdfast.core.ids import AgentName, ReplyId
 from holdfast.core.key import Address
 from holdfast.core.mailbox import Claim
 from holdfast.core.outgoing import Post
 from holdfast.core.turn import OutgoingMessage, Turn
-from holdfast.loops import recaller
+from holdfast.loops import chained_tools, recaller
 from holdfast.loops.gateway import Received
 from holdfast.loops.intake import Reception
 from holdfast.loops.liaison import AgentChannel
@@ -20,6 +21,7 @@ from holdfast.ports.channel import ChatMessage, Verdict, conversation_of
 from holdfast.stores.script import Script, one, rows, run
 from holdfast.stores.store import SqlStore
 from holdfast.stores.verbs import approvals, drafts, identity, outgoing, reading, replies, turns, upkeep
+from holdfast.testing import letters
 from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.mutant import Patch, mutant
 
@@ -175,6 +177,27 @@ def letters_count_one_hop() -> Sequence[Patch]:
         yield from honest(claim, replace(turn, hop=0), messages)
 
     return [(turns, "send_messages", broken)]
+
+
+@mutant("I25", budget=30, area=AGENTS)
+def anybody_is_messaged() -> Sequence[Patch]:
+    """An agent writes to every other one, listed or not."""
+
+    def broken(agent: AgentName, _chain: Chain, _talks_to: TalksTo) -> tuple[AgentName, ...]:
+        return tuple(AgentName(name) for name in letters.AGENTS if name != agent)
+
+    return [(chained_tools, "reachable", broken)]
+
+
+@mutant("I25", budget=60, area=AGENTS)
+def chain_forgotten() -> Sequence[Patch]:
+    """A message does not say through which agents it came, so the turn that it begins has every tool."""
+    honest = AgentChannel._received  # noqa: SLF001 - what is broken
+
+    def broken(channel: AgentChannel, post: Post, address: Address, hop: int) -> Received:
+        return replace(honest(channel, post, address, hop), chain=())
+
+    return [(AgentChannel, "_received", broken)]
 
 
 @mutant("I25", "I1", "I2", budget=40, area=AGENTS)

@@ -15,6 +15,8 @@ Settled: TypeAlias = Callable[[], Awaitable[None]]
 START = 1_700_000_000_000
 ADA, BEN = Principal("ada"), Principal("ben")
 HOME, BENS, GROUP = "check:dm:ada", "check:dm:ben", "check:group:club"
+ROBOT = Principal("agent:moss")  # another agent, which asks for ada and for ben
+FOR_ADA, FOR_BEN = (f"agent:dm:agent%3Amoss%3A{who.replace(':', '%3A')}" for who in (HOME, BENS))
 ABOARD = "check:dm:ada-aboard"  # a chat of its own: a provider may keep the sessions of one chat as one
 
 

@@ -2,33 +2,36 @@
 
 Nothing is sent here. The message leaves as a row of the same transaction that journals this tool's result, so it leaves
 once or not at all; and it counts the agents it has come through, so that no two can keep each other busy for ever.
+Whom an agent may message is the operator's to say (`talks_to`), and is judged again where the message is handed over.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from holdfast.core.errors import AgentNotFound, HoldfastError, InvalidName
+from holdfast.core.agent_chain import SEND_MESSAGE, Chain
+from holdfast.core.errors import HoldfastError, InvalidName
 from holdfast.core.ids import AgentName
 from holdfast.core.inbound import Limits, check_text
 from holdfast.core.key import Address
 from holdfast.core.turn import OutgoingMessage
 from holdfast.ports.tool import ToolContext, ToolOutcome
 
-NAME = "send_message"
+NAME = SEND_MESSAGE
 CHANNEL = "agent"
 TEXT_BYTES_MAX = 32 * 1024
 SendTool: TypeAlias = Callable[..., Awaitable[ToolOutcome]]
+Reach: TypeAlias = Callable[[AgentName, Chain], Sequence[AgentName]]  # whom an agent may message in such a turn
 
 
-def make_send_tool(find: Callable[[str], object], *, hops_max: int) -> SendTool:
-    """The function to offer: `toolbox.add(make_send_tool(...), idempotent=True)`. `find` raises for unknown agents."""
+def make_send_tool(reach: Reach, *, hops_max: int) -> SendTool:
+    """The function to offer: `toolbox.add(make_send_tool(...), idempotent=True, description=described(...))`."""
 
     async def send_message(*, to: str, text: str, context: ToolContext) -> ToolOutcome:
         """Send a message to another agent, by its name. It answers later, in a message of its own; do not wait for it.
 
         Say everything that it needs to know: it does not see this conversation.
         """
-        refusal = _refusal(to, text, find, context, hops_max)
+        refusal = _refusal(to, text, reach(context.agent, context.chain), context, hops_max)
         if refusal is not None:
             return ToolOutcome(f"Nothing was sent: {refusal}", ok=False)
         try:
@@ -41,15 +44,15 @@ def make_send_tool(find: Callable[[str], object], *, hops_max: int) -> SendTool:
     return send_message
 
 
-def _refusal(to: str, text: str, find: Callable[[str], object], context: ToolContext, hops_max: int) -> str | None:
+def _refusal(to: str, text: str, able: Sequence[AgentName], context: ToolContext, hops_max: int) -> str | None:
     """Why it cannot be sent; None when it can."""
+    whom = f"you can reach {', '.join(able)}" if able else "you can reach nobody in this turn"
     if to == context.agent:
-        return "that is you. Give the name of another agent."
+        return f"that is you; {whom}."
+    if to not in able:
+        return f"you may not message {to[:80]!r}; {whom}."
     try:
-        find(to)
         check_text(text, Limits(message_bytes_max=TEXT_BYTES_MAX))
-    except AgentNotFound as error:
-        return f"{error}."
     except HoldfastError as error:
         return f"{error}. {error.hint}"
     if context.hop + 1 > hops_max:

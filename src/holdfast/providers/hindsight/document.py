@@ -20,7 +20,7 @@ from holdfast.core.hindsight_naming import bank_of, escaped, fitted
 from holdfast.core.ids import AgentName, DeliveryId, Instant, Principal, SessionId
 from holdfast.core.memory import Target
 from holdfast.core.naming import NamingInputs
-from holdfast.core.visibility import SHARED, is_group, person_of
+from holdfast.core.visibility import SHARED, is_agent, is_group, person_of
 
 RENDERER = "hindsight/2"
 CONTENT_BYTES_MAX = 4_000_000
@@ -127,7 +127,7 @@ def note_tags(agent: AgentName, scope: str) -> list[tuple[str, ...]]:
 
 
 def group_scope(agent: AgentName, address: str) -> str:
-    """What was said in one group, for that group."""
+    """What was said in one group, or with one agent, for that chat."""
     return tag("scope:group", agent, address)
 
 
@@ -141,6 +141,8 @@ def _turn_tags(naming: NamingInputs) -> tuple[str, ...]:
     tags = [*session_tags(agent, naming.session), tag("user", principal)]
     tags += [tag("parent", naming.parent)] if naming.parent else []
     tags += [tag("chat", naming.address)] if naming.address else []
+    if is_agent(principal):  # its words elsewhere are others'
+        return (*tags, group_scope(agent, naming.address or naming.session))
     if is_group(naming.address):
         return (*tags, group_scope(agent, naming.address), spoken_scope(agent, principal))
     return (*tags, private_scope(agent, principal))

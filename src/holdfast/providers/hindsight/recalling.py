@@ -21,6 +21,7 @@ QUERY_CHARS_MAX = 2_000  # what a question is about; embedders read no more
 
 def scopes_of(query: RecallQuery) -> tuple[str, ...]:
     """In a group what was said in it, and one's private words if that is allowed; alone one's own, groups' included.
+    With an agent what was said in that chat.
     Notes of every scope that the audience may see."""
     agent = query.agent
     if query.audience.sees_all:
@@ -29,7 +30,7 @@ def scopes_of(query: RecallQuery) -> tuple[str, ...]:
     private = tuple(private_scope(agent, who) for who in query.askers)
     if not query.group:
         return (*notes, *private, *(spoken_scope(agent, who) for who in query.askers))
-    group = (*notes, group_scope(agent, query.naming.address))
+    group = (*notes, group_scope(agent, query.naming.address or query.naming.session))
     return (*group, *private) if query.private_in_groups else group
 
 

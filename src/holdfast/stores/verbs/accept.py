@@ -5,6 +5,7 @@ import hmac
 from dataclasses import dataclass
 
 from holdfast.core.action import PROGRAM, By
+from holdfast.core.agent_chain import stored
 from holdfast.core.command import Verb, meant_by, parse_command
 from holdfast.core.ids import MailboxId, MessageId
 from holdfast.core.inbound import (
@@ -41,14 +42,16 @@ FIND_INBOUND = """
 select message, body_hash, state from inbound
  where account = :account and conversation = :conversation and event_id = :event_id"""
 FIND_TOMBSTONE = "select message, body_hash, state from tombstone where hash = :hash"
-# A principal that is linked to a person speaks as the person; the hash is of what the platform said.
+# A principal that is linked to a person speaks as the person, but an agent is nobody; the hash is of what the platform
+# said.
 NEW_INBOUND = """
 insert into inbound (message, mailbox, seq, account, conversation, event_id, body_hash, principal, channel,
-                     kind, human, hop, body, state, reason, session, at, address, sender_name, directory, repo, token)
+                     kind, human, hop, body, state, reason, session, at, address, sender_name, directory, repo, token,
+                     chain)
 values (:message, :mailbox, :seq, :account, :conversation, :event_id, :body_hash,
-        coalesce((select person from identity where principal = :principal), :principal), :channel,
+        coalesce((select person from identity where principal = :principal and :is_agents = 0), :principal), :channel,
         :kind, :human, :hop, :body, :state, :reason, :session, :now, :address, :sender_name, :directory, :repo,
-        :token)"""
+        :token, :chain)"""
 GROW = """
 update mailbox
    set last_seq = :seq, depth = depth + :heavier, window_at = :window_at, window_count = :window_count,
@@ -184,6 +187,8 @@ def _append(arrival: Arrival, box: Box, secret: bytes, state: MessageState, reas
         directory=arrival.where.directory or None,
         repo=arrival.where.repo or None,
         token=arrival.token or None,
+        chain=stored(arrival.chain),
+        is_agents=int(bool(arrival.chain)),
     )
     yield from run(
         GROW,

@@ -1,5 +1,6 @@
 """read_mail: what a claimed mailbox holds."""
 
+from holdfast.core.agent_chain import loaded
 from holdfast.core.errors import ClaimLost
 from holdfast.core.ids import Instant, MessageId, Principal, SessionId
 from holdfast.core.inbound import Inbound, Kind, MessageState
@@ -14,7 +15,8 @@ select mailbox.fence, mailbox.session_id, mailbox.depth, mailbox.unattended, ses
   from mailbox left join session on session.id = mailbox.session_id
  where mailbox.id = :mailbox"""
 WAITING = """
-select message, seq, event_id, principal, channel, kind, human, hop, body, state, at, sender_name, directory, repo
+select message, seq, event_id, principal, channel, kind, human, hop, body, state, at, sender_name, directory, repo,
+       chain
   from inbound
  where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'waiting' order by seq limit :limit"""
 
@@ -52,4 +54,5 @@ def inbound_of(row: Row) -> Inbound:
         at=Instant(row[10]),
         name=row[11] or "",
         where=Whereabouts(row[12] or "", row[13] or ""),
+        chain=loaded(row[14]),
     )

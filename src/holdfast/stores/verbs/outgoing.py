@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from holdfast.core.agent_chain import stored
 from holdfast.core.ids import MessageId
 from holdfast.core.mailbox import Claim
 from holdfast.core.outgoing import ReplyState
@@ -10,8 +11,10 @@ from holdfast.stores.script import Script, run
 
 CHANNEL = "agent"
 NEW = """
-insert into reply (id, mailbox, session, turn, message, agent, channel, address, hop, state, due_at, at, body)
-values (:id, :mailbox, :session, :turn, :message, :agent, :channel, :address, :hop, :state, :now, :now, :body)"""
+insert into reply (id, mailbox, session, turn, message, agent, channel, address, hop, chain, state, due_at, at,
+                   body)
+values (:id, :mailbox, :session, :turn, :message, :agent, :channel, :address, :hop, :chain, :state, :now, :now,
+        :body)"""
 
 
 def send_messages(claim: Claim, turn: Turn, messages: Sequence[OutgoingMessage]) -> Script[None]:
@@ -29,6 +32,7 @@ def send_messages(claim: Claim, turn: Turn, messages: Sequence[OutgoingMessage])
             channel=CHANNEL,
             address=message.address,
             hop=turn.hop + 1,
+            chain=stored(turn.chain),
             state=ReplyState.PENDING.value,
             body=message.text.encode(),
         )

@@ -8,6 +8,7 @@ the replies behind it go on.
 from collections.abc import Collection
 
 from holdfast.core.action import PROGRAM, Act, By
+from holdfast.core.agent_chain import loaded
 from holdfast.core.errors import InvalidInput, ReplyNotFound
 from holdfast.core.ids import AgentName, Instant, MessageId, NodeId, ReplyId
 from holdfast.core.key import parse
@@ -45,7 +46,8 @@ HELD = """
 select reply.n, reply.id, reply.attempt, reply.part, reply.doubts, reply.address, reply.body, reply.message,
        case when inbound.hop = 0 then inbound.event_id else '' end, reply.hop,
        cast(:now as int8) - coalesce(reply.sent_at, cast(:now as int8)), cast(:now as int8) - reply.at,
-       case when reply.draft = 'standing' then reply.draft_id else '' end
+       case when reply.draft = 'standing' then reply.draft_id else '' end, reply.chain,
+       exists (select 1 from address where address.address = reply.address and address.mailbox_id = reply.mailbox)
   from reply left join inbound on inbound.message = reply.message and inbound.address = reply.address
  where reply.owner = :node and reply.claim = :name and reply.state = 'attempting' order by reply.n"""
 # An edit of a draft may be repeated, so a doubt about one lasts only until it is.
@@ -153,7 +155,8 @@ def _heads(
 
 
 def _claim_of(node: NodeId, row: Row) -> ReplyClaim:
-    n, id_, attempt, part, doubts, address, body, message, event_id, hop, doubtful_for_ms, waited_ms, draft = row
+    n, id_, attempt, part, doubts, address, body, message, event_id, hop, doubtful_for_ms, waited_ms, *more = row
+    draft, chain, is_answer = more
     return ReplyClaim(
         n=n,
         id=ReplyId(id_),
@@ -166,6 +169,8 @@ def _claim_of(node: NodeId, row: Row) -> ReplyClaim:
         message=MessageId(message),
         in_reply_to=event_id,
         hop=hop,
+        chain=loaded(chain),
+        is_answer=bool(is_answer),
         doubtful_for_ms=doubtful_for_ms,
         waited_ms=waited_ms,
         draft=draft or "",

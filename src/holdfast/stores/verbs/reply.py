@@ -5,10 +5,12 @@ from holdfast.core.turn import Reply
 from holdfast.stores.script import Script, run
 
 NEW_REPLY = """
-insert into reply (id, mailbox, session, turn, message, agent, channel, address, hop, state, due_at, at, body)
+insert into reply (id, mailbox, session, turn, message, agent, channel, address, hop, chain, state, due_at, at,
+                   body)
 values (:id, :mailbox, :session, :turn, :message, (select agent from mailbox where id = :mailbox), :channel,
         coalesce((select address from inbound where message = :message), :address),
-        coalesce((select hop from inbound where message = :message), 0), :state, :now, :now, :body)"""
+        coalesce((select hop from inbound where message = :message), 0),
+        (select chain from turn where session = :session and n = :turn), :state, :now, :now, :body)"""
 
 
 def insert_reply(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from holdfast.core.agent_chain import loaded, stored
 from holdfast.core.context import calibrate
 from holdfast.core.errors import ClaimLost, InvariantBroken
 from holdfast.core.ids import ApprovalId, Instant, MessageId, Principal, SessionId
@@ -36,9 +37,9 @@ SESSION = """
 select last_seq, turns, open_turn, token_ratio, title, parent_id, state from session where id = :session"""
 NEW_TURN = """
 insert into turn (session, n, key, phase, attempt, fence, lease_fence, mailbox, place, principal, first_seq, last_seq,
-                  directory, repo, opened_at)
+                  directory, repo, chain, opened_at)
 values (:session, :n, null, :phase, 1, :fence, (select fence from mailbox where id = :mailbox), :mailbox, :place,
-        :principal, :first_seq, :last_seq, :directory, :repo, :now)"""
+        :principal, :first_seq, :last_seq, :directory, :repo, :chain, :now)"""
 TAKE = """
 update inbound set state = 'in_turn', session = :session, turn = :turn
  where message = :message and mailbox = :mailbox and state = 'waiting' returning message"""
@@ -50,7 +51,7 @@ update session
 ATTENDED = "update mailbox set unattended = case when :human = 1 then 0 else unattended + 1 end where id = :mailbox"
 READ_TURN = """
 select phase, attempt, principal, first_seq, last_seq, stop_at, fence, opened_at,
-       (select epoch from session where id = :session), approval, directory, repo
+       (select epoch from session where id = :session), approval, directory, repo, chain
   from turn where session = :session and n = :n"""
 TURN_MESSAGES = """
 select message, hop from inbound
@@ -110,6 +111,7 @@ def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn]:
         last_seq=last_seq,
         directory=_paths(opening.where)[0],
         repo=_paths(opening.where)[1],
+        chain=stored(opening.chain),
     )
     yield from _take(claim, opening.messages, opening.session, n)
     yield from run(OPENED, session=opening.session, n=n, last_seq=last_seq, principal=opening.principal)
@@ -154,7 +156,7 @@ def read_turn(claim: Claim, session: SessionId, n: int, last_seq: int) -> Script
     row = yield from one(READ_TURN, session=session, n=n)
     if row is None:
         raise InvariantBroken(f"the open turn {n} of {session} has no row", session=session)
-    phase, attempt, principal, first_seq, _, stop_at, _, opened_at, epoch, approval, directory, repo = row
+    phase, attempt, principal, first_seq, _, stop_at, _, opened_at, epoch, approval, directory, repo, chain = row
     messages = yield from rows(TURN_MESSAGES, mailbox=claim.mailbox)
     awaited = (yield from approvals.read_approval(ApprovalId(approval))) if phase == Phase.AWAITING.value else None
     return Turn(
@@ -172,6 +174,7 @@ def read_turn(claim: Claim, session: SessionId, n: int, last_seq: int) -> Script
         hop=max((hop for _, hop in messages), default=0),
         approval=awaited,
         where=Whereabouts(directory or "", repo or ""),
+        chain=loaded(chain),
     )
 
 

@@ -9,7 +9,7 @@ Rule 4: `confine` says how a program is kept from Holdfast's data and processes 
 Rule 5: `user` starts a program as another user (user.py).
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,6 +63,11 @@ class McpSettings:
     def confinement(self) -> str:
         """What keeps a program from Holdfast's data; empty for a server that is reached over HTTP."""
         return self.confined.mode.value if self.command else ""
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for two agents whose servers are one program with the same arguments and variables, or one URL."""
+        return self.command, frozenset(self.environment.items()), self.folder, self.is_confined, self.url, self.token
 
     def is_wanted(self, tool: str) -> bool:
         return self.tools is None or tool in self.tools

@@ -1,7 +1,7 @@
 """The tools of an agent's MCP servers, as one box. They come and go with the servers."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ RESULT_CHARS_MAX = 64_000
 
 
 class McpTools:
-    """Implements `Tools`, `Unreliable` and `Attached`."""
+    """Implements `Tools`, `Unreliable`, `Traceable` and `Attached`."""
 
     def __init__(self, servers: Sequence[McpServer]) -> None:
         self._servers = tuple(servers)
@@ -54,6 +54,12 @@ class McpTools:
     def specs(self, agent: AgentName) -> tuple[ToolSpec, ...]:
         del agent
         return tuple(offer.spec for server in self._servers for offer in server.offered.values())
+
+    def origin(self, agent: AgentName, name: str) -> Hashable | None:
+        """The program or the URL, with what it is given, and the server's own name of the tool."""
+        del agent
+        found = self._find(name)
+        return None if found is None else ("mcp", found[0].settings.identity, found[1].tool)
 
     def is_idempotent(self, name: str) -> bool:
         found = self._find(name)
