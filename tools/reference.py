@@ -115,6 +115,7 @@ SETTINGS = {
     "context_tokens": "the size of the model's window",
     "daily_spend_usd": "what models may cost per day (UTC), in US dollars; null for no limit",
     "tools": "which built-in tools the agent has; null for all",
+    "talks_to": "which other agents the agent may message; they use only tools that it has too",
     "hops_max": "how often a message may go on from agent to agent",
     "on_doubt": "what becomes of a reply that may have been posted or not: sent again, shown as uncertain; or held",
     "compression.soft": "share of the window above which a summary is prepared while turns go on",

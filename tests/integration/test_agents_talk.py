@@ -34,12 +34,12 @@ def team(monkeypatch, tmp_path):
         chosen = replace(policy(), **{"access": OPEN, "hops_max": 4, "channels": given, "memory": {}, **more})
         return Agent(policy=chosen, model=model, summariser=model, tools=ToolBox())
 
-    async def open_team(models, *, chatting=("ada",), **more):
+    async def open_team(models, *, chatting=("ada",), each=None, **more):
         chats.update({name: Chat() for name in chatting})
         listed = {}
         for name, model in models.items():
             others = tuple(other for other in models if other != name)
-            listed[AgentName(name)] = agent(name, model, **{"talks_to": others, **more})
+            listed[AgentName(name)] = agent(name, model, **{"talks_to": others, **more, **(each or {}).get(name, {})})
         who = Agents(None, listed)
         runtime = await open_runtime(tmp_path / "data", agents=who, connect=tmp_path)
         for chat in chats.values():
@@ -161,3 +161,61 @@ async def test_nothing_is_sent_to_nobody_to_oneself_or_too_far(team):
         assert told[0] == "Nothing was sent: you may not message 'nobody'; you can reach ben."
         assert told[1] == "Nothing was sent: that is you; you can reach ben."
         assert [one.channel for one in await runtime.reader.replies()] == ["chat"]
+
+
+# --- whom an agent may message -----------------------------------------------------------------------
+
+
+async def test_a_message_is_handed_over_only_to_those_listed_now(team):
+    runtime, _ = await team({"ada": ScriptedModel(), "ben": ScriptedModel(), "cy": ScriptedModel()})
+    async with runtime:
+        by_name = dict(runtime._agents.listed)
+
+        def allowing(**lists):
+            changed = {
+                name: replace(one, policy=replace(one.policy, talks_to=lists.get(name, ())))
+                for name, one in by_name.items()
+            }
+            return AgentChannel(AgentName("ada"), runtime.gateway, Agents(None, changed))
+
+        assert await allowing().send(POST) == Declined("agent ada may not message ben; it may message nobody")
+        assert await allowing(ada=("cy",)).send(POST) == Declined("agent ada may not message ben; it may message cy")
+        for_cy = replace(POST, chain=(AgentName("cy"),))
+        assert await allowing(ada=("ben",)).send(for_cy) == Declined(
+            "agent ada may not message ben, in a turn that began with cy; it may message nobody"
+        )
+        gone = replace(POST, chain=(AgentName("gone"),))
+        assert isinstance(await allowing(ada=("ben",)).send(gone), Declined)
+        assert not await runtime.sessions(agent="ben")
+        assert isinstance(await allowing(ada=("ben",), cy=("ben",)).send(for_cy), Sent)
+
+
+async def test_an_answer_goes_back_unlisted_and_nothing_else_passes_for_one(team):
+    ada = ScriptedModel(asks("ben"), says("asked"), says("Ben says: rain."))
+    runtime, _ = await team({"ada": ada, "ben": ScriptedModel(says("rain"))})
+    async with runtime:
+        who = runtime._agents.listed
+        silent = {name: replace(one, policy=replace(one.policy, talks_to=())) for name, one in who.items()}
+        to_ada = Address(agent=AgentName("ben"), channel="agent", type="dm", chat="agent:ada:chat:dm:77")
+        channel = AgentChannel(AgentName("ben"), runtime.gateway, Agents(None, silent))
+        posing = replace(POST, address=to_ada)
+        assert await channel.send(posing) == Declined("agent ben may not message ben; it may message nobody")
+        assert isinstance(await channel.send(replace(posing, is_answer=True)), Sent)
+
+
+async def test_a_turn_that_is_taken_up_after_a_crash_has_no_more_tools_than_before(team):
+    gate = Gate()
+    ben = ScriptedModel(stands_at(gate, says("rain")), says("rain"))
+    ada = ScriptedModel(asks("ben"), says("asked"), says("Ben says: rain."))
+    tools = {"tools": ("send_message", "history")}
+    runtime, chats = await team({"ada": ada, "ben": ben}, **tools)
+    async with runtime:
+        await chats["ada"].intake.receive(wrote("weather?"))
+        await gate.arrival()
+        runtime._supervisor._worker.cut_off()
+    runtime, chats = await team({"ada": ada, "ben": ben}, **tools, each={"ben": {"tools": None}})
+    async with runtime:
+        await soon(rest(runtime))
+        offered = [{spec.name for spec in request.tools} for request in ben.asked]
+        assert offered == [{"history", "send_message"}] * 2, "ada has neither memory nor recall"
+        assert len(ada.requests) == 3

@@ -48,7 +48,7 @@ async def test_an_agent_has_all_of_them_or_those_that_are_chosen(tmp_path):
         await soon(runtime.ask("c", "hi"))
         await soon(runtime.ask("c", "hi", agent="few"))
         names = [{spec.name for spec in request.tools} for request in model.asked]
-        assert names == [{"memory", "recall", "history", "send_message"}, {"history"}]
+        assert names == [{"memory", "recall", "history"}, {"history"}], "whoever may message nobody has no tool for it"
 
 
 async def test_a_tool_that_does_not_exist_cannot_be_chosen(tmp_path):
@@ -136,7 +136,7 @@ async def test_recall_finds_what_memory_has_and_nothing_of_another_person(tmp_pa
 
 async def test_a_message_to_another_agent_is_a_row_of_the_turn_with_one_hop_more(tmp_path):
     model = Talker(calls('send_message {"to": "moss", "text": "please water the plants"}'), says("told them"))
-    who = built(model, main=AgentPolicy(memory={}), moss=AgentPolicy(memory={}))
+    who = built(model, main=AgentPolicy(memory={}, talks_to=("moss",)), moss=AgentPolicy(memory={}))
     async with await open_runtime(tmp_path, agents=who) as runtime:
         assert await soon(runtime.ask("c", "tell moss")) == "told them"
         assert results(model) == ["Sent to moss. Its answer comes later, as a message."]
@@ -149,9 +149,9 @@ async def test_a_message_to_another_agent_is_a_row_of_the_turn_with_one_hop_more
 @pytest.mark.parametrize(
     ("wish", "hops_max", "said"),
     [
-        ('{"to": "nobody", "text": "hi"}', 8, "there is no agent 'nobody'"),
-        ('{"to": "main", "text": "hi"}', 8, "that is you"),
-        ('{"to": "../x", "text": "hi"}', 8, "not a valid agent name"),
+        ('{"to": "nobody", "text": "hi"}', 8, "you may not message 'nobody'; you can reach moss."),
+        ('{"to": "main", "text": "hi"}', 8, "that is you; you can reach moss."),
+        ('{"to": "../x", "text": "hi"}', 8, "you may not message '../x'; you can reach moss."),
         ('{"to": "moss", "text": " "}', 8, "no visible character"),
         ('{"to": "moss", "text": "%s"}' % ("x" * 40_000), 8, "the limit is 32768"),
         ('{"to": "moss", "text": "hi"}', 0, "gone from agent to agent 0 times, and 0 is the most"),
@@ -161,7 +161,7 @@ async def test_a_message_to_another_agent_is_a_row_of_the_turn_with_one_hop_more
 async def test_a_message_that_cannot_be_sent_is_refused_with_the_reason(wish, hops_max, said, tmp_path):
     model = Talker(calls(f"send_message {wish}"), says("well"))
     plain = AgentPolicy(memory={})
-    who = built(model, main=replace(plain, hops_max=hops_max), moss=plain)
+    who = built(model, main=replace(plain, hops_max=hops_max, talks_to=("moss",)), moss=plain)
     async with await open_runtime(tmp_path, agents=who) as runtime:
         await soon(runtime.ask("c", "tell them"))
         assert results(model)[0].startswith("Nothing was sent: ")

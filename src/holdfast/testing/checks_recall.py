@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from holdfast.core.agent_chain import PRINCIPALS
 from holdfast.core.journal import Recalled
 from holdfast.core.visibility import is_group
 from holdfast.ports.model import Task
@@ -87,7 +88,8 @@ def lookups_say_who_reads(evidence: Evidence) -> Found:
         is_operators = not query.key.session  # somebody asks the agent's memory, in no conversation
         if query.agent != lookup.lane.agent or (query.naming.address not in homes and not is_operators):
             yield f"lookup {lookup.n} for {query.naming.address} was asked of {lookup.lane.agent}"
-        if query.group != is_group(query.naming.address):
-            yield f"lookup {lookup.n} for {query.naming.address} says that a group reads it: {query.group}"
+        is_agents = query.key.principal.startswith(PRINCIPALS)  # it speaks for many people
+        if query.group != (is_group(query.naming.address) or is_agents) or (is_agents and query.askers):
+            yield f"lookup {lookup.n} for {query.naming.address} says that it is for that chat alone: {query.group}"
         if (query.naming.session, query.naming.principal) != (query.key.session, query.key.principal):
             yield f"lookup {lookup.n} for {query.key.session} names {query.naming.session}"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.channels.attendance import Attendance
+from holdfast.core import recall
 from holdfast.core.agent_chain import Chain, TalksTo
 from holdfast.core.drafting import Draft, DraftIntent, DraftState
 from holdfast.core.ids import AgentName, ReplyId
@@ -13,6 +14,7 @@ from holdfast.core.key import Address
 from holdfast.core.mailbox import Claim
 from holdfast.core.outgoing import Post
 from holdfast.core.turn import OutgoingMessage, Turn
+from holdfast.core.visibility import is_group
 from holdfast.loops import chained_tools, recaller
 from holdfast.loops.gateway import Received
 from holdfast.loops.intake import Reception
@@ -198,6 +200,16 @@ def chain_forgotten() -> Sequence[Patch]:
         return replace(honest(channel, post, address, hop), chain=())
 
     return [(AgentChannel, "_received", broken)]
+
+
+@mutant("I6", budget=10, area=AGENTS)
+def agent_taken_for_a_person() -> Sequence[Patch]:
+    """What an agent asks for one person is recalled wherever it asks for another."""
+
+    def broken(_principal: str) -> bool:
+        return False
+
+    return [(recall, "is_agent", broken), (recaller, "is_chat_alone", lambda address, _principal: is_group(address))]
 
 
 @mutant("I25", "I1", "I2", budget=40, area=AGENTS)

@@ -39,7 +39,7 @@ STDIO = {
 ENVIRONMENT = {"TEST_SECRET": "hush", "OTHER_SECRET": "hidden"}
 CONTEXT = ToolContext(agent=AgentName("fern"), session=SessionId("s"), turn=1, principal=Principal("ada"), call="c")
 PROGRAM = Path(__file__).with_name("served.py").read_text()
-BUILT_IN = "memory, recall, history, send_message"
+BUILT_IN = "memory, recall, history"
 NAMES = {"t_odd_name_" + offered_name("t", "odd.name")[-8:]} | {
     f"t_{tool}" for tool in ("add", "fail", "secret", "hang", "die", "pid", "hold")
 }
