@@ -44,7 +44,7 @@ from holdfast.stores.sqlite.owner import OwnerLock
 from holdfast.stores.sqlite.recorder import recorder
 from holdfast.stores.sqlite.writer import ThreadedDatabase
 from holdfast.stores.store import SqlStore
-from holdfast.toolkit import Workshop, with_servers
+from holdfast.toolkit import Workshop, silent_notes, with_servers
 
 DATABASE = "holdfast.db"
 
@@ -87,6 +87,7 @@ class Crew:
 
     agents: Agents
     sentence: str
+    notes: tuple[str, ...] = ()  # what its operator should know
 
 
 async def find_crew(listed: Mapping[str, AgentPolicy] | None) -> Crew:
@@ -96,7 +97,7 @@ async def find_crew(listed: Mapping[str, AgentPolicy] | None) -> Crew:
     if listed is None:
         return Crew(agents, found.sentence)
     speakers = [f"{name} speaks with {agent.model.name}" for name, agent in agents.listed.items()]
-    return Crew(agents, f"{', '.join(speakers)}.")
+    return Crew(agents, f"{', '.join(speakers)}.", tuple(silent_notes(listed)))
 
 
 class _Owned(SqlStore):

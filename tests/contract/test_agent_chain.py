@@ -3,10 +3,9 @@ the turn, the turn's own messages and its answer, whoever resumes it."""
 
 from dataclasses import replace
 
-from holdfast.core.agent_chain import UNKNOWN, chain_of_said, extended, loaded, reachable, stored
+from holdfast.core.agent_chain import UNKNOWN, chain_of_turn, extended, loaded, reachable, stored
 from holdfast.core.identity import LinkRequest
 from holdfast.core.ids import AgentName, OperationId, Principal, ReplyId
-from holdfast.core.journal import UserSaid
 from holdfast.core.key import Address
 from holdfast.core.turn import OutgoingMessage
 from tests.contract.driver import returned, tool_step
@@ -36,7 +35,6 @@ async def test_a_turn_has_the_chain_of_its_message_also_when_it_is_resumed(drive
     claim = await claimed(driver)
     (waiting,) = (await driver.store.read_mail(claim, limit=1)).waiting
     assert waiting.chain == (ADA, BEN)
-    assert waiting.said().chain == "ada ben"
     turn = await opened(driver, claim)
     assert turn.chain == (ADA, BEN)
     assert (await driver.store.append_step(claim, turn, tool_step())).chain == (ADA, BEN)
@@ -45,8 +43,20 @@ async def test_a_turn_has_the_chain_of_its_message_also_when_it_is_resumed(drive
     mail = await driver.store.read_mail(again, limit=1)
     assert mail.turn is not None
     assert (await driver.store.resume_turn(again, mail.turn)).chain == (ADA, BEN)
-    context = await driver.store.read_context(turn.session)
-    assert [one.body.chain for one in context.entries if isinstance(one.body, UserSaid)] == ["ada ben"]
+
+
+async def test_a_turn_that_is_tried_again_has_the_chain_that_it_had_whoever_asks(driver):
+    await driver.accept(from_ben(driver))
+    claim = await claimed(driver)
+    turn = await opened(driver, claim)
+    await driver.answer(claim, turn, "rain")
+    await driver.store.release_claim(claim)
+    await driver.accept(replace(from_ben(driver, chain=()), text="/retry", human=True))
+    claim = await claimed(driver)
+    mail = await driver.store.read_mail(claim, limit=1)
+    opening = driver.opening(mail.session, mail.waiting, retry=True)
+    again = await driver.store.open_turn(claim, replace(opening, repeats=(turn.session, turn.n)))
+    assert (again.n, again.chain) == (turn.n + 1, (ADA, BEN))
 
 
 async def test_what_a_turn_sends_and_answers_carries_its_chain_and_only_the_answer_is_one(driver):
@@ -102,9 +112,9 @@ def test_a_chain_is_stored_as_names_and_grows_by_whoever_sends_once():
 
 
 def test_the_senders_of_an_earlier_releases_message_are_unknown():
-    assert chain_of_said("", "agent:ben") == (UNKNOWN,)
-    assert chain_of_said("ada ben", "agent:ben") == (ADA, BEN)
-    assert chain_of_said("", "ben") == ()
+    assert chain_of_turn("", "agent:ben") == (UNKNOWN,)
+    assert chain_of_turn("ada ben", "agent:ben") == (ADA, BEN)
+    assert chain_of_turn("", "ben") == ()
 
 
 def test_an_agent_reaches_those_on_its_list_whom_each_of_its_chain_may_message_or_is():

@@ -369,7 +369,7 @@ def test_the_server_is_configured_or_left_to_its_defaults():
 # --- what `holdfast init` writes ---------------------------------------------------------------------
 
 WITHOUT_HASHES = re.sub(r"^#(?=[\w\[])", "", TEMPLATE, flags=re.MULTILINE)
-EXAMPLES = {"instructions", "daily_spend_usd", "tools", "expiry", "access", "approval"}  # not defaults
+EXAMPLES = {"talks_to", "instructions", "daily_spend_usd", "tools", "expiry", "access", "approval"}  # not defaults
 
 
 def test_the_template_is_read_as_it_stands():

@@ -146,7 +146,6 @@ async def _serve(folder: Path, settings: "Settings", asked: Asked, *, verbose: b
     from holdfast.cli.running import OK
     from holdfast.cli.signals import on_signal
     from holdfast.hardening import variables
-    from holdfast.toolkit import silent_notes
 
     crew, place = await find_crew(settings.agents), asked.place(settings.server)
     life, loop = Life(), asyncio.get_running_loop()
@@ -156,7 +155,7 @@ async def _serve(folder: Path, settings: "Settings", asked: Asked, *, verbose: b
 
     with logging_to(to_stderr() if verbose else to_file(folder)):
         secure_folder(folder, _warn)
-        for note in silent_notes(settings.agents or {}):
+        for note in crew.notes:
             _warn(note)
         async with serving(folder, settings, crew, on_broken) as runtime:
             token = load_token(folder, variables().get("HOLDFAST_TOKEN"), runtime.entropy)

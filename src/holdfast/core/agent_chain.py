@@ -38,8 +38,8 @@ def loaded(text: str | None) -> Chain:
     return tuple(AgentName(name) for name in (text or "").split())
 
 
-def chain_of_said(text: str, principal: str) -> Chain:
-    """The chain of an entry of the journal. Entries of earlier releases have none, though an agent may have spoken."""
+def chain_of_turn(text: str | None, principal: str) -> Chain:
+    """The chain of a turn that is over. Turns of earlier releases have none, though an agent may have begun them."""
     if not text and principal.startswith(PRINCIPALS):
         return (UNKNOWN,)
     return loaded(text)

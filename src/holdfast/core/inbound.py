@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
-from holdfast.core.agent_chain import NOBODY, Chain, stored
+from holdfast.core.agent_chain import NOBODY, Chain
 from holdfast.core.command import Command, meant_by, parse_command
 from holdfast.core.errors import (
     EmptyMessage,
@@ -150,7 +150,6 @@ class Inbound:
             message=self.message,
             event_id=self.event_id,
             name=self.name,
-            chain=stored(self.chain) or "",
         )
 
     @property

@@ -73,7 +73,6 @@ class UserSaid(Body, frozen=True, omit_defaults=True):
     message: str = ""  # our id of the inbound
     event_id: str = ""  # the sender's id of it
     name: str = ""  # the sender's, as the platform shows it
-    chain: str = ""  # the agents through which it came (agent_chain.py)
 
     @property
     def speaker(self) -> str:

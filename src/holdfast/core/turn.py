@@ -126,6 +126,7 @@ class TurnOpening:
     principal: Principal
     human: bool = True
     retry: bool = False  # take back the last turn first (D41)
+    repeats: tuple[SessionId, int] | None = None  # the turn that a retry takes back, whose chain it has
     where: Whereabouts = NOWHERE
     chain: Chain = NOBODY
 

@@ -8,7 +8,6 @@ from itertools import takewhile
 
 from holdfast import log
 from holdfast.core import say
-from holdfast.core.agent_chain import chain_of_said
 from holdfast.core.command import Command, Verb, help_text
 from holdfast.core.ids import OperationId, Principal, ReplyId, SessionId, make_id
 from holdfast.core.inbound import Inbound, Kind
@@ -132,7 +131,6 @@ class Attendant:
                 message=head.message,
                 event_id=head.event_id,
                 name=entry.body.name,
-                chain=entry.body.chain,
             )
             for entry in spoken
             if isinstance(entry.body, UserSaid) and entry.turn == last_turn
@@ -145,7 +143,7 @@ class Attendant:
             human=head.human,
             retry=True,
             where=head.where,
-            chain=chain_of_said(again[-1].chain, again[-1].principal),
+            repeats=(SessionId(spoken[-1].session or mail.session), last_turn),
         )
         await self._runner.start(claim, await self._store.open_turn(claim, opening))
         return True

@@ -9,7 +9,8 @@ Rule 3: where one agent of the chain needs an approval for a tool, all of them d
 from collections.abc import Mapping
 from dataclasses import replace
 
-from holdfast.core.agent_chain import SEND_MESSAGE, Chain, described, reachable
+from holdfast.core import agent_chain
+from holdfast.core.agent_chain import SEND_MESSAGE, Chain, described
 from holdfast.core.approval import needs_approval
 from holdfast.core.errors import AgentNotFound, InvalidName
 from holdfast.core.ids import AgentName
@@ -32,13 +33,12 @@ def acting(agents: Agents, name: AgentName, chain: Chain) -> Agent:
     others = {other: _found(agents, other) for other in chain if other != name}
     if not others:
         return agent
-    reach = reachable(name, chain, lambda one: _talks_to(agents, one))
-    return replace(agent, tools=ChainedTools(agent.tools, others, reach))
+    return replace(agent, tools=ChainedTools(agent.tools, others, may_message(agents, name, chain)))
 
 
 def may_message(agents: Agents, name: AgentName, chain: Chain) -> tuple[AgentName, ...]:
     """Whom an agent may message in a turn with this chain."""
-    return reachable(name, chain, lambda one: _talks_to(agents, one))
+    return agent_chain.reachable(name, chain, lambda one: _talks_to(agents, one))
 
 
 def _talks_to(agents: Agents, name: AgentName) -> tuple[str, ...] | None:

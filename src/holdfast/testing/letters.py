@@ -11,11 +11,11 @@ import random
 import re
 from collections.abc import Hashable, Mapping, Sequence
 
+from holdfast.core import agent_chain
 from holdfast.core.agent_chain import Chain
 from holdfast.core.context import ModelMessage
 from holdfast.core.ids import AgentName
 from holdfast.core.journal import ToolCall
-from holdfast.loops import chained_tools
 from holdfast.loops.toolbox import ToolBox
 from holdfast.ports.model import ToolSpec
 from holdfast.ports.tool import ToolContext, ToolOutcome, Tools, built_in, no_such_tool
@@ -99,7 +99,7 @@ class WritingTools:
         lists = talks_to(seed)
 
         def reach(agent: AgentName, chain: Chain) -> tuple[AgentName, ...]:
-            return chained_tools.reachable(agent, chain, lists.get)
+            return agent_chain.reachable(agent, chain, lists.get)
 
         self._others = others
         self._lacks = lacks(seed)

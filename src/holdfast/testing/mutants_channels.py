@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.channels.attendance import Attendance
-from holdfast.core import recall
+from holdfast.core import agent_chain, recall
 from holdfast.core.agent_chain import Chain, TalksTo
 from holdfast.core.drafting import Draft, DraftIntent, DraftState
 from holdfast.core.ids import AgentName, ReplyId
@@ -15,7 +15,7 @@ from holdfast.core.mailbox import Claim
 from holdfast.core.outgoing import Post
 from holdfast.core.turn import OutgoingMessage, Turn
 from holdfast.core.visibility import is_group
-from holdfast.loops import chained_tools, recaller
+from holdfast.loops import recaller
 from holdfast.loops.gateway import Received
 from holdfast.loops.intake import Reception
 from holdfast.loops.liaison import AgentChannel
@@ -188,7 +188,7 @@ def anybody_is_messaged() -> Sequence[Patch]:
     def broken(agent: AgentName, _chain: Chain, _talks_to: TalksTo) -> tuple[AgentName, ...]:
         return tuple(AgentName(name) for name in letters.AGENTS if name != agent)
 
-    return [(chained_tools, "reachable", broken)]
+    return [(agent_chain, "reachable", broken)]
 
 
 @mutant("I25", budget=60, area=AGENTS)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from holdfast.core.agent_chain import loaded, stored
+from holdfast.core.agent_chain import Chain, chain_of_turn, loaded, stored
 from holdfast.core.context import calibrate
 from holdfast.core.errors import ClaimLost, InvariantBroken
 from holdfast.core.ids import ApprovalId, Instant, MessageId, Principal, SessionId
@@ -56,6 +56,7 @@ select phase, attempt, principal, first_seq, last_seq, stop_at, fence, opened_at
 TURN_MESSAGES = """
 select message, hop from inbound
  where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'in_turn' order by seq"""
+REPEATED = "select chain, principal from turn where session = :session and n = :n"
 TURN_FENCE = "select fence from turn where session = :session and n = :n"
 RESUME = """
 update turn
@@ -96,6 +97,7 @@ def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn]:
     if opening.retry:
         undone = yield from undo_turns(opening.session, claim, 1, by=opening.messages[0])
         last_seq = undone.last_seq
+        opening = replace(opening, chain=(yield from _repeated_chain(opening)))
     n, first_seq = turns + 1, last_seq + 1
     last_seq = yield from append(opening.session, n, last_seq, opening.entries, claim)
     yield from run(
@@ -117,6 +119,13 @@ def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn]:
     yield from run(OPENED, session=opening.session, n=n, last_seq=last_seq, principal=opening.principal)
     yield from run(ATTENDED, mailbox=claim.mailbox, human=int(opening.human))
     return (yield from read_turn(claim, opening.session, n, last_seq))
+
+
+def _repeated_chain(opening: TurnOpening) -> Script[Chain]:
+    """A turn that is tried again has the tools that it had, whoever asks for it."""
+    session, n = opening.repeats or (opening.session, 0)
+    row = yield from one(REPEATED, session=session, n=n)
+    return chain_of_turn(row[0], row[1]) if row is not None else chain_of_turn(None, opening.principal)
 
 
 def live_session(claim: Claim, held: Held, session: SessionId, principal: Principal) -> Script[Row]:
