@@ -23,9 +23,10 @@ def test_the_same_settings_are_the_same_server_whatever_is_wanted_of_it():
         {"command": ["x", "1"]},
         {"command": ["x", "1"], "env": ["KEY"], "environment": {"KEY": "another"}},
         {"command": ["x", "1"], "env": ["KEY"], "folder": "/"},
+        {"command": ["x", "1"], "env": ["KEY"], "confine": "none"},
         {"url": "https://a.example/mcp"},
     ],
-    ids=["arguments", "no variable", "another value", "folder", "url"],
+    ids=["arguments", "no variable", "another value", "folder", "confinement", "url"],
 )
 def test_whatever_changes_what_a_tool_may_reach_is_another_server(other):
     assert identity(command=["x", "1"], env=["KEY"]) != identity(**other)

@@ -67,7 +67,8 @@ class McpSettings:
     @property
     def identity(self) -> Hashable:
         """Equal for two agents whose servers are one program with the same arguments and variables, or one URL."""
-        return self.command, frozenset(self.environment.items()), self.folder, self.is_confined, self.url, self.token
+        variables = frozenset(self.environment.items())
+        return self.command, variables, self.folder, self.confined.mode, self.user, self.url, self.token
 
     def is_wanted(self, tool: str) -> bool:
         return self.tools is None or tool in self.tools
