@@ -139,7 +139,7 @@ def _look_up(recaller: Recaller, policy: RecallPolicy) -> recall.LookUp:
                 repo=context.where.repo,
             ),
             text=text,
-            group=is_chat_alone(context.address, context.principal),
+            group=is_chat_alone(context.address, context.principal, shared=context.shared),
             private_in_groups=policy.private_in_groups,
             shares_all=policy.shares_all,
             limit=policy.limit,

@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 
 from holdfast.core.errors import ClaimLost, InvariantBroken
+from holdfast.core.identity import LinkRequest
+from holdfast.core.ids import OperationId, Principal
 from holdfast.core.inbound import MessageState
 from holdfast.core.journal import UserSaid
 from holdfast.core.naming import NOWHERE
@@ -288,3 +290,35 @@ async def test_a_write_that_expects_another_sequence_is_void(driver):
     with pytest.raises(ClaimLost):
         await driver.store.append_step(claim, replace(turn, last_seq=0), started())
     assert await driver.rows(EVERYTHING) == before
+
+
+async def spoken(driver, who, chat="room"):
+    """A turn of somebody, answered; whether it knew that its chat has several people."""
+    await driver.accept(driver.arrival("hi", who=who, chat=chat))
+    claim = await driver.store.claim_mailbox(driver.node)
+    mail = await driver.store.read_mail(claim, limit=1)
+    turn = await driver.store.open_turn(claim, driver.opening(mail.session, mail.waiting))
+    context = await driver.store.read_context(turn.session)
+    await driver.answer(claim, turn, "hello")
+    await driver.store.release_claim(claim)
+    assert context.shared is turn.shared
+    return turn.shared
+
+
+async def test_a_chat_is_shared_from_the_turn_of_a_second_person_on(driver):
+    assert [await spoken(driver, who) for who in ("ada", "ada", "bob", "ada")] == [False, False, True, True]
+    assert not await spoken(driver, "bob", chat="elsewhere")
+
+
+async def test_an_agent_in_a_chat_is_not_a_second_person(driver):
+    assert [await spoken(driver, who) for who in ("agent:ben", "ada", "agent:ben", "ada")] == [False] * 4
+    assert await spoken(driver, "bob")
+
+
+async def test_linked_accounts_are_one_person_in_a_chat(driver):
+    assert not await spoken(driver, "telegram:1")
+    link = LinkRequest(
+        principal=Principal("telegram:1"), person=Principal("ada"), by="t", operation=OperationId(driver.id("op"))
+    )
+    await driver.store.link(link)
+    assert [await spoken(driver, who) for who in ("ada", "telegram:1", "bob")] == [False, False, True]

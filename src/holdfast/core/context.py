@@ -67,6 +67,7 @@ class Context:
     open_turn: int | None
     address: str = ""  # where it is held; empty when nowhere
     several: bool = False  # more than one person has spoken in it, undone turns included
+    shared: bool = False  # more than one person has spoken in its chat
     withdrawals: int = 0  # how often notes were forgotten or accounts linked and parted; grows, and says no more
 
     @property

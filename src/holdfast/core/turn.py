@@ -109,6 +109,7 @@ class Turn:
     approval: Approval | None = None  # what it waits for, while it does
     where: Whereabouts = NOWHERE  # where its messages were written
     chain: Chain = NOBODY  # the agents through which its messages came
+    shared: bool = False  # several people have spoken in its chat
 
     @property
     def waits(self) -> bool:

@@ -83,9 +83,10 @@ def is_agent(principal: Principal | str) -> bool:
     return principal.startswith(AGENTS)
 
 
-def is_chat_alone(address: str, principal: Principal | str) -> bool:
-    """Whether only what was said at this very address may be recalled here: in a group, and where an agent speaks."""
-    return is_group(address) or is_agent(principal)
+def is_chat_alone(address: str, principal: Principal | str, *, shared: bool = False) -> bool:
+    """Whether only what was said at this very address may be recalled here: in a group, where an agent speaks, and in
+    a chat that is `shared` because several people have spoken in it."""
+    return shared or is_group(address) or is_agent(principal)
 
 
 # --- scopes ------------------------------------------------------------------------------------------

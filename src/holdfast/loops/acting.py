@@ -152,6 +152,7 @@ async def _call(run: Run, call: ToolCall, *, approved: bool) -> Result:
         hop=run.turn.hop,
         where=run.turn.where,
         chain=run.turn.chain,
+        shared=run.turn.shared,
     )
     with span(
         TOOL,

@@ -173,13 +173,13 @@ class Briefing:
 
 
 def audience_of(policy: AgentPolicy, context: Context, principal: Principal, address: str) -> Audience:
-    """Who reads the contexts of a session: its speaker, at its address."""
+    """Who reads the contexts of a session: its speaker, at its address, and in a shared chat everybody there."""
     return Audience(
         agent=context.agent,
         principal=principal,
         address=address,
         session=context.session,
-        is_group=is_group(address),
+        is_group=context.shared or is_group(address),
         private_in_groups=policy.recall.private_in_groups,
         shares_all=policy.recall.shares_all,
     )

@@ -213,7 +213,7 @@ def query_of(
             repo=turn.where.repo,
         ),
         text="\n".join(entry.text for entry in said if isinstance(entry.body, UserSaid)),
-        group=is_chat_alone(claim.address, turn.principal),
+        group=is_chat_alone(claim.address, turn.principal, shared=turn.shared),
         private_in_groups=policy.private_in_groups,
         shares_all=policy.shares_all,
         limit=policy.limit,

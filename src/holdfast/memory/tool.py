@@ -204,7 +204,7 @@ def _audience(context: ToolContext) -> Audience:
         principal=context.principal,
         address=context.address,
         session=context.session,
-        is_group=is_group(context.address),
+        is_group=context.shared or is_group(context.address),
     )
 
 

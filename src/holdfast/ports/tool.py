@@ -29,6 +29,7 @@ class ToolContext:
     hop: int = 0  # how many agents the turn's messages have come through
     where: Whereabouts = NOWHERE  # where the turn's messages were written
     chain: Chain = NOBODY  # the agents through which the turn's messages came
+    shared: bool = False  # several people have spoken in the chat
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ class Origin:
     mailbox: str
     session: str
     in_group: bool
+    in_company: bool = False  # several people spoke in the chat, before or after
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Reader:
     mailbox: str = ""
     sessions: frozenset[str] = frozenset()
     in_group: bool = False
+    in_company: bool = False  # somebody else had spoken in the chat before: they read what is answered
     brought_by: People = frozenset()  # those who took sessions of theirs along to this chat while they were alone in it
 
     def is_author(self, origin: Origin) -> bool:
@@ -65,12 +67,16 @@ class Reader:
     def may_recall(self, origin: Origin) -> bool:
         """A chat finds what was said in it; in private a person also finds what they said anywhere."""
         here = self.mailbox == origin.mailbox or origin.session in self.sessions
-        return here or (not self.in_group and self.is_author(origin))
+        return here or (self.is_alone and self.is_author(origin))
+
+    @property
+    def is_alone(self) -> bool:
+        return not self.in_group and not self.in_company
 
     def may_read(self, note: "Note") -> bool:
         """A note of a group is for the group, one of a person for that person in private."""
-        is_own = not self.in_group and note.is_private and all(map(self.is_author, note.origins))
-        if note.author or is_own:
+        is_own = self.is_alone and note.is_private and all(map(self.is_author, note.origins))
+        if is_own or (note.author and not note.may_be_the_chats):
             return is_own
         return all(one.mailbox == self.mailbox or one.session in self.sessions for one in note.origins)
 
@@ -87,12 +93,21 @@ class Note:
     def is_private(self) -> bool:
         return not any(one.in_group for one in self.origins)
 
+    @property
+    def may_be_the_chats(self) -> bool:
+        """Whether it was made where others spoke too: then it belongs to the chat, if they had spoken before."""
+        return any(one.in_company for one in self.origins)
+
 
 class Archive:
     """The origin of every mark of a history."""
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
+        self._heard: dict[str, list[tuple[int, str]]] = {}  # by chat: when each turn of a person began, and whose it is
+        for row in evidence.rows["turn"]:
+            if not row["principal"].startswith("agent:"):
+                self._heard.setdefault(row["mailbox"], []).append((row["opened_at"], row["principal"]))
         rows = {row["event_id"]: row for row in evidence.rows["inbound"]}
         self.origins = {
             mark[1:]: self._origin(mark, sent, rows[sent.say.event_id])
@@ -108,7 +123,14 @@ class Archive:
     def _origin(self, mark: str, sent: Sent, row: Row) -> Origin:
         until = sent.first_at if sent.acked_at is None else sent.acked_at
         people = self.people(sent.say.sender, sent.first_at, until)
-        return Origin(mark, people, row["mailbox"], row["session"] or "", sent.say.chat.type != "dm")
+        in_company = self._others_spoke(row["mailbox"], sent.say.sender)
+        return Origin(mark, people, row["mailbox"], row["session"] or "", sent.say.chat.type != "dm", in_company)
+
+    def _others_spoke(self, mailbox: str, sender: str, before_ms: int | None = None) -> bool:
+        """Whether somebody had a turn in the chat who was never linked to the sender."""
+        ever = self.people(sender, 0, float("inf"))
+        turns = self._heard.get(mailbox, [])
+        return any(who not in ever for at, who in turns if before_ms is None or at < before_ms)
 
     def people(self, sender: str, since_s: float, until_s: float) -> People:
         """Everybody who somebody may have been in a span of time."""
@@ -208,6 +230,7 @@ class Archive:
             mailbox=turn["mailbox"],
             sessions=sessions,
             in_group=self._groups[turn["mailbox"]],
+            in_company=all(self._others_spoke(turn["mailbox"], one, turn["opened_at"]) for one in senders),
             brought_by=self._brought.get(turn["mailbox"], frozenset()),
         )
 

@@ -12,7 +12,7 @@ from holdfast.core.visibility import SHARED, Audience, chat_scope, person_scope,
 from holdfast.loops import turn_runner
 from holdfast.providers.local import recalling, scopes
 from holdfast.stores.script import Script
-from holdfast.stores.verbs import commands, extract
+from holdfast.stores.verbs import commands, extract, turns
 from holdfast.testing.areas import Area
 from holdfast.testing.mutant import Patch, mutant
 
@@ -70,6 +70,12 @@ def private_notes_shown_in_groups() -> Sequence[Patch]:
         return tuple(dict.fromkeys((*honest.fget(audience), person_scope(audience.principal))))
 
     return [(Audience, "scopes", property(broken))]
+
+
+@mutant("I33", budget=BUDGET, area=Area.STRANGERS)
+def shared_chat_taken_for_private() -> Sequence[Patch]:
+    """In a chat that is no group a speaker's private notes and words are shown, although others speak there too."""
+    return [(turns, "ATTENDED", "update mailbox set unattended = 0 * :human where id = :mailbox and :person <> ' '")]
 
 
 @mutant("I33", budget=60, area=Area.STRANGERS)

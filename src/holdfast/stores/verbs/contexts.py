@@ -16,7 +16,8 @@ from holdfast.stores.verbs.summaries import newest_summary
 SESSION = """
 select session.agent, session.last_seq, session.committed_seq, session.undo_count, session.summaries,
        session.token_ratio, session.open_turn, session.state, mailbox.address,
-       coalesce((select sum(n) from withdrawal where withdrawal.agent in (session.agent, '')), 0), session.several
+       coalesce((select sum(n) from withdrawal where withdrawal.agent in (session.agent, '')), 0), session.several,
+       coalesce(mailbox.shared, 0)
   from session left join mailbox on mailbox.id = session.mailbox where session.id = :session"""
 
 
@@ -61,4 +62,5 @@ def _context(session: SessionId, row: Row, summary: Summary | None, tail: tuple[
         address=row[8] or "",
         withdrawals=int(row[9]),
         several=bool(row[10]),
+        shared=bool(row[11]),
     )

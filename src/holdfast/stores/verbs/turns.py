@@ -22,6 +22,7 @@ from holdfast.core.turn import (
     TurnOpening,
     advance,
 )
+from holdfast.core.visibility import is_agent
 from holdfast.ports.store import Committed
 from holdfast.stores.script import Row, Script, many, one, plain, rows, run
 from holdfast.stores.verbs import approvals
@@ -48,10 +49,18 @@ update session
    set last_seq = :last_seq, turns = :n, open_turn = :n, active_at = :now,
        several = case when principal = :principal then several else 1 end
  where id = :session"""
-ATTENDED = "update mailbox set unattended = case when :human = 1 then 0 else unattended + 1 end where id = :mailbox"
+ATTENDED = """
+update mailbox
+   set unattended = case when :human = 1 then 0 else unattended + 1 end, speaker = coalesce(speaker, :person),
+       shared = case when cast(:person as text) is null or speaker is null or speaker = :person
+                       or coalesce((select person from identity where principal = speaker), speaker)
+                        = coalesce((select person from identity where principal = :person), :person)
+                     then shared else 1 end
+ where id = :mailbox"""
 READ_TURN = """
 select phase, attempt, principal, first_seq, last_seq, stop_at, fence, opened_at,
-       (select epoch from session where id = :session), approval, directory, repo, chain
+       (select epoch from session where id = :session), approval, directory, repo, chain,
+       (select shared from mailbox where id = turn.mailbox)
   from turn where session = :session and n = :n"""
 TURN_MESSAGES = """
 select message, hop from inbound
@@ -117,7 +126,8 @@ def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn]:
     )
     yield from _take(claim, opening.messages, opening.session, n)
     yield from run(OPENED, session=opening.session, n=n, last_seq=last_seq, principal=opening.principal)
-    yield from run(ATTENDED, mailbox=claim.mailbox, human=int(opening.human))
+    person = None if is_agent(opening.principal) else opening.principal
+    yield from run(ATTENDED, mailbox=claim.mailbox, human=int(opening.human), person=person)
     return (yield from read_turn(claim, opening.session, n, last_seq))
 
 
@@ -165,7 +175,8 @@ def read_turn(claim: Claim, session: SessionId, n: int, last_seq: int) -> Script
     row = yield from one(READ_TURN, session=session, n=n)
     if row is None:
         raise InvariantBroken(f"the open turn {n} of {session} has no row", session=session)
-    phase, attempt, principal, first_seq, _, stop_at, _, opened_at, epoch, approval, directory, repo, chain = row
+    phase, attempt, principal, first_seq, _, stop_at, _, opened_at, epoch, approval, directory, *more = row
+    repo, chain, shared = more
     messages = yield from rows(TURN_MESSAGES, mailbox=claim.mailbox)
     awaited = (yield from approvals.read_approval(ApprovalId(approval))) if phase == Phase.AWAITING.value else None
     return Turn(
@@ -184,6 +195,7 @@ def read_turn(claim: Claim, session: SessionId, n: int, last_seq: int) -> Script
         approval=awaited,
         where=Whereabouts(directory or "", repo or ""),
         chain=loaded(chain),
+        shared=bool(shared),
     )
 
 
