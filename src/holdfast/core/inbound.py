@@ -111,6 +111,7 @@ class Arrival:
     where: Whereabouts = NOWHERE
     trusted: bool = False  # the program that owns the store sends it: no rate limit, and it uses nobody's share
     token: str = ""  # the id of the access token that it came with
+    request: str = ""  # what makes a request without an id the same as another one; gone once it is answered
 
     @property
     def body(self) -> bytes:

@@ -50,6 +50,7 @@ class Received:
     where: Whereabouts = NOWHERE
     trusted: bool = False
     token: str = ""
+    request: str = ""
 
 
 class Gateway:
@@ -129,6 +130,7 @@ class Gateway:
             where=received.where,
             trusted=received.trusted,
             token=received.token,
+            request=received.request,
         )
 
     def _id(self, prefix: str) -> str:

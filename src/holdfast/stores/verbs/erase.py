@@ -16,6 +16,10 @@ UNITS = """
 select n, id, agent, provider, place, op, principal, from_seq, from_turn, through_turn from delivery
  where stream = :stream order by n"""
 STANDING = "select state, attempt from delivery where n = :n"
+# What is being sent or may have landed loses its hash when it is settled, before its erasure is carried (settle.py).
+UNHASH = """
+update delivery set payload_hash = null
+ where n = :n and payload_hash is not null and state not in ('sending', 'uncertain')"""
 DROP = "update delivery set state = 'dropped', reason = :reason, settled_at = :now where n = :n"
 NEXT_SEQ = "select coalesce(max(from_seq), 0) + 1 from delivery where stream = :stream and provider = :provider"
 NUMBER = """
@@ -68,6 +72,7 @@ def erase_units(
             dropped += 1
         if attempt and unit.op in {"retain", "remember"}:
             sent.setdefault(unit.lane, []).append(unit.id)
+    yield from many(UNHASH, [{"n": unit.n} for unit in (*units, *shared)])
     for unit in shared:
         if ((yield from one(STANDING, n=unit.n)) or ("", 0))[1]:
             sent.setdefault(unit.lane, [])

@@ -29,7 +29,8 @@ select through_seq from delivery
 PARENT = "select parent_id from session where id = :session"
 ERASED_UNITS = "select unit from erased_unit where erasure = :erasure order by unit"
 NOTE_OF_UNIT = "select subject, written_by, principal from memory_op where stream = :stream and seq = :seq"
-ERASE_SESSION, ERASE_PERSON = "erase:session:", "erase:person:"  # how the stream of an erasure begins
+# How the stream of an erasure begins: it is about a session, a person, or units that it names.
+ERASE_SESSION, ERASE_PERSON, ERASE_UNITS = "erase:session:", "erase:person:", "erase:units:"
 
 
 class Item(NamedTuple):
@@ -154,6 +155,8 @@ def erased(stream: str) -> tuple[SessionId | None, Principal | None]:
     """Whom an erasure's stream names."""
     if stream.startswith(ERASE_SESSION):
         return SessionId(stream.removeprefix(ERASE_SESSION)), None
+    if stream.startswith(ERASE_UNITS):
+        return None, None
     return None, Principal(stream.removeprefix(ERASE_PERSON))
 
 

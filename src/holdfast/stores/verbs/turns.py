@@ -70,7 +70,7 @@ update turn
        title = :title, places = :places
  where session = :session and n = :n returning approval"""
 FINISH_MESSAGES = """
-update inbound set state = :state, reason = :reason
+update inbound set state = :state, reason = :reason, request = null
  where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'in_turn' returning message, channel"""
 CLOSED_SESSION = """
 update session
