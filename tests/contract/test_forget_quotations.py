@@ -5,7 +5,7 @@ import pytest
 
 from holdfast.core.ids import Principal
 from holdfast.core.journal import AssistantSaid, ToolCall, ToolReturned
-from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, NotApplied, Target
 from holdfast.core.turn import Step, TurnEvent
 from tests.contract.driver import address_of
 from tests.contract.test_forget import CANARY, EACH, FERN, carry_all, found_in, person, recall_in
@@ -204,3 +204,37 @@ async def test_no_term_is_stored(driver):
     await driver.store.forget(person())
     tables = await driver.rows("select id, agent, kind, subject, blanked, kept from forget")
     assert CANARY not in repr(tables)
+
+
+async def test_a_note_that_a_turn_makes_which_knew_the_words_is_refused_once_they_are_forgotten(driver):
+    await driver.talk(f"{CANARY}", "ok")
+    await driver.say("note that", who="bob")
+    claim = await driver.claim()
+    turn = await driver.open(claim)
+    change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=f"ada has {CANARY}")
+    batch = MemoryBatch(
+        agent=FERN,
+        subject="bob",
+        origin=f"tool:{turn.session}:{turn.n}:c1",
+        changes=(change,),
+        principal=Principal("bob"),
+        session=turn.session,
+        fence=claim.fence,
+    )
+    await driver.store.forget(person())
+    late = await driver.store.apply_memory(batch)
+    assert isinstance(late, NotApplied)
+    assert late.code == "stale"
+    assert await found_in(driver) == []
+
+
+async def test_a_note_of_a_turn_whose_claim_stands_is_taken(driver):
+    await driver.say("note that", who="bob")
+    claim = await driver.claim()
+    turn = await driver.open(claim)
+    change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text="bob has Rex")
+    origin = f"tool:{turn.session}:{turn.n}:c1"
+    batch = MemoryBatch(
+        agent=FERN, subject="bob", origin=origin, changes=(change,), session=turn.session, fence=claim.fence
+    )
+    assert isinstance(await driver.store.apply_memory(batch), Applied)

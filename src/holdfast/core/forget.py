@@ -92,13 +92,19 @@ class Forgetting:
         return self.scrubbed_at is not None and self.swept_at is not None and all(part.done for part in self.parts)
 
 
-# What stays after a person was forgotten, by the name under which a report counts it, and why.
-KEPT: Mapping[str, str] = {
-    "names": "the person's id, and who spoke when, in which chat, session and turn: an envelope without its words",
-    "trail": "the audit trail and the record of this request name the person's id, never a word",
+# What stays, by the name under which a report shows it, and why. Those of a person that are counted are in `kept`.
+KEPT: dict[str, str] = {
+    "names": "who spoke, when, in which chat, session and turn, and what became of it: envelopes without their words",
     "places": "names of chats and of providers' places; a place may be named after a title",
-    "others_words": "messages that other people typed themselves and that have a word in common with what went",
+    "trail": "the audit trail and the record of this request: ids, times and counts",
+}
+KEPT_OF_PERSON: dict[str, str] = {
+    "others_words": "what other people typed themselves, though it shares a word with what went: it is theirs",
     "answers": "answers to others that were given with the words at hand and repeat none of them",
+}
+KEPT_OF_SESSION: dict[str, str] = {
+    "notes": "notes that were taken from the session; forget the person to erase those",
+    "passed_on": "what was said about it in other sessions or to other agents; forget the person to have it followed",
 }
 
 

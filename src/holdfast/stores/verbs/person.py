@@ -113,6 +113,7 @@ def blank_person(trail: Trail, search: Search) -> Script[Blanked]:
     for agent in trail.reached:
         yield from _blank_notes(AgentName(agent), trail, search, done)
     done.counts["passed_on"] += len(trail.letters)
+    done.counts["quotations"] += sum(len(found.quoted) for found in trail.sessions.values())
     done.counts["notes"] += sum(len(seqs) for seqs in done.notes.values())
     return done
 
@@ -134,7 +135,7 @@ def _blank_session(session: SessionId, found: Found, done: Blanked) -> Script[No
     yield from run(VOID_CONTEXTS, session=session, first=first)
     yield from run(VOID_EXTRACTION, session=session)
     yield from forget_answers(session)
-    done.counts.update(sessions=1, entries=len(gone), summaries=len(voided), quotations=len(found.quoted))
+    done.counts.update(sessions=1, entries=len(gone), summaries=len(voided))
 
 
 def _blank_letters(trail: Trail, done: Blanked) -> Script[None]:
