@@ -210,6 +210,7 @@ async def test_a_turn_that_somebody_tried_again_with_an_answer_of_another_agent_
         "select seq, body from entry where session = :s and kind = 'user' order by seq desc limit 1", s=mail.session
     )
     said = decode_body("user", bytes(body))
+    assert isinstance(said, UserSaid)
     again = UserSaid(text=said.text, principal=said.principal, message=message, event_id="of the retry")
     opening = TurnOpening(
         session=mail.session, messages=(message,), entries=(again,), principal=Principal(said.principal), retry=True

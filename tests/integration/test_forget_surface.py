@@ -71,7 +71,7 @@ async def test_the_report_lists_what_went_by_kind_and_what_is_kept_and_why(tmp_p
     kept = {one["what"]: (one["count"], bool(one["why"])) for one in body["kept"]}
     assert set(kept) == {"names", "places", "trail", "others_words", "answers"}
     assert kept["others_words"] == (1, True)
-    assert {"entries", "messages", "replies", "quotations", "passed_on", "notes"} <= set(body["blanked"])
+    assert {"entries", "messages", "replies", "sessions"} <= set(body["blanked"])
     shown = holdfast("forget-status", "please-1")
     assert shown.exit_code == 0, shown.output
     assert "kept: others words (1): " in shown.output

@@ -72,7 +72,9 @@ class FakeModel:
         cost: Callable[[int], int] | None = None,
         *,
         unhurried: bool = False,
+        gossips: bool = False,
     ) -> None:
+        self._gossips = gossips  # repeats to everybody what it was shown, whoever said it
         self._unhurried = unhurried  # speaks at length, with pauses in which somebody could be shown what it said
         self._seed = seed
         self._cost = cost  # of an answer by its number, where somebody is paid
@@ -128,8 +130,10 @@ class FakeModel:
             text = "said: " + " ".join(marks_said(request.messages))
             return Answer(text=text, usage=_usage(request.messages, text, rng))
         if request.task is Task.EXTRACT:
-            return Answer(text=self._extraction(), usage=_usage(request.messages, "", rng))
-        letter = letter_in(request.messages)
+            return Answer(
+                text=self._extraction(self._gossip(request.messages, rng)), usage=_usage(request.messages, "", rng)
+            )
+        letter = letter_in(request.messages, gossips=self._gossips)
         if letter is not None:
             self._memory.calls += 1
             return Answer(text="", calls=(letter_call(f"call{self._memory.calls}", letter),))
@@ -138,13 +142,21 @@ class FakeModel:
             calls = tuple(self._call(name, rng) for name in wishes)
             return Answer(text=rng.choice(("", "let me see")), calls=calls, usage=_usage(request.messages, "", rng))
         most = LENGTH_UNHURRIED if self._unhurried else LENGTH
-        text = f"re {_last_mark(request.messages)} {(FILLER * 3)[: rng.randrange(most)]}".strip()
+        told = self._gossip(request.messages, rng)
+        text = f"re {_last_mark(request.messages)} {told}{(FILLER * 3)[: rng.randrange(most)]}".strip()
         return Answer(text=text, usage=_usage(request.messages, text, rng))
 
-    def _extraction(self) -> str:
+    def _gossip(self, messages: Sequence[ModelMessage], rng: random.Random) -> str:
+        """Often every mark that it is shown, by whoever and in whatever frame."""
+        if not self._gossips or rng.random() < 0.4:
+            return ""
+        seen = dict.fromkeys(mark for message in messages for mark in marks_in(message.content))
+        return "".join(f"{mark} " for mark in seen)
+
+    def _extraction(self, told: str = "") -> str:
         """Another note each time: whoever asks twice and keeps both, or the wrong one, is seen."""
         self._memory.extractions += 1
-        return f'{{"changes": [{{"verb": "add", "text": "note {self._memory.extractions}"}}]}}'
+        return f'{{"changes": [{{"verb": "add", "text": "{told}note {self._memory.extractions}"}}]}}'
 
     def _call(self, name: str, rng: random.Random) -> ToolCall:
         self._memory.calls += 1

@@ -75,6 +75,7 @@ class World(Trouble):
     quotes = False  # whether providers recall what they were told
     chats_every = CHATS_EVERY
     has_channel_areas = True
+    gossips = False  # whether the model repeats to everybody what it is shown
 
     def __init__(
         self,
@@ -107,11 +108,7 @@ class World(Trouble):
         self.platform = Platform(seed, self.armed, self.live)
         self._people = People(seed, self.platform, self.observer)
         self.chats = Chats(seed, self._is_healed, every=self.chats_every)
-        beside = (
-            channel_areas_of(seed, chats=self.chats.enabled)
-            if self.has_channel_areas and says is None
-            else frozenset[ChannelArea]()
-        )
+        beside = self.beside(seed) if says is None or not self.has_channel_areas else frozenset[ChannelArea]()
         self.company = Company(seed, beside, self.chats, self._is_healed, self.observer)
         self._configured = self.company.policies(configured(seed, areas, policies(seed)))
         late = late_provider(seed, areas, self._configured)
@@ -124,6 +121,10 @@ class World(Trouble):
         self._observer: apsw.Connection | None = None
         self._told = told
         self.slots = [Slot() for _ in range(nodes)]
+
+    def beside(self, seed: int) -> frozenset[ChannelArea]:
+        """What else the history has."""
+        return channel_areas_of(seed, chats=self.chats.enabled)
 
     # --- one history
 
@@ -280,7 +281,15 @@ class World(Trouble):
     def _make_agents(self) -> Agents:
         cost = partial(cost_micros, self.seed) if Area.SPENDING in self.areas else None
         unhurried = ChannelArea.DRAFTS in self.company.areas
-        model = FakeModel(self.seed, self.memory, self._clock.now, self.armed.at_model_call, cost, unhurried=unhurried)
+        model = FakeModel(
+            self.seed,
+            self.memory,
+            self._clock.now,
+            self.armed.at_model_call,
+            cost,
+            unhurried=unhurried,
+            gossips=self.gossips,
+        )
         tools = cast("Any", crashing(self.company.tools(FakeTools(self.seed, self.memory)), self._reach))
         guarded = crashing(model, self._reach)
         return Agents(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from holdfast.core.ids import SessionId
-from holdfast.core.journal import Entry, Forgotten, Observed, Recalled, Undone, UserSaid, decode_body
+from holdfast.core.journal import Entry, Forgotten, Noticed, Observed, Recalled, Undone, UserSaid, decode_body
 from holdfast.core.quotation import Terms, made_texts
 from holdfast.core.visibility import AGENTS, CHAT, SESSION, chat_scope, holder_of, person_of, person_scope
 from holdfast.stores.script import Row, Script, one, rows
@@ -119,7 +119,7 @@ def _note_terms(search: Search, entry: Entry) -> None:
     body = entry.body
     if isinstance(body, UserSaid | Observed) and not body.principal.startswith(AGENTS):
         search.terms.add_said(body.text)
-    elif not isinstance(body, Recalled):
+    elif not isinstance(body, Recalled | Noticed):  # a notice is the runtime's own words
         search.terms.add_answered(body)
 
 
