@@ -85,7 +85,7 @@ def forget(request: ForgetRequest, by: By = PROGRAM) -> Script[Forgetting]:
         counts += yield from _forget_session(request.id, AgentName(agent), request.session)
     if request.person is not None:
         people = yield from kin(request.person)  # the person's principals on other platforms too
-        trail = Trail(frozenset(people), frozenset(agents))
+        trail = Trail(frozenset(people), frozenset(agents), set(every))
         counts += yield from _forget_person(request.id, trail)
         agents = [AgentName(name) for name in trail.reached]
         kept = {"answers": trail.kept_answers, "others_words": trail.others_words}

@@ -22,6 +22,7 @@ from holdfast.core.journal import Observed, UserSaid
 from holdfast.core.key import parse
 from holdfast.core.visibility import AGENTS
 from holdfast.stores.script import Row, Script, one, rows
+from holdfast.stores.verbs.agents import hold_agents
 from holdfast.stores.verbs.delete import BRANCHES
 from holdfast.stores.verbs.journal import entry_of
 
@@ -104,6 +105,7 @@ class Trail:
 
     people: frozenset[str]
     agents: frozenset[str]  # those that are asked to forget them; words that were passed on are followed to all
+    held: set[str] = field(default_factory=set)  # agents whose locks are held
     sessions: dict[SessionId, Found] = field(default_factory=dict)
     letters: dict[str, str] = field(default_factory=dict)  # messages between agents that go, and where they arrive
     mail: dict[str, str] = field(default_factory=dict)  # inbound rows of such messages, and their mailboxes
@@ -227,12 +229,22 @@ def _arrived(trail: Trail, letter: Letter) -> Script[set[SessionId]]:
     if target is None or letter.id in trail.letters:
         return set()
     trail.letters[letter.id] = target
+    yield from hold_target(trail, target)
     found = yield from mail_of(letter, target)
     trail.mail |= {message: mailbox for message, mailbox, _ in found}
     sessions = {SessionId(session) for *_, session in found if session is not None}
     if not found:
         sessions = {SessionId(row[0]) for row in (yield from rows(SESSIONS_AT, address=target))}
     return (yield from with_branches(sessions))
+
+
+def hold_target(trail: Trail, target: str) -> Script[None]:
+    """An agent that was never spoken to has no mailbox yet: one may be made just now, for this very message."""
+    agent = parse(target).agent
+    if agent not in trail.held:
+        trail.held.add(agent)
+        yield from hold_agents([agent])
+        yield from rows(LOCK_MAILBOXES)
 
 
 def mail_of(letter: Letter, target: str) -> Script[list[Row]]:

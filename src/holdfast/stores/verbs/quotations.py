@@ -23,6 +23,7 @@ from holdfast.stores.verbs.provenance import (
     SESSIONS_AT,
     THEIR_SESSIONS,
     Trail,
+    hold_target,
     letters_of,
     lock_sessions,
     mail_of,
@@ -290,6 +291,7 @@ def _spread(search: Search, session: SessionId, start: int, turns: set[int], oth
         target = letter.target
         if target is None:
             continue
+        yield from hold_target(search.trail, target)
         if letter.turn in found.quoted:
             search.trail.letters[letter.id] = target
             waiting = [row for row in (yield from mail_of(letter, target)) if row[2] is None]
