@@ -139,10 +139,10 @@ def _words(traces: Traces, theirs: set[tuple[str, int]]) -> set[str]:
 
 
 def _made(traces: Traces) -> dict[tuple[str, int], set[str]]:
-    """The words that agents made, turn by turn; none for what people said."""
+    """The words that agents made, turn by turn, as far as they were said when it was asked."""
     found: dict[tuple[str, int], set[str]] = defaultdict(set)
     for row in traces.before["entry"]:
-        body = _heard(row)
+        body, _ = _heard(row), found[row["session"], row["turn"]]
         if body is None or body.principal.startswith(AGENTS):
             found[row["session"], row["turn"]].update(_split(bytes(row["body"]).decode()))
     return found
@@ -163,7 +163,9 @@ def _innocent(parcels: Sequence[Parcel], words: set[str], made: Mapping[tuple[st
     for parcel in parcels:
         for turn in parcel.turns:
             answers = [line.text for line in turn.lines if line.role == "assistant"]
-            told[parcel.of or parcel.id].update(*map(_split, answers), made.get((parcel.session, turn.n), ()))
+            # What an agent made since, nobody knows any more once it is blank.
+            steps = made.get((parcel.session, turn.n), words)
+            told[parcel.of or parcel.id].update(*map(_split, answers), steps)
     for parcel in parcels:
         if not _shares(told[parcel.of or parcel.id], words):
             lines = [line for turn in parcel.turns for line in turn.lines]

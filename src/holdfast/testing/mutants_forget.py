@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from holdfast.core.delivery import DeliveryState, Op
 from holdfast.core.forget import Forgetting
 from holdfast.core.ids import SessionId
+from holdfast.core.journal import AnyBody
 from holdfast.core.lane import Package, Settlement
 from holdfast.loops.carrier import Carrier
 from holdfast.stores.script import Script, rows, run
 from holdfast.stores.sqlite import inline
-from holdfast.stores.verbs import erase, forget, person, provenance, quotations
+from holdfast.stores.verbs import erase, forget, person, provenance, quotations, turns
 from holdfast.stores.verbs.provenance import Letter, Trail
 from holdfast.testing.mutant import Patch, mutant
 
@@ -58,7 +59,7 @@ def forget_lets_turns_run() -> Sequence[Patch]:
     def broken(*_: object) -> Script[None]:
         yield from ()
 
-    return [(person, "halt_turn", broken)]
+    return [(person, "halt_turn", broken), (person, "void_claim", broken)]
 
 
 @mutant("I16", budget=BUDGET, forgets=True)
@@ -77,7 +78,18 @@ def forget_sweeps_nothing() -> Sequence[Patch]:
             yield from run(forget.SWEPT, id=id_, found=0)
         return len(found)
 
-    return [(forget, "sweep_forgotten", broken)]
+    return [(forget, "sweep_forgotten", broken), (turns, "_without_forgotten", _as_it_is)]
+
+
+def _as_it_is(_claim: object, bodies: Sequence[AnyBody]) -> Script[Sequence[AnyBody]]:
+    yield from ()
+    return bodies
+
+
+@mutant("I16", budget=40, forgets=True)
+def forget_shows_what_is_not_erased() -> Sequence[Patch]:
+    """What a provider recalls that has not erased yet is shown, and repeated in an answer that stays."""
+    return [(turns, "_without_forgotten", _as_it_is)]
 
 
 @mutant("I16", budget=BUDGET, forgets=True)

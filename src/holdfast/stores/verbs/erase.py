@@ -4,7 +4,7 @@ A unit that is being sent, or may have landed, stays where it is: the erasure co
 that fires late cannot bring the words back behind it. Lanes are locked before it is judged what has left.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from holdfast.core.ids import ForgetId
@@ -56,9 +56,17 @@ def units_of(stream: str) -> Script[list[Unit]]:
 
 
 def erase_units(
-    forget: ForgetId, stream: str, principal: str, units: Sequence[Unit], shared: Sequence[Unit] = ()
+    forget: ForgetId,
+    stream: str,
+    principal: str,
+    units: Sequence[Unit],
+    shared: Sequence[Unit] = (),
+    *,
+    spared: Collection[int] = (),
 ) -> Script[int]:
     """Drop or erase the units; how many never left. `stream` names whom the erasure is about.
+
+    `spared` are numbers of units with words of others: what has not left goes out later, without what was blanked.
 
     `shared` units hold words of others as well: they are left standing, and their providers erase by who spoke.
     """
@@ -67,7 +75,7 @@ def erase_units(
     dropped, sent = 0, dict[tuple[str, str, str], list[str]]()
     for unit in units:
         state, attempt = (yield from one(STANDING, n=unit.n)) or ("dropped", 0)
-        if state == "scheduled":
+        if state == "scheduled" and (attempt or unit.n not in spared):
             yield from run(DROP, n=unit.n, reason=FORGOTTEN)
             dropped += 1
         if attempt and unit.op in {"retain", "remember"}:

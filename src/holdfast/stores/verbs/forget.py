@@ -137,13 +137,17 @@ def _forget_person(id_: ForgetId, trail: Trail) -> Script[Counter[str]]:
     blanked = yield from blank_person(trail, search)
     for agent in trail.reached:
         blanked.counts["recalls"] += yield from _blank_echoes(AgentName(agent))
-    for stream, principal, units, shared in (yield from _erasures(id_, trail, blanked)):
-        blanked.counts["cancelled"] += yield from erase_units(id_, stream, principal, units, shared)
+    spared: set[int] = set()
+    for stream, principal, units, shared in (yield from _erasures(id_, trail, blanked, spared)):
+        blanked.counts["cancelled"] += yield from erase_units(id_, stream, principal, units, shared, spared=spared)
     return blanked.counts
 
 
-def _erasures(id_: ForgetId, trail: Trail, blanked: Blanked) -> Script[list[tuple[str, str, list[Unit], list[Unit]]]]:
-    """The units to erase and those that are shared with others, by whom the erasure is about.
+def _erasures(
+    id_: ForgetId, trail: Trail, blanked: Blanked, spared: set[int]
+) -> Script[list[tuple[str, str, list[Unit], list[Unit]]]]:
+    """The units to erase and those that are shared with others, by whom the erasure is about; `spared` gets the numbers
+    of those that hold what others said and were answered.
 
     Where an agent was only told by another one, its providers know nothing of the person: they get units by name.
     """
@@ -161,6 +165,7 @@ def _erasures(id_: ForgetId, trail: Trail, blanked: Blanked) -> Script[list[tupl
         for unit in (yield from units_of(session)):
             if goes_whole(unit, found, trail.people if unit.agent in trail.agents else frozenset()):
                 units[stream_for(unit)].append(unit)
+                spared |= {unit.n} if unit.turns & found.quoted else set()
             elif unit.turns & (found.heard | found.turns):
                 shared[stream_for(unit)].append(unit)
     own = {stream_of(AgentName(agent), person_scope(who)): who for agent in trail.agents for who in trail.people}
