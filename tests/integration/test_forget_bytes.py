@@ -179,7 +179,7 @@ class Gossip:
             changes = [{"verb": "add", "target": "memory", "text": f"extracted {seen}"}]
             yield Answer(text=json.dumps({"changes": changes if seen else []}))
         elif request.task is Task.REPLY and last.role == "user" and "Tell moss" in last.content:
-            wish = json.dumps({"to": "moss", "text": f"they say {seen}"})
+            wish = json.dumps({"to": "moss", "text": f"Remember: they say {seen}"})
             yield Answer(text="", calls=(ToolCall(id="call_1", name="send_message", arguments=wish),))
         elif request.task is Task.REPLY and last.role == "user" and "Remember" in last.content:
             wish = json.dumps({"action": "add", "target": "memory", "content": f"noted {seen}"})
@@ -218,7 +218,9 @@ async def test_no_byte_is_left_of_what_was_repeated_to_others_and_passed_on_to_a
         await soon(quiet(runtime))
         assert found_in(tmp_path) >= {"memory.db", "MEMORY.md"} or DATABASE in found_in(tmp_path)
         moss = await runtime.sessions(agent="moss")
-        assert any(CANARY in one.entry.text for ses in moss for one in await runtime.history(ses.id))
+        told = [one.entry.text for session in moss for one in await runtime.history(session.id)]
+        assert any(CANARY in text for text in told), "moss was told"
+        assert "moss" in {path.parts[-4] for path in tmp_path.glob("agents/*/chats/*/MEMORY.md")}, "and noted it"
         asked = await runtime.forget(person="ada", agent="main")
         await soon(see_through(runtime, asked.id))
         assert found_in(tmp_path) == set()

@@ -167,7 +167,7 @@ def _erasures(
                 units[stream_for(unit)].append(unit)
                 spared |= {unit.n} if unit.turns & found.quoted else set()
             elif unit.turns & (found.heard | found.turns):
-                shared[stream_for(unit)].append(unit)
+                (shared if unit.agent in trail.agents else units)[stream_for(unit)].append(unit)
     own = {stream_of(AgentName(agent), person_scope(who)): who for agent in trail.agents for who in trail.people}
     for stream in sorted({*own, *blanked.notes}):
         noted = blanked.notes.get(stream, set())
