@@ -68,7 +68,7 @@ MOMENTS = (
     "select principal from delivery where state in ('sending', 'uncertain')",
     "select principal from turn where not exists (select 1 from inbound where state in ('waiting', 'in_turn'))",
 )
-UNITS = "select unit from erased_unit where erasure = ?"
+UNITS = "select unit from erased_unit where erasure = ? and shared = 0"
 # What also holds where words are missing: everything that compares neither words nor the units that held them.
 ALSO = frozenset(
     {

@@ -1,6 +1,9 @@
 -- What a forgetting looked at and left, as JSON, what to how many.
 alter table forget add column kept text not null default '{}';
 
+-- Whether a unit also holds what others said: a provider that can erase by who spoke leaves that.
+alter table erased_unit add column shared int8 not null default 0;
+
 -- What makes a request without an id of its own the same as another one, while it is not answered. It is made of the text,
 -- so it is no part of an id: it goes when the message is answered, and with the words when somebody is forgotten.
 alter table inbound add column request text;

@@ -24,7 +24,7 @@ DROP = "update delivery set state = 'dropped', reason = :reason, settled_at = :n
 NEXT_SEQ = "select coalesce(max(from_seq), 0) + 1 from delivery where stream = :stream and provider = :provider"
 NUMBER = """
 select n from delivery where stream = :stream and provider = :provider and from_seq = :seq and op = 'erase'"""
-NAME_UNIT = "insert into erased_unit (erasure, unit) values (:erasure, :unit)"
+NAME_UNIT = "insert into erased_unit (erasure, unit, shared) values (:erasure, :unit, :shared)"
 NEW_PART = "insert into forget_part (forget, n) values (:forget, :n)"
 
 
@@ -72,25 +72,25 @@ def erase_units(
     """
     for agent, provider, place in sorted({unit.lane for unit in (*units, *shared)}):
         yield from run(LOCK_LANE, agent=agent, provider=provider, place=place)
-    dropped, sent = 0, dict[tuple[str, str, str], list[str]]()
+    dropped, sent = 0, dict[tuple[str, str, str], list[tuple[str, int]]]()
     for unit in units:
         state, attempt = (yield from one(STANDING, n=unit.n)) or ("dropped", 0)
         if state == "scheduled" and (attempt or unit.n not in spared):
             yield from run(DROP, n=unit.n, reason=FORGOTTEN)
             dropped += 1
         if attempt and unit.op in {"retain", "remember"}:
-            sent.setdefault(unit.lane, []).append(unit.id)
+            sent.setdefault(unit.lane, []).append((unit.id, 0))
     yield from many(UNHASH, [{"n": unit.n} for unit in (*units, *shared)])
     for unit in shared:
         if ((yield from one(STANDING, n=unit.n)) or ("", 0))[1]:
-            sent.setdefault(unit.lane, [])
+            sent.setdefault(unit.lane, []).append((unit.id, 1))
     for lane, ids in sorted(sent.items()):
         yield from _erase(forget, stream, principal, lane, ids)
     return dropped
 
 
 def _erase(
-    forget: ForgetId, stream: str, principal: str, lane: tuple[str, str, str], units: Sequence[str]
+    forget: ForgetId, stream: str, principal: str, lane: tuple[str, str, str], units: Sequence[tuple[str, int]]
 ) -> Script[None]:
     agent, provider, place = lane
     ((seq,),) = yield from rows(NEXT_SEQ, stream=stream, provider=provider)
@@ -113,5 +113,5 @@ def _erase(
         ]
     )
     ((n,),) = yield from rows(NUMBER, stream=stream, provider=provider, seq=seq)
-    yield from many(NAME_UNIT, [{"erasure": erasure, "unit": unit} for unit in units])
+    yield from many(NAME_UNIT, [{"erasure": erasure, "unit": unit, "shared": shared} for unit, shared in units])
     yield from run(NEW_PART, forget=forget, n=n)

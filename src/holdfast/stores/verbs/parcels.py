@@ -27,7 +27,7 @@ UNIT = """
 select through_seq from delivery
  where stream = :stream and provider = :provider and from_seq = :from_seq and op = 'retain'"""
 PARENT = "select parent_id from session where id = :session"
-ERASED_UNITS = "select unit from erased_unit where erasure = :erasure order by unit"
+ERASED_UNITS = "select unit, shared from erased_unit where erasure = :erasure order by unit"
 NOTE_OF_UNIT = "select subject, written_by, principal from memory_op where stream = :stream and seq = :seq"
 # How the stream of an erasure begins: it is about a session, a person, or units that it names.
 ERASE_SESSION, ERASE_PERSON, ERASE_UNITS = "erase:session:", "erase:person:", "erase:units:"
@@ -123,7 +123,8 @@ def _line(agent: AgentName, entry: Entry) -> Line | None:
 def _erasure(key: LaneKey, place: str, item: Item) -> Script[Erasure]:
     """The units are those that were named when it was asked for: what has been said since is spared."""
     session, principal = erased(item.stream)
-    units = [DeliveryId(unit) for (unit,) in (yield from rows(ERASED_UNITS, erasure=item.id))]
+    named = yield from rows(ERASED_UNITS, erasure=item.id)
+    units = [DeliveryId(unit) for unit, shared in named if not shared]
     scopes = yield from _scopes(key, units)
     holds = list[MemoryNote]()
     for scope in scopes:
@@ -134,6 +135,7 @@ def _erasure(key: LaneKey, place: str, item: Item) -> Script[Erasure]:
         principal=principal,
         places=(place,),
         deliveries=tuple(units),
+        shared=tuple(DeliveryId(unit) for unit, shared in named if shared),
         scopes=scopes,
         holds=tuple(holds),
     )
