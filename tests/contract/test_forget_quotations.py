@@ -4,7 +4,7 @@ them; one that repeats none stays, and so does every word that somebody typed.""
 import pytest
 
 from holdfast.core.ids import Principal
-from holdfast.core.journal import AssistantSaid, ToolCall, ToolReturned
+from holdfast.core.journal import AssistantSaid, Recalled, ToolCall, ToolReturned
 from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, NotApplied, Target
 from holdfast.core.turn import Step, TurnEvent
 from tests.contract.driver import address_of
@@ -238,3 +238,17 @@ async def test_a_note_of_a_turn_whose_claim_stands_is_taken(driver):
         agent=FERN, subject="bob", origin=origin, changes=(change,), session=turn.session, fence=claim.fence
     )
     assert isinstance(await driver.store.apply_memory(batch), Applied)
+
+
+@pytest.mark.parametrize(("provider", "shown"), [("mem", ""), ("other", f"ada said {CANARY}x")])
+async def test_what_a_provider_recalls_that_owes_an_erasure_is_shown_to_nobody(driver, provider, shown):
+    driver.policies = EACH
+    await driver.talk(CANARY, "ok", chat="den")
+    await carry_all(driver)
+    await driver.store.forget(person())
+    await driver.say("what was it?", who="bob")
+    claim = await driver.claim()
+    turn = await driver.open(claim)
+    recalled = Recalled(text=f"ada said {CANARY}x", sources=(f"{provider}:1",))
+    await driver.store.append_step(claim, turn, Step(event=TurnEvent.RECALLED, entries=(recalled,)))
+    assert (await driver.texts(turn.session))[-1] == shown
