@@ -174,10 +174,12 @@ class Runtime:
         origin: Origin = BY_HUMAN,
         directory: Path | str | None = None,
         trusted: bool = False,
+        request: str = "",
     ) -> AcceptOutcome:
         """Make one message durable; the outcome as a value. `message` is an id made before, to be listened to.
 
         `directory` is where it was written. What is `trusted` is not counted by the rate limit of its chat.
+        `request` is kept beside the message until it is answered, so that a repetition can be told (`unanswered`).
 
         Without a `sender` the chat stands for one: two chats are two people unless somebody says otherwise.
         """
@@ -195,6 +197,7 @@ class Runtime:
             where=locate(directory),
             trusted=trusted,
             token=origin.token,
+            request=request,
         )
         return await self.gateway.accept(received, message=message)
 
@@ -554,11 +557,12 @@ class Runtime:
         return self._notifier.subscribe()
 
     async def unanswered(
-        self, chat: str, prefix: str, *, agent: str | None = None, channel: str = "http"
+        self, chat: str, request: str, *, agent: str | None = None, channel: str = "http"
     ) -> MessageId | None:
-        """The newest message of a chat that is not over and whose id begins so."""
-        address = Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat)
-        return await self.reader.unanswered(str(address), prefix)
+        """The newest message that is not over and was made by the same request, in the chat or, without one, in any."""
+        whom = self._whom(agent)
+        address = str(Address(agent=whom, channel=channel, type=CHAT_TYPE, chat=chat)) if chat else ""
+        return await self.reader.unanswered(address, request)
 
     def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:
         return self._notifier.subscribe(message=message, mailbox=mailbox)

@@ -300,12 +300,19 @@ def bytes_under(folder: Path) -> bytes:
 
 
 async def forgotten(runtime, world: World, data: Path) -> None:
-    """One person is forgotten: no byte of their private canary is left, and everybody else's are where they were."""
+    """One person is forgotten: no byte of any canary of theirs is left, private or said in a group and repeated there
+    to everybody; everybody else's are where they were."""
     person = 3
     asked = await runtime.forget(person=f"telegram:{world.tg_users[person].id}")
     async with within(SETTLE_S):
         while not (await runtime.forget_status(asked.id)).done:
             pass  # each look reads the store, while the others go on
-    assert f"zqtelegramdm{person}x{person}".encode() not in bytes_under(data)
+    kept = bytes_under(data)
+    spoken_by = [place for place in world.places.values() if place.platform == "telegram" and person in place.members]
+    assert [place.name for place in spoken_by] == [f"telegramdm{person}", f"telegramgroup{person % GROUPS}"]
+    assert [place.name for place in spoken_by if f"zq{place.name}x{person}".encode() in kept] == []
+    group = world.places[f"telegramgroup{person % GROUPS}"]
+    others = [f"zq{group.name}x{one}" for one in group.members if one != person]
+    assert all(canary.encode() in kept for canary in others)
     other = world.places["telegramdm6"]
     assert "zqtelegramdm6x6" in await other.say(6, "What do you know of zq and of what is noted in telegramdm6?")

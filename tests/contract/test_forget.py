@@ -24,7 +24,7 @@ from holdfast.core.lane import LaneKey, Settlement
 from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
 from holdfast.core.turn import Step, TurnEvent, TurnRecord
 from holdfast.stores.script import rows
-from holdfast.stores.verbs.person import RECORDED
+from holdfast.stores.verbs.provenance import RECORDED
 from tests.contract.driver import address_of, record, retain
 
 CANARY = "marmalade"
@@ -416,12 +416,18 @@ async def test_others_go_on_writing_meanwhile(driver):
     assert len([parcel for parcel in await carry_all(driver) if parcel.op is Op.RETAIN]) == 24
 
 
-async def test_somebody_elses_open_turn_goes_on(driver):
+async def test_somebody_elses_open_turn_goes_on_without_the_words(driver):
+    """Its model may have been asked with the words in the context: what it says is refused, and it is asked anew."""
     await driver.talk(f"{CANARY}")
     await driver.say("hello", who="bob")
-    claim = await driver.claim()
-    turn = await driver.open(claim)
+    late = await driver.claim()
+    turn = await driver.open(late)
     await driver.store.forget(person())
+    with pytest.raises(ClaimLost):
+        await driver.answer(late, turn, f"hello bob, {CANARY} was here")
+    claim = await driver.claim()
+    mail = await driver.store.read_mail(claim, limit=1)
+    turn = await driver.store.resume_turn(claim, mail.turn)
     await driver.answer(claim, turn, "hello bob")
     await driver.store.release_claim(claim)
     assert [text for text in await driver.texts(turn.session) if text] == ["hello", "hello bob"]

@@ -5,9 +5,12 @@ The files are read by a process of its own: closing a second handle of a live da
 """
 
 import asyncio
+import json
+import re
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import apsw
 import pytest
@@ -16,13 +19,17 @@ from holdfast.app import DATABASE, make_agents, open_runtime
 from holdfast.core.errors import StoreUnavailable
 from holdfast.core.forget import ForgetRequest
 from holdfast.core.ids import AgentName, ForgetId, Principal
+from holdfast.core.journal import ToolCall
 from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.forgetter import Forgetter
+from holdfast.loops.toolbox import ToolBox
+from holdfast.ports.model import Answer, Task
 from holdfast.stores.sqlite import ThreadedDatabase
 from holdfast.stores.store import SqlStore
 from holdfast.testing import ManualClock
 from tests.contract.driver import Driver
-from tests.integration.fakes import soon
+from tests.integration.fakes import policy, soon
 from tests.patience import HANGS_S
 
 CANARY = "marmalade"
@@ -158,3 +165,75 @@ async def see_through(runtime, id):
     )
     while not (await runtime.forget_status(id)).done:
         await loop.step()
+
+
+class Gossip:
+    """Implements `Model`: repeats every word that it is shown to everybody, notes it, and passes it on to moss."""
+
+    name = "gossip"
+
+    async def ask(self, request):
+        seen = " ".join(sorted({word for one in request.messages for word in WORD.findall(one.content)}))
+        last = request.messages[-1]
+        if request.task is Task.EXTRACT:
+            changes = [{"verb": "add", "target": "memory", "text": f"extracted {seen}"}]
+            yield Answer(text=json.dumps({"changes": changes if seen else []}))
+        elif request.task is Task.REPLY and last.role == "user" and "Tell moss" in last.content:
+            wish = json.dumps({"to": "moss", "text": f"Remember: they say {seen}"})
+            yield Answer(text="", calls=(ToolCall(id="call_1", name="send_message", arguments=wish),))
+        elif request.task is Task.REPLY and last.role == "user" and "Remember" in last.content:
+            wish = json.dumps({"action": "add", "target": "memory", "content": f"noted {seen}"})
+            yield Answer(text="", calls=(ToolCall(id="call_2", name="memory", arguments=wish),))
+        else:
+            yield Answer(text=f"I know {seen}")
+
+
+WORD = re.compile(r"(?:marmalade|rexdog)\w*")
+
+
+def gossiping():
+    model = Gossip()
+    names = [AgentName("main"), AgentName("moss")]
+    chosen = replace(policy(), memory={"local": {}, "files": {}})
+    made = {name: Agent(policy=chosen, model=model, summariser=model, tools=ToolBox()) for name in names}
+    return Agents(None, made)
+
+
+async def test_no_byte_is_left_of_what_was_repeated_to_others_and_passed_on_to_another_agent(tmp_path):
+    """A shared chat, a model that repeats everything to everybody, notes, extraction, another agent and its memory."""
+    async with await open_runtime(tmp_path, agents=gossiping()) as runtime:
+        for text, who in (
+            (f"my cat is {CANARY}home", "ada"),
+            ("what do you know?", "bob"),
+            (f"Remember {CANARY}note", "ada"),
+            ("Remember rexdog", "bob"),
+            (f"Tell moss of {CANARY}moss", "ada"),
+            ("Tell moss of rexdog", "bob"),
+        ):
+            await soon(runtime.ask("home", text, sender=who))
+        await soon(quiet(runtime))
+        await soon(runtime.ask("home", "/new", sender="bob"))
+        await soon(quiet(runtime))
+        await soon(runtime.ask("home", "what is noted?", sender="bob"))
+        await soon(quiet(runtime))
+        assert {DATABASE, "MEMORY.md"} <= {name.removesuffix("-wal") for name in found_in(tmp_path)}
+        moss = await runtime.sessions(agent="moss")
+        told = [one.entry.text for session in moss for one in await runtime.history(session.id)]
+        assert any(CANARY in text for text in told), "moss was told"
+        assert "moss" in {path.parts[-4] for path in tmp_path.glob("agents/*/chats/*/MEMORY.md")}, "and noted it"
+        asked = await runtime.forget(person="ada", agent="main")
+        await soon(see_through(runtime, asked.id))
+        assert found_in(tmp_path) == set()
+        assert DATABASE in found_in(tmp_path, "rexdog")
+    assert found_in(tmp_path) == set()
+
+
+async def quiet(runtime):
+    """Until nothing is on its way: replies, messages between agents, extractions, deliveries."""
+    while True:
+        busy = [one for one in await runtime.replies.list() if one.state in {"pending", "attempting"}]
+        boxes = sum((await runtime.reader.gauges()).messages_waiting.values())
+        ends = [one for one in await runtime.finalisations.list(limit=100) if not one.ended]
+        sent = [one for one in await runtime.deliveries() if one.state in {"scheduled", "sending", "uncertain"}]
+        if not (busy or boxes or ends or sent):
+            return

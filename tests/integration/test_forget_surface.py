@@ -64,6 +64,23 @@ async def test_over_http_it_is_pending_until_the_last_receipt(tmp_path):
         assert (again.status_code, again.json()["requested_at"]) == (202, body["requested_at"])
 
 
+async def test_the_report_lists_what_went_by_kind_and_what_is_kept_and_why(tmp_path, holdfast):
+    async with serve(tmp_path, policy=AgentPolicy(memory={})) as live:
+        await live.runtime.ask("home", f"my cat is {CANARY}", sender="ada")
+        await live.runtime.ask("home", f"is {CANARY} a cat?", sender="bob")
+        await live.post("/v1/forget", {"person": "ada", "id": "please-1"})
+        await live.runtime.store.scrub_forgotten()
+        body = (await live.get("/v1/forget/please-1")).json()
+    kept = {one["what"]: (one["count"], bool(one["why"])) for one in body["kept"]}
+    assert set(kept) == {"names", "places", "trail", "others_words", "answers"}
+    assert kept["others_words"] == (1, True)
+    assert {"entries", "messages", "replies", "sessions"} <= set(body["blanked"])
+    shown = holdfast("forget-status", "please-1")
+    assert shown.exit_code == 0, shown.output
+    assert "kept: others words (1): " in shown.output
+    assert json.loads(holdfast("forget-status", "please-1", "--json").output)["kept"] == body["kept"]
+
+
 class Stubborn:
     """Keeps what it was told."""
 

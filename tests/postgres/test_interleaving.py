@@ -17,11 +17,11 @@ from holdfast.stores.store import SqlStore
 from holdfast.testing import ManualClock
 from tests.contract.driver import Driver
 from tests.contract.engines import SCHEMA, open_engine
-from tests.postgres import pairs, phantoms, repeats
+from tests.postgres import letters, pairs, phantoms, repeats
 from tests.postgres.interleaving import Party, Site, as_written, faults, open_stage, outcomes, without
 from tests.postgres.teeth import COMPARISONS, DOUBLE, LOCKS, NAMES, SOUND
 
-SITUATIONS = {**pairs.SITUATIONS, **phantoms.SITUATIONS, **repeats.SITUATIONS}
+SITUATIONS = {**pairs.SITUATIONS, **phantoms.SITUATIONS, **repeats.SITUATIONS, **letters.SITUATIONS}
 LOCK = r"/\*\s*(lock|share|skip locked)\s*\*/"
 COMPARED = re.compile(
     r"""\b(?:and|where)\s+(?:\w+\.)?(

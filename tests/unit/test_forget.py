@@ -3,49 +3,35 @@
 import pytest
 
 from holdfast.core.delivery import DeliveryState
-from holdfast.core.forget import ErasurePart, Forgetting, Kind, turns_of, words_of
-from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, Principal, Provider
-from holdfast.core.journal import AssistantSaid, Entry, Forgotten, Noticed, Observed, ToolReturned, Undone, UserSaid
+from holdfast.core.forget import ErasurePart, Forgetting, Heard, Kind, turns_of
+from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, Provider
 
-ADA = Principal("ada")
-
-
-def journal(*said):
-    """(turn, body) in order."""
-    return [Entry(seq=n, turn=turn, body=body, tokens=1, at=Instant(0)) for n, (turn, body) in enumerate(said, start=1)]
+OWN, PASSED, OTHER = (True, False), (False, True), (False, False)
 
 
-def user(who):
-    return UserSaid(text="x", principal=who)
+def gone(owned, *heard):
+    """The turns that go; `heard` is (turn, whose) in order."""
+    return sorted(turns_of(owned, [Heard(n, turn, *whose) for n, (turn, whose) in enumerate(heard, start=1)]))
 
 
-def gone(principals, *said):
-    entries = journal(*said)
-    return sorted(words_of(ADA, turns_of(ADA, principals, entries), entries))
+def test_a_turn_of_theirs_goes_whoever_else_is_heard_in_it():
+    assert gone({1}, (1, OWN), (1, OTHER)) == [1]
 
 
-def test_all_steps_of_their_turn_go_but_for_what_others_said_in_it():
-    tool = ToolReturned(call="c", name="clock", text="noon")
-    said = [(1, user("ada")), (1, tool), (1, user("bob")), (1, Noticed(text="n")), (1, AssistantSaid(text="a"))]
-    assert gone({1: "ada"}, *said) == [1, 2, 4, 5]
-
-
-def test_in_a_turn_of_somebody_else_only_their_lines_go():
-    assert gone({1: "bob"}, (1, user("bob")), (1, user("ada")), (1, AssistantSaid(text="a"))) == [2]
+def test_a_turn_of_somebody_else_in_which_they_are_heard_stays():
+    assert gone((), (1, OTHER), (1, OWN)) == []
 
 
 def test_a_turn_in_which_nobody_else_is_heard_is_theirs_whoever_owns_it():
-    assert gone({1: "bob"}, (1, user("ada")), (1, AssistantSaid(text="a"))) == [1, 2]
+    assert gone((), (1, OWN), (2, OTHER)) == [1]
 
 
-def test_talk_without_a_turn_goes_by_its_speaker():
-    overheard = [(0, Observed(text="x", principal=who)) for who in ("ada", "bob", "ada")]
-    assert gone({}, *overheard) == [1, 3]
+def test_a_turn_that_answers_what_was_passed_on_goes_whoever_else_is_heard_in_it():
+    assert gone((), (1, OTHER), (1, PASSED), (2, OTHER)) == [1]
 
 
-def test_undos_stay_and_what_is_blank_is_not_counted_again():
-    undo = Undone(first_turn=1, last_turn=1, from_seq=1)
-    assert gone({1: "ada"}, (1, user("ada")), (1, Forgotten()), (1, undo)) == [1]
+def test_talk_without_a_turn_is_no_turn():
+    assert gone((), (0, OWN), (0, PASSED)) == []
 
 
 @pytest.mark.parametrize("state", list(DeliveryState), ids=lambda state: state.value)

@@ -94,6 +94,9 @@ def _show(found: "Forgetting", *, as_json: bool) -> int:
     print_heading(f"{view.forget}  {view.status}")
     counts = ", ".join(f"{count} {what}" for what, count in sorted(view.blanked.items()) if count)
     print(f"blanked: {counts or 'nothing, because nothing was found'}")
+    for kept in view.kept:
+        count = "" if kept.count is None else f" ({kept.count})"
+        print(f"kept: {kept.what.replace('_', ' ')}{count}: {kept.why}")
     rows = [
         (
             part.provider or part.what,

@@ -149,7 +149,7 @@ def render_entries(
                 yield ModelMessage(role="user", content=heard)
             case Noticed():
                 yield ModelMessage(role="system", content=body.text)
-            case Recalled() if entry.turn == open_turn:
+            case Recalled() if entry.turn == open_turn and body.text:
                 recalled.append(ModelMessage(role="user", content=body.text, data=RECALL))
     yield from recalled
 

@@ -174,6 +174,7 @@ class Erasure:
     session: SessionId | None = None
     principal: Principal | None = None
     places: tuple[str, ...] = ()  # every place that the provider was sent anything of it
+    shared: tuple[DeliveryId, ...] = ()  # units that also hold others' words: erased by who spoke, or whole
     deliveries: tuple[DeliveryId, ...] = ()  # every unit it was sent of it
     scopes: tuple[str, ...] = ()  # of the notes among them: a note there that is none of `holds` is to go
     holds: tuple[MemoryNote, ...] = ()  # every note that still holds in these scopes

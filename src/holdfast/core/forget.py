@@ -3,19 +3,21 @@
 Rule 1: words go, envelopes stay: who spoke when, in which turn and session, and what became of it.
 Rule 2: a person's words are what they said, what was observed of them, and what the agent answered in their turns.
         What others said stays, byte for byte.
-Rule 3: a recalled text is a copy of somebody's words, and nobody can say whose all of it was: every copy goes. It is
+Rule 3: words that an agent passed on to another agent are followed: the message, the turn there, its answer, the turn
+        that the answer causes, and so on, over all agents. Provenance crosses agents because the words did.
+Rule 4: what the agent told others while it could know the words goes where it repeats them (quotation.py).
+Rule 5: a recalled text is a copy of somebody's words, and nobody can say whose all of it was: every copy goes. It is
         no part of any later context, so nothing is missed.
-Rule 4: it is done when every place has given its receipt. Until then it is pending, however long a provider is down.
+Rule 6: it is done when every place has given its receipt. Until then it is pending, however long a provider is down.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 from holdfast.core.delivery import DeliveryState
 from holdfast.core.errors import InvalidInput
 from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, Principal, Provider, SessionId
-from holdfast.core.journal import Entry, Forgotten, Observed, Undone, UserSaid
 from holdfast.core.key import agent_name, check_part
 
 
@@ -79,6 +81,7 @@ class Forgetting:
     subject: str
     requested_at: Instant
     blanked: Mapping[str, int] = field(default_factory=dict)  # how many of each kind of thing
+    kept: Mapping[str, int] = field(default_factory=dict)  # what was looked at and stays, how many of each (KEPT)
     scrubbed_at: Instant | None = None  # no byte is left in the store's own files
     scrub_receipt: str | None = None
     swept_at: Instant | None = None  # what recall had copied while providers still had it is blanked too
@@ -89,29 +92,40 @@ class Forgetting:
         return self.scrubbed_at is not None and self.swept_at is not None and all(part.done for part in self.parts)
 
 
-def words_of(person: Principal, turns: frozenset[int], entries: Iterable[Entry]) -> frozenset[int]:
-    """The entries of one session that hold a person's words; `turns` are theirs."""
-    return frozenset(entry.seq for entry in entries if _is_theirs(person, entry, turns))
+# What stays, by the name under which a report shows it, and why. Those of a person that are counted are in `kept`.
+KEPT: dict[str, str] = {
+    "names": "who spoke, when, in which chat, session and turn, and what became of it: envelopes without their words",
+    "places": "names of chats and of providers' places; a place may be named after a title",
+    "trail": "the audit trail and the record of this request: ids, times and counts",
+}
+KEPT_OF_PERSON: dict[str, str] = {
+    "others_words": "what other people typed themselves, though it shares a word with what went: it is theirs",
+    "answers": "answers to others that were given with the words at hand and repeat none of them",
+}
+KEPT_OF_SESSION: dict[str, str] = {
+    "notes": "notes that were taken from the session; forget the person to erase those",
+    "passed_on": "what was said about it in other sessions or to other agents; forget the person to have it followed",
+}
 
 
-def turns_of(person: Principal, principals: Mapping[int, str], entries: Sequence[Entry]) -> frozenset[int]:
-    """Turns that they own, and turns in which nobody but them is heard: somebody else may have retried theirs.
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A message in a journal: whether it is the person's own, or was passed on to this agent with their words."""
 
-    `principals` says whose each turn of the session is.
-    """
-    speakers: dict[int, set[str]] = {}
-    for entry in entries:
-        if isinstance(entry.body, UserSaid):
-            speakers.setdefault(entry.turn, set()).add(entry.body.principal)
-    owned = {n for n, principal in principals.items() if principal == person}
-    return frozenset(owned | {n for n, heard in speakers.items() if heard == {person}})
+    seq: int
+    turn: int
+    is_own: bool
+    is_passed: bool = False
+
+    @property
+    def goes(self) -> bool:
+        return self.is_own or self.is_passed
 
 
-def _is_theirs(person: Principal, entry: Entry, theirs: frozenset[int]) -> bool:
-    match entry.body:
-        case UserSaid(principal=speaker) | Observed(principal=speaker):
-            return speaker == person
-        case Undone() | Forgotten():
-            return False
-        case _:
-            return entry.turn in theirs
+def turns_of(owned: Iterable[int], heard: Iterable[Heard]) -> frozenset[int]:
+    """The turns of one session that go as a whole: those that the person owns (`owned`), those in which nobody but them
+    is heard (somebody else may have retried theirs), and those that answer what was passed on."""
+    heard = [one for one in heard if one.turn]
+    others = {one.turn for one in heard if not one.goes}
+    passed = {one.turn for one in heard if one.is_passed}
+    return frozenset(owned) | passed | ({one.turn for one in heard} - others)

@@ -113,6 +113,7 @@ class Arrival:
     trusted: bool = False  # the program that owns the store sends it: no rate limit, and it uses nobody's share
     token: str = ""  # the id of the access token that it came with
     chain: Chain = NOBODY  # the agents through which it came
+    request: str = ""  # what makes a request without an id the same as another one; gone once it is answered
 
     @property
     def body(self) -> bytes:

@@ -99,6 +99,8 @@ class MemoryBatch:
     capacity: Capacity = field(default_factory=Capacity)
     policies: tuple[DeliveryPolicy, ...] = ()  # whom the operations are mirrored to
     withdraws: bool = False  # running conversations are told the notes anew at their next turn
+    session: str = ""  # the session of the turn that writes it, and
+    fence: int = 0  # the fence of the turn's claim: a note of a turn that was taken away is refused
     add_only: bool = False  # from stale history: nothing that exists may be changed (R33)
 
 

@@ -150,6 +150,7 @@ async def _call(run: Run, call: ToolCall, *, approved: bool) -> Result:
         epoch=run.turn.epoch,
         head_seq=run.turn.first_seq - 1,
         hop=run.turn.hop,
+        fence=run.claim.fence,
         where=run.turn.where,
         chain=run.turn.chain,
         shared=run.turn.shared,

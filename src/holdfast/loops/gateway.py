@@ -52,6 +52,7 @@ class Received:
     trusted: bool = False
     token: str = ""
     chain: Chain = NOBODY
+    request: str = ""
 
 
 class Gateway:
@@ -132,6 +133,7 @@ class Gateway:
             trusted=received.trusted,
             token=received.token,
             chain=received.chain,
+            request=received.request,
         )
 
     def _id(self, prefix: str) -> str:

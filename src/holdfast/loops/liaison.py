@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from holdfast.core.agent_chain import extended
 from holdfast.core.errors import HoldfastError, InvalidAddress, Remedy
 from holdfast.core.ids import AgentName
-from holdfast.core.inbound import Accepted, AcceptOutcome, Conflict, Duplicate, TooMany
+from holdfast.core.inbound import Accepted, AcceptOutcome, Conflict, Duplicate, TooMany, Unfit
 from holdfast.core.key import Address, parse
 from holdfast.core.outgoing import Declined, NotSent, Post, SendOutcome, Sent
 from holdfast.loops.agents import Agents
@@ -91,6 +91,8 @@ def _told(outcome: AcceptOutcome) -> SendOutcome:
             return Sent(message)
         case Conflict(message=message):
             return Declined(f"another text was handed over under this id, as {message}")
+        case Unfit(reason=reason):
+            return Declined(reason)
         case TooMany(retry_after_ms=retry_after_ms):
             return NotSent("the other agent is sent too many messages", retry_after_ms)
         case _:

@@ -94,6 +94,8 @@ def make_memory_tool(
             changes=tuple(_change(wish, about) for wish in wishes),
             principal=context.principal,
             capacity=room,
+            session=context.session,
+            fence=context.fence,
         )
         old = _elsewhere(await look(audience), wishes, about)
         if old is not None:

@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from holdfast.core.delivery import OPEN, DeliveryState
-from holdfast.core.forget import ErasurePart, Forgetting, Kind
+from holdfast.core.forget import KEPT, KEPT_OF_PERSON, KEPT_OF_SESSION, ErasurePart, Forgetting, Kind
 from holdfast.ports.surface import Out
 
 PENDING = "forget_pending"
@@ -36,6 +36,14 @@ class ForgetPart(Out, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class ForgetKept(Out, frozen=True, kw_only=True):
+    """One kind of thing that is not erased, why, and how many there are where they were counted."""
+
+    what: str
+    why: str
+    count: int | None = None
+
+
 class ForgetReport(Out, frozen=True, kw_only=True):
     """Where a request to forget stands; `done` only when every part is. `code` is `forget_pending` until then."""
 
@@ -47,6 +55,7 @@ class ForgetReport(Out, frozen=True, kw_only=True):
     session: str | None = None
     person: str | None = None
     blanked: dict[str, int] = field(default_factory=dict)
+    kept: list[ForgetKept] = field(default_factory=list)
     parts: list[ForgetPart] = field(default_factory=list)
 
 
@@ -60,8 +69,15 @@ def forget_view(found: Forgetting) -> ForgetReport:
         session=found.subject if found.kind is Kind.SESSION else None,
         person=found.subject if found.kind is Kind.PERSON else None,
         blanked=dict(found.blanked),
+        kept=list(_kept(found)),
         parts=list(_parts(found)),
     )
+
+
+def _kept(found: Forgetting) -> Iterator[ForgetKept]:
+    more = KEPT_OF_PERSON if found.kind is Kind.PERSON else KEPT_OF_SESSION
+    for what, why in (KEPT | more).items():
+        yield ForgetKept(what=what, why=why, count=found.kept.get(what))
 
 
 def _parts(found: Forgetting) -> Iterator[ForgetPart]:

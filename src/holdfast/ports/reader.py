@@ -288,8 +288,9 @@ class Reader(ReplyReader, AccessReader, ActionReader, LoginReader, Protocol):
         """A page of everything that a provider was delivered, in order, rendered again; each with its number."""
         ...
 
-    async def unanswered(self, address: str, prefix: str) -> MessageId | None:
-        """The newest message from there that is not over and whose id begins so."""
+    async def unanswered(self, address: str, request: str) -> MessageId | None:
+        """The newest message that is not over and was made by the same request, from there or, without an address, from
+        anywhere."""
         ...
 
     async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:

@@ -103,14 +103,15 @@ class Service(Protocol):
         channel: str = "http",
         message: MessageId | None = None,
         origin: Origin = BY_HUMAN,
+        request: str = "",
     ) -> AcceptOutcome:
         """Durable when it returns `Accepted`; raises for input that can never be accepted."""
         ...
 
     async def unanswered(
-        self, chat: str, prefix: str, *, agent: str | None = None, channel: str = "http"
+        self, chat: str, request: str, *, agent: str | None = None, channel: str = "http"
     ) -> MessageId | None:
-        """The newest message of a chat that is not over and whose id begins so."""
+        """The newest message that is not over and was made by the same request, in the chat or, without one, in any."""
         ...
 
     def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:

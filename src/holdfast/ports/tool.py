@@ -27,6 +27,7 @@ class ToolContext:
     epoch: int = 1
     head_seq: int = 0  # the last entry before the turn
     hop: int = 0  # how many agents the turn's messages have come through
+    fence: int = 0  # of the claim on the turn's mailbox; what is written elsewhere for the turn is refused without it
     where: Whereabouts = NOWHERE  # where the turn's messages were written
     chain: Chain = NOBODY  # the agents through which the turn's messages came
     shared: bool = False  # several people have spoken in the chat

@@ -109,8 +109,8 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
     async def note_read(self, account: str, conversation: str, position: int, event_id: str) -> None:
         await self._db.write("note_read", lambda: reading.note_read(account, conversation, position, event_id))
 
-    async def unanswered(self, address: str, prefix: str) -> MessageId | None:
-        return await self._db.read("unanswered", lambda: questions.unanswered(address, prefix))
+    async def unanswered(self, address: str, request: str) -> MessageId | None:
+        return await self._db.read("unanswered", lambda: questions.unanswered(address, request))
 
     async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
         return await self._db.read("read_up_to", lambda: reading.read_up_to(account))

@@ -1,23 +1,29 @@
 """I16: a forgotten person has no byte left in the database, its log or a provider; what others said is as it was.
 
 Each text of such a history carries a number that is found nowhere else, neither in ids nor in pages by chance. A text,
-a summary and a recollection hold it as `m731000007`, an answer as `[731000007]`. What the agent told others in
-their own turns stays theirs, so there the second form may be found.
+a summary and a recollection hold it as `m731000007`, and so does an answer to anybody or a message to another agent
+that repeats it: none of these may be left. An answer names what it answers as `[731000007]`; what the agent told others
+in their own turns stays theirs, so there the second form may be found.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from holdfast.core.delivery import Line, Parcel
 from holdfast.core.forget import Forgetting
 from holdfast.core.journal import AssistantSaid, Observed, UserSaid
 from holdfast.core.lane import LaneKey
+from holdfast.core.quotation import INSIDE_CHARS_MIN
+from holdfast.core.visibility import AGENTS
 from holdfast.testing.evidence import IN_TURN, Found
 from holdfast.testing.rows import Row, Rows, body_of
 from holdfast.testing.servers import Server
 from holdfast.testing.workload import Say, mark_of, marks_in
 
 SECRET = 731_000_000
+WORD = re.compile(r"[a-z0-9]+")
 JOURNALED = IN_TURN | {"observed", "held"}
 
 
@@ -93,13 +99,19 @@ def _own_turns(traces: Traces) -> set[tuple[str, int]]:
 
 
 def others_are_unchanged(traces: Traces) -> Found:
-    """I16: entries of others keep their bytes, later messages of others are journaled, their units are not erased."""
+    """I16: what others said keeps its bytes, and so do answers to them that have no word in common with what went.
+    Later messages of others are journaled, and their units are not erased."""
     deleted = {row["id"] for row in traces.after["session"] if row["state"] == "deleted"}
     now = {(row["session"], row["seq"]): row["body"] for row in traces.after["entry"]}
     theirs = _own_turns(traces)
+    words, turns = _words(traces, theirs), _made(traces)
     for row in traces.before["entry"]:
         place = (row["session"], row["seq"])
-        if row["session"] not in deleted and _is_of_others(row, traces.person, theirs) and now[place] != row["body"]:
+        if row["session"] in deleted or now[place] == row["body"]:
+            continue
+        if _is_of_others(row, traces.person, theirs) and not _shares(
+            turns.get((row["session"], row["turn"]), set()), words
+        ):
             yield f"entry {row['seq']} of {row['session']} is no word of {traces.person}, and it changed"
     said = {body.message: body.text for row in traces.after["entry"] if (body := _heard(row)) is not None}
     texts = {say.event_id: say.text for say in traces.says if say.sender != traces.person}
@@ -111,10 +123,73 @@ def others_are_unchanged(traces: Traces) -> Found:
     for lane, server in traces.servers.items():
         # A unit of theirs goes whole: they may have tried somebody else's turn again, and its answer was for them.
         foreign = [parcel for parcel in server.erased if parcel.principal != traces.person]
-        lines = [line for parcel in foreign for turn in parcel.turns for line in turn.lines]
-        for line in lines:
-            if line.role == "user" and line.speaker != traces.person:
+        for line in _innocent(foreign, words, turns):
+            if line.speaker != traces.person:
                 yield f"{lane.provider} was told to erase words of {line.speaker}"
+
+
+def _words(traces: Traces, theirs: set[tuple[str, int]]) -> set[str]:
+    """Every word that they said or were answered, or that was passed on between agents."""
+    found = {word for say in traces.says if say.sender == traces.person for word in _split(say.text)}
+    for row in (*traces.before["entry"], *traces.after["entry"]):
+        passed_on = (body := _heard(row)) is not None and body.principal.startswith(AGENTS)
+        if (row["session"], row["turn"]) in theirs or passed_on:
+            found.update(_split(bytes(row["body"]).decode()))
+    return found
+
+
+def _made(traces: Traces) -> dict[tuple[str, int], set[str]]:
+    """The words that agents made, turn by turn, as far as they were said when it was asked."""
+    found: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for row in traces.before["entry"]:
+        body, _ = _heard(row), found[row["session"], row["turn"]]
+        if body is None or body.principal.startswith(AGENTS):
+            found[row["session"], row["turn"]].update(_split(bytes(row["body"]).decode()))
+    return found
+
+
+def _shares(made: set[str], words: set[str]) -> bool:
+    """Whether a word is repeated, alone or inside of a longer one: recollections are cut off within words."""
+    return bool(made & words) or any(word in one for one in made for word in words if len(word) >= INSIDE_CHARS_MIN)
+
+
+def _split(text: str) -> list[str]:
+    return WORD.findall(text.casefold())
+
+
+def _innocent(parcels: Sequence[Parcel], words: set[str], made: Mapping[tuple[str, int], set[str]]) -> Iterator[Line]:
+    """What people said in units that repeat nothing, neither in an answer nor in a step before it, undone or not."""
+    told: dict[str, set[str]] = defaultdict(set)
+    for parcel in parcels:
+        for turn in parcel.turns:
+            answers = [line.text for line in turn.lines if line.role == "assistant"]
+            # What an agent made since, nobody knows any more once it is blank.
+            steps = made.get((parcel.session, turn.n), words)
+            told[parcel.of or parcel.id].update(*map(_split, answers), steps)
+    for parcel in parcels:
+        if not _shares(told[parcel.of or parcel.id], words):
+            lines = [line for turn in parcel.turns for line in turn.lines]
+            yield from (line for line in lines if line.role == "user" and not line.speaker.startswith(AGENTS))
+
+
+def no_hash_is_left(traces: Traces) -> Found:
+    """I16: no row of theirs has a hash of its text, and a provider's units keep none."""
+    since = traces.status.requested_at
+    buried = {row["message"] for row in traces.after["tombstone"]}
+    for row in traces.after["inbound"]:
+        is_theirs = row["principal"] == traces.person and row["at"] <= since and row["message"] not in buried
+        if is_theirs and bytes(row["body_hash"]):
+            yield f"message {row['message']} still has a hash of its text"
+    for row in traces.after["tombstone"]:
+        if row["principal"] == traces.person and bytes(row["body_hash"]) and row["hash"] in _buried(traces):
+            yield f"the tombstone of {row['message']} still has a hash of its text"
+    for row in traces.after["delivery"]:
+        if row["payload_hash"] is not None and row["state"] in {"delivered", "dropped"}:
+            yield f"delivery {row['id']} still has a hash of what was sent"
+
+
+def _buried(traces: Traces) -> set[bytes]:
+    return {row["hash"] for row in traces.before["tombstone"]}
 
 
 def _heard(row: Row) -> UserSaid | Observed | None:
@@ -125,7 +200,7 @@ def _heard(row: Row) -> UserSaid | Observed | None:
 def _is_of_others(row: Row, person: str, theirs: set[tuple[str, int]]) -> bool:
     body = _heard(row)
     if body is not None:
-        return body.principal != person
+        return body.principal != person and not body.principal.startswith(AGENTS)
     return row["kind"] == "assistant" and (row["session"], row["turn"]) not in theirs
 
 
@@ -145,4 +220,4 @@ def done_means_done(traces: Traces) -> Found:
             yield f"{part.delivery} is {part.state.value} at rest, without a reason"
 
 
-CHECKS = (nothing_is_left, others_are_unchanged, done_means_done)
+CHECKS = (nothing_is_left, others_are_unchanged, no_hash_is_left, done_means_done)

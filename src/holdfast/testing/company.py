@@ -51,6 +51,7 @@ class Company:
         self._healed = healed
         self._observe = observe
         self._background: list[asyncio.Task[None]] = []
+        self.has_letters = ChannelArea.AGENTS in areas  # somebody says what has agents write to each other
 
     @property
     def lacks(self) -> Mapping[str, frozenset[str]]:
@@ -130,7 +131,7 @@ class Company:
 
     def begin(self, live: Live, platform: Platform) -> list[asyncio.Task[None]]:
         """Begin everything that the areas do; the tasks that end by themselves."""
-        says: list[Say] = letters.letters(self._seed) if ChannelArea.AGENTS in self.areas else []
+        says: list[Say] = letters.letters(self._seed) if self.has_letters else []
         if ChannelArea.RESEND in self.areas:
             client, server = self._client("resend", live), self._chats.server
             resender = Resender(self._seed, client, self._observe, server, self.operators)

@@ -5,6 +5,9 @@ was said. When everything was said, a client asks any live node to forget one se
 is answered, sometimes once more; turns of that person may still run. A second client asks all the time whether it is
 done, and the first time that it is, the files and the providers are searched at once.
 
+The model repeats everything that it is shown to everybody, and extracts it. In half of the histories agents write to
+each other and pass on what they were told.
+
 In some seeds one provider cannot erase: it stays pending, until an operator erases by hand and replays.
 """
 
@@ -24,11 +27,13 @@ from holdfast.ports.provider import Capabilities
 from holdfast.runtime import Runtime
 from holdfast.testing import checks_forget, invariants
 from holdfast.testing.areas import Area, areas_of
+from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.checks_forget import Traces, secretly
 from holdfast.testing.crash import CrashPoint
 from holdfast.testing.faults import DOWN_MS_MAX, CrashAtVerb, Fault, FaultPlan, PauseAtVerb, VerbFails
 from holdfast.testing.history import Verdict, evidence_of, nodes_of, plan_of, start_afresh, verdict_of
 from holdfast.testing.invariants import judge
+from holdfast.testing.letters import letters
 from holdfast.testing.node import NodeDown
 from holdfast.testing.platform import AGAIN_S_MAX, ATTEMPTS_MAX, WAIT_S
 from holdfast.testing.report import Violation
@@ -47,6 +52,7 @@ BYSTANDERS = 50  # the numbers of what others say meanwhile begin here
 BYSTANDERS_S = 2.0
 ROUGH_S = 45.0  # longer than recalls may be under way, so that a sweep meets faults too
 ASK_S = 1.0
+WRITING_SHARE = 0.5  # of the histories, in which agents write to each other
 UNABLE_EVERY = 3  # in every so-manieth history one provider cannot erase
 VERBS = ("forget", "scrub_forgotten", "sweep_forgotten")
 PARKED = """
@@ -63,7 +69,7 @@ MOMENTS = (
     "select principal from delivery where state in ('sending', 'uncertain')",
     "select principal from turn where not exists (select 1 from inbound where state in ('waiting', 'in_turn'))",
 )
-UNITS = "select unit from erased_unit where erasure = ?"
+UNITS = "select unit from erased_unit where erasure = ? and shared = 0"
 # What also holds where words are missing: everything that compares neither words nor the units that held them.
 ALSO = frozenset(
     {
@@ -134,16 +140,24 @@ class ForgettingWorld(World):
     has_channel_areas = False
 
     def __init__(self, seed: int, plan: FaultPlan, folder: Path, told: Callable[[str], None] | None = None) -> None:
+        passed_on = letters(seed) if ChannelArea.AGENTS in self.beside(seed) else []
         areas = areas_of(seed) | {Area.FORGETTING}
+        strangers = strangers_say(seed) if Area.STRANGERS in areas else []
+        self.gossips = not strangers  # what it repeats would belong to whoever is told it
         said = [say(seed, message.n) for message in plan.messages]
-        says = [secretly(one) for one in [*said, *(strangers_say(seed) if Area.STRANGERS in areas else [])]]
+        says = [secretly(one) for one in (*said, *strangers, *passed_on)]
         super().__init__(seed, plan, folder, nodes=nodes_of(seed), says=says, told=told, areas=areas)
+        self.company.has_letters = False  # they are said with marks that can be searched for
         self._chance = random.Random(f"{seed}/forget")
         self._speakers = {one.sender for one in says if marks_in(one.text)} or {"ada"}
         self.person = ""
         self.before: Rows | None = None
         self.status: Forgetting | None = None
         self.early: list[Violation] = []  # found when it was first called done
+
+    def beside(self, seed: int) -> frozenset[ChannelArea]:
+        write = random.Random(f"{seed}/forget/agents").random() < WRITING_SHARE
+        return frozenset({ChannelArea.AGENTS}) if write else frozenset()
 
     def able(self, provider: str) -> Capabilities:
         unable = provider == "slow" and self.seed % UNABLE_EVERY == 0

@@ -19,7 +19,7 @@ from holdfast.core.journal import ToolCall
 from holdfast.loops.toolbox import ToolBox
 from holdfast.ports.model import ToolSpec
 from holdfast.ports.tool import ToolContext, ToolOutcome, Tools, built_in, no_such_tool
-from holdfast.testing.workload import CHATS, HORIZON_MS, SENDERS, Say, mark_of
+from holdfast.testing.workload import CHATS, HORIZON_MS, SENDERS, Say, mark_of, marks_in
 from holdfast.tools.send_message import NAME, make_send_tool
 
 HOPS_MAX = 3
@@ -71,8 +71,9 @@ def letters(seed: int | str) -> list[Say]:
     return said
 
 
-def letter_in(messages: Sequence[ModelMessage]) -> str | None:
-    """The arguments of the call that the newest text wishes for, unless it has had an answer already."""
+def letter_in(messages: Sequence[ModelMessage], *, gossips: bool = False) -> str | None:
+    """The arguments of the call that the newest text wishes for, unless it has had an answer already. One who gossips
+    passes on the marks of that text."""
     last = max((n for n, one in enumerate(messages) if one.role == "user" and not one.data), default=-1)
     if last < 0 or any(message.role == "tool" for message in messages[last:]):
         return None
@@ -84,7 +85,8 @@ def letter_in(messages: Sequence[ModelMessage]) -> str | None:
     text = f"please use write {' '.join(onward)}" if onward else "please think about it"
     if onward[:1] == [WITH]:
         text = f"please use {onward[1]}"
-    return json.dumps({"to": to, "text": text})
+    marks = marks_in(messages[last].content) if gossips else []
+    return json.dumps({"to": to, "text": " ".join([*marks, text])})
 
 
 def letter_call(id_: str, arguments: str) -> ToolCall:

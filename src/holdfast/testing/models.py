@@ -75,8 +75,10 @@ class FakeModel:
         *,
         unhurried: bool = False,
         notes_words: bool = False,
+        gossips: bool = False,
     ) -> None:
         self._notes_words = notes_words  # what it notes says of which messages it was made
+        self._gossips = gossips  # repeats to everybody what it was shown, whoever said it
         self._unhurried = unhurried  # speaks at length, with pauses in which somebody could be shown what it said
         self._seed = seed
         self._cost = cost  # of an answer by its number, where somebody is paid
@@ -132,8 +134,9 @@ class FakeModel:
             text = "said: " + " ".join(marks_said(request.messages))
             return Answer(text=text, usage=_usage(request.messages, text, rng))
         if request.task is Task.EXTRACT:
-            return Answer(text=self._extraction(request.messages), usage=_usage(request.messages, "", rng))
-        letter = letter_in(request.messages)
+            note = self._extraction(request.messages, self._gossip(request.messages, rng))
+            return Answer(text=note, usage=_usage(request.messages, "", rng))
+        letter = letter_in(request.messages, gossips=self._gossips)
         if letter is not None:
             self._memory.calls += 1
             return Answer(text="", calls=(letter_call(f"call{self._memory.calls}", letter),))
@@ -142,14 +145,22 @@ class FakeModel:
             calls = tuple(self._call(name, rng, request.messages) for name in wishes)
             return Answer(text=rng.choice(("", "let me see")), calls=calls, usage=_usage(request.messages, "", rng))
         most = LENGTH_UNHURRIED if self._unhurried else LENGTH
-        text = f"re {_last_mark(request.messages)} {(FILLER * 3)[: rng.randrange(most)]}".strip()
+        told = self._gossip(request.messages, rng)
+        text = f"re {_last_mark(request.messages)} {told}{(FILLER * 3)[: rng.randrange(most)]}".strip()
         return Answer(text=text, usage=_usage(request.messages, text, rng))
 
-    def _extraction(self, messages: Sequence[ModelMessage]) -> str:
+    def _gossip(self, messages: Sequence[ModelMessage], rng: random.Random) -> str:
+        """Often every mark that it is shown, by whoever and in whatever frame."""
+        if not self._gossips or rng.random() < 0.4:
+            return ""
+        seen = dict.fromkeys(mark for message in messages for mark in marks_in(message.content))
+        return "".join(f"{mark} " for mark in seen)
+
+    def _extraction(self, messages: Sequence[ModelMessage], told: str) -> str:
         """Another note each time: whoever asks twice and keeps both, or the wrong one, is seen."""
         self._memory.extractions += 1
         n = self._memory.extractions
-        note = extracted(n, messages) if self._notes_words else f"note {n}"
+        note = extracted(n, messages) if self._notes_words else f"{told}note {n}"
         return f'{{"changes": [{{"verb": "add", "text": "{note}"}}]}}'
 
     def _call(self, name: str, rng: random.Random, messages: Sequence[ModelMessage]) -> ToolCall:

@@ -1,15 +1,17 @@
 """Guarantees of forgetting, broken on purpose. They are seen in histories in which somebody is forgotten."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from holdfast.core.delivery import DeliveryState, Op
 from holdfast.core.forget import Forgetting
-from holdfast.core.journal import Entry
+from holdfast.core.ids import SessionId
+from holdfast.core.journal import AnyBody
 from holdfast.core.lane import Package, Settlement
 from holdfast.loops.carrier import Carrier
 from holdfast.stores.script import Script, rows, run
 from holdfast.stores.sqlite import inline
-from holdfast.stores.verbs import erase, forget, person
+from holdfast.stores.verbs import erase, forget, person, provenance, quotations, turns
+from holdfast.stores.verbs.provenance import Letter, Trail
 from holdfast.testing.mutant import Patch, mutant
 
 BUDGET = 10
@@ -57,7 +59,7 @@ def forget_lets_turns_run() -> Sequence[Patch]:
     def broken(*_: object) -> Script[None]:
         yield from ()
 
-    return [(person, "halt_turn", broken)]
+    return [(person, "halt_turn", broken), (person, "void_claim", broken)]
 
 
 @mutant("I16", budget=BUDGET, forgets=True)
@@ -76,20 +78,64 @@ def forget_sweeps_nothing() -> Sequence[Patch]:
             yield from run(forget.SWEPT, id=id_, found=0)
         return len(found)
 
-    return [(forget, "sweep_forgotten", broken)]
+    return [(forget, "sweep_forgotten", broken), (turns, "_without_forgotten", _as_it_is)]
+
+
+def _as_it_is(_claim: object, bodies: Sequence[AnyBody]) -> Script[Sequence[AnyBody]]:
+    yield from ()
+    return bodies
+
+
+@mutant("I16", budget=40, forgets=True)
+def forget_shows_what_is_not_erased() -> Sequence[Patch]:
+    """What a provider recalls that has not erased yet is shown, and repeated in an answer that stays."""
+    return [(turns, "_without_forgotten", _as_it_is)]
 
 
 @mutant("I16", budget=BUDGET, forgets=True)
 def forget_takes_whole_sessions() -> Sequence[Patch]:
     """Whatever stands in a session of theirs goes, whoever said it."""
 
-    def broken(_person: str, _turns: frozenset[int], entries: Iterable[Entry]) -> frozenset[int]:
-        return frozenset(entry.seq for entry in entries)
+    honest = provenance._look  # noqa: SLF001
 
-    return [(person, "words_of", broken)]
+    def broken(trail: Trail, session: SessionId, agent: str) -> Script[set[SessionId]]:
+        reached = yield from honest(trail, session, agent)
+        every = yield from rows("select seq from entry where session = :session and kind <> 'undo'", session=session)
+        trail.sessions[session].seqs.update(seq for (seq,) in every)
+        return reached
+
+    return [(provenance, "_look", broken)]
 
 
 @mutant("I16", budget=BUDGET, forgets=True)
 def forget_is_done_too_early() -> Sequence[Patch]:
     """It is called done although a provider has not erased."""
     return [(Forgetting, "done", property(lambda found: found.scrubbed_at is not None))]
+
+
+@mutant("I16", budget=40, forgets=True)
+def forget_follows_no_message() -> Sequence[Patch]:
+    """What an agent passed on to another one stays there, and comes back."""
+
+    def broken(_trail: Trail, _letter: Letter) -> Script[set[SessionId]]:
+        yield from ()
+        return set()
+
+    return [(provenance, "_arrived", broken)]
+
+
+@mutant("I16", budget=40, forgets=True)
+def forget_keeps_quotations() -> Sequence[Patch]:
+    """An answer to somebody else that repeats the words stays."""
+
+    def broken(_search: object, *_: object) -> Script[None]:
+        yield from ()
+
+    return [(quotations, "_scan", broken)]
+
+
+@mutant("I16", budget=BUDGET, forgets=True)
+def forget_keeps_hashes() -> Sequence[Patch]:
+    """The hash of a forgotten text stays in its row."""
+    kept = person.BLANK_INBOUND.replace("body_hash = :blank", "body_hash = body_hash")
+    return [(person, "BLANK_INBOUND", kept)]

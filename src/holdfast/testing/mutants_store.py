@@ -72,7 +72,7 @@ def expiry_freezes_twice() -> Sequence[Patch]:
 @mutant("I1", "I2", budget=BUDGET, area=Area.PRUNING)
 def pruning_forgets_identities() -> Sequence[Patch]:
     """A pruned message leaves no tombstone, so a late redelivery is another message."""
-    nothing = "select :hash, :body_hash, :message, :state"
+    nothing = "select :hash, :body_hash, :message, :state, :principal, :agent"
     return [(upkeep, "BURY", nothing)]
 
 

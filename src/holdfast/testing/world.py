@@ -77,6 +77,7 @@ class World(Trouble):
     quotes = False  # whether providers recall what they were told
     chats_every = CHATS_EVERY
     has_channel_areas = True
+    gossips = False  # whether the model repeats to everybody what it is shown
 
     def __init__(
         self,
@@ -110,11 +111,7 @@ class World(Trouble):
         self.platform = Platform(seed, self.armed, self.live)
         self._people = People(seed, self.platform, self.observer)
         self.chats = Chats(seed, self._is_healed, every=self.chats_every)
-        beside = (
-            channel_areas_of(seed, chats=self.chats.enabled)
-            if self.has_channel_areas and says is None
-            else frozenset[ChannelArea]()
-        )
+        beside = self.beside(seed) if says is None or not self.has_channel_areas else frozenset[ChannelArea]()
         self.company = Company(seed, beside, self.chats, self._is_healed, self.observer)
         made = self.company.policies(configured(seed, areas, policies(seed)))
         self._configured = trusting_nobody(seed, made) if Area.STRANGERS in areas else made
@@ -132,6 +129,10 @@ class World(Trouble):
     def _workload(self) -> list[Say]:
         said = [say(self.seed, message.n) for message in self.plan.messages]
         return [*said, *(strangers_say(self.seed) if Area.STRANGERS in self.areas else [])]
+
+    def beside(self, seed: int) -> frozenset[ChannelArea]:
+        """What else the history has."""
+        return channel_areas_of(seed, chats=self.chats.enabled)
 
     # --- one history
 
@@ -305,6 +306,7 @@ class World(Trouble):
             cost,
             unhurried=unhurried,
             notes_words=Area.STRANGERS in self.areas,
+            gossips=self.gossips,
         )
         tools = cast("Any", crashing(self.company.tools(FakeTools(self.seed, self.memory)), self._reach))
         guarded = crashing(model, self._reach)

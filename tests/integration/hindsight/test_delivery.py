@@ -361,6 +361,17 @@ async def test_an_erasure_that_is_carried_out_twice_spares_what_was_said_since()
         assert ["since" in text for text in fake.texts()] == [True]
 
 
+async def test_a_document_that_others_share_is_erased_beside_named_ones():
+    """Previously a turn of somebody else in which the person was heard stayed wherever they had turns of their own."""
+    async with FakeHindsight() as fake, provider(fake.url) as hindsight:
+        shared = retain("secret, said bob", id="d_2", first=2, naming=inputs("bob", "s_1"))
+        await delivered(hindsight, retain("secret"), shared, retain("bob's", id="d_3", naming=inputs("bob", "s_2")))
+        wish = erase("d_1", person="ada")
+        assert wish.erasure is not None
+        await delivered(hindsight, replace(wish, erasure=replace(wish.erasure, shared=(DeliveryId("d_2"),))))
+        assert ["bob's" in text for text in fake.texts()] == [True]
+
+
 async def test_erasing_in_a_bank_that_never_was_is_done():
     async with FakeHindsight() as fake, provider(fake.url) as hindsight:
         await delivered(hindsight, erase("d_1", session="s_1", bank="nowhere"))

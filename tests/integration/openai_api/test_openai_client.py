@@ -136,8 +136,24 @@ async def test_each_response_without_a_chat_begins_one_of_its_own(tmp_path):
     async with serve(tmp_path) as server, client_of(server) as client:
         made = [(await client.responses.create(model="main", input="yes")).id for _ in range(6)]
         chats = [(await server.runtime.trace(one.removeprefix("resp_"))).chat for one in made]
-        assert [chat.rpartition("-")[2] for chat in chats] == ["1", "2", "3", "4", "5", "6"]
-        assert len({chat.rpartition("-")[0] for chat in chats}) == 1
+        assert len(set(chats)) == 6
+        assert all(chat.startswith("response-") for chat in chats)
+
+
+async def test_no_id_and_no_name_of_a_chat_is_made_of_what_was_asked(tmp_path):
+    """Two stores that are asked the same have nothing in common but the words."""
+    names: list[set[str]] = []
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        async with serve(tmp_path / folder) as server, client_of(server) as client:
+            first = await client.responses.create(model="main", input="My cat is called Byron.")
+            second = await client.chat.completions.create(model="main", messages=[user("Byron")], user="ada")
+            traces = [
+                await server.runtime.trace(one.id.removeprefix("resp_").removeprefix("chatcmpl-"))
+                for one in (first, second)
+            ]
+            names.append({traces[0].chat, traces[0].event_id, traces[1].event_id})
+    assert not names[0] & names[1]
 
 
 async def test_an_idempotency_key_holds_for_a_response_without_a_chat(tmp_path):

@@ -154,10 +154,12 @@ class BoundService:
         return await self._inner.accept(chat, text, sender=self._binding.speaker(sender, chat), **more)
 
     async def unanswered(
-        self, chat: str, prefix: str, *, agent: str | None = None, channel: str = "http"
+        self, chat: str, request: str, *, agent: str | None = None, channel: str = "http"
     ) -> MessageId | None:
-        self._binding.check_chat(chat)
-        return await self._inner.unanswered(chat, prefix, agent=agent, channel=channel)
+        if chat:
+            self._binding.check_chat(chat)
+        found = await self._inner.unanswered(chat, request, agent=agent, channel=channel)
+        return None if found is None else (await self.trace(found)).message
 
     def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:
         """Ids are not guessable, and a caller who has one was shown it."""

@@ -180,17 +180,26 @@ class FencedService:
         channel: str = "http",
         message: MessageId | None = None,
         origin: Origin = BY_HUMAN,
+        request: str = "",
     ) -> AcceptOutcome:
         whom = self._whom(agent)
         with hushed(whom):
             return await self._inner.accept(
-                chat, text, agent=whom, sender=sender, id=id, channel=channel, message=message, origin=origin
+                chat,
+                text,
+                agent=whom,
+                sender=sender,
+                id=id,
+                channel=channel,
+                message=message,
+                origin=origin,
+                request=request,
             )
 
     async def unanswered(
-        self, chat: str, prefix: str, *, agent: str | None = None, channel: str = "http"
+        self, chat: str, request: str, *, agent: str | None = None, channel: str = "http"
     ) -> MessageId | None:
-        return await self._inner.unanswered(chat, prefix, agent=self._whom(agent), channel=channel)
+        return await self._inner.unanswered(chat, request, agent=self._whom(agent), channel=channel)
 
     def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:
         """Ids are not guessable, and whoever has one was let see it."""

@@ -128,9 +128,9 @@ class FilesProvider:
 
     async def _erase(self, erasure: Erasure) -> Outcome:
         """A person's own folder goes; files of others are written again from what memory still holds."""
-        if erasure.principal is None:
+        if erasure.principal is None and not erasure.scopes:
             return Delivered("no file holds anything of a session")
-        own = person_scope(erasure.principal)
+        own = SHARED if erasure.principal is None else person_scope(erasure.principal)
         projection = self._attached()
         async with self._alone():
             for subject in sorted({SHARED, own, *erasure.scopes}):
@@ -138,9 +138,9 @@ class FilesProvider:
                     path = self._path(subject, target)
                     if path is None:
                         continue
-                    if subject != own:
+                    if subject != own or own == SHARED:
                         await projection.bring_up_to_date(path, subject, target)
-                    await self._tasks.in_thread(partial(projection.forget, path, whole=subject == own))
+                    await self._tasks.in_thread(partial(projection.forget, path, whole=subject == own != SHARED))
         return Delivered("erased")
 
     async def landed(self, parcel: Parcel) -> Landing:

@@ -63,7 +63,7 @@ class Eraser:
         """What tags find, where no delivery is named. Where some are, they are all of it: an erasure that is carried
         out twice must spare what was said since, which tags cannot tell apart."""
         found: set[str] = set()
-        if erasure.deliveries:
+        if erasure.deliveries or erasure.shared:
             return found
         if erasure.session is not None:
             found.update(await self._server.tagged(bank, session_tags(erasure.agent, erasure.session)))
@@ -85,4 +85,5 @@ def _banks(erasure: Erasure) -> list[str]:
 
 
 def _sent(erasure: Erasure) -> list[str]:
-    return [unit_id(delivery) for delivery in erasure.deliveries]
+    """A document is written by one delivery as a whole, so one that others share goes too."""
+    return [unit_id(delivery) for delivery in (*erasure.deliveries, *erasure.shared)]

@@ -73,7 +73,8 @@ def _owners(names: HonchoNames, erasure: Erasure) -> dict[str, list[Metadata]]:
     """
     whose = {"session": erasure.session, "user": erasure.principal}
     by_whom: Metadata = {"agent": erasure.agent} | {key: said(one) for key, one in whose.items() if one is not None}
-    units = [erasure.deliveries[start : start + UNITS_MAX] for start in range(0, len(erasure.deliveries), UNITS_MAX)]
+    named = (*erasure.deliveries, *erasure.shared)
+    units = [named[start : start + UNITS_MAX] for start in range(0, len(named), UNITS_MAX)]
     by_unit: list[Metadata] = [{"delivery": {"in": list(some)}} for some in units]
     places = dict.fromkeys(erasure.places, by_unit or [by_whom])
     if erasure.principal is not None:  # memory files were moved by no delivery

@@ -25,6 +25,7 @@ from holdfast.core.inbound import (
 from holdfast.core.outgoing import PULLED
 from holdfast.core.say import refused_text, status_text, stop_text, suggestion_text
 from holdfast.core.turn import Reply
+from holdfast.core.visibility import AGENTS
 from holdfast.stores.script import Row, Script, one, run
 from holdfast.stores.verbs.agents import share_agent
 from holdfast.stores.verbs.approvals import decide_here
@@ -47,11 +48,13 @@ FIND_TOMBSTONE = "select message, body_hash, state from tombstone where hash = :
 NEW_INBOUND = """
 insert into inbound (message, mailbox, seq, account, conversation, event_id, body_hash, principal, channel,
                      kind, human, hop, body, state, reason, session, at, address, sender_name, directory, repo, token,
-                     chain)
+                     chain, request)
 values (:message, :mailbox, :seq, :account, :conversation, :event_id, :body_hash,
         coalesce((select person from identity where principal = :principal and :is_agents = 0), :principal), :channel,
         :kind, :human, :hop, :body, :state, :reason, :session, :now, :address, :sender_name, :directory, :repo,
-        :token, :chain)"""
+        :token, :chain, :request)"""
+# What another agent sent is the words of its reply row, whose id is the event id. They may have been forgotten since.
+LETTER = "select length(body) from reply where id = :reply"
 GROW = """
 update mailbox
    set last_seq = :seq, depth = depth + :heavier, window_at = :window_at, window_count = :window_count,
@@ -95,6 +98,8 @@ def accept(arrival: Arrival, limits: Limits, secret: bytes, via: By = PROGRAM) -
     known = yield from _known(arrival, secret)
     if known is not None:
         return known
+    if arrival.principal.startswith(AGENTS) and (yield from _is_forgotten(arrival)):
+        return Unfit("its words were forgotten on their way")
     if box.now - box.window_at >= limits.window_ms:
         box.window_at, box.window_count = box.now, 0
     refusal = _refusal(arrival, box, limits)
@@ -130,9 +135,16 @@ def _known(arrival: Arrival, secret: bytes) -> Script[AcceptOutcome | None]:
     row = yield from _find(arrival.account, arrival.conversation, arrival.event_id, secret)
     if row is None:
         return None
-    if bytes(row[1]) != keyed(secret, arrival.body_hash):
+    known = bytes(row[1])  # empty once the message was forgotten: no hash of a text outlives it
+    if known and known != keyed(secret, arrival.body_hash):
         return Conflict(MessageId(row[0]))
     return Duplicate(MessageId(row[0]), MessageState(row[2]))
+
+
+def _is_forgotten(arrival: Arrival) -> Script[bool]:
+    """Asked under the lock of the mailbox, which a forgetting holds: it is in the mailbox before that, or never."""
+    row = yield from one(LETTER, reply=arrival.event_id.rpartition(".")[0])
+    return row is not None and row[0] == 0
 
 
 def took_in(account: str, conversation: str, event_id: str, secret: bytes) -> Script[bool]:
@@ -189,6 +201,7 @@ def _append(arrival: Arrival, box: Box, secret: bytes, state: MessageState, reas
         token=arrival.token or None,
         chain=stored(arrival.chain),
         is_agents=int(bool(arrival.chain)),
+        request=arrival.request or None,
     )
     yield from run(
         GROW,

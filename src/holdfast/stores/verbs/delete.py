@@ -11,7 +11,12 @@ from holdfast.stores.verbs.reading import drop_enclosures_of
 from holdfast.stores.verbs.replies import BLANK
 
 BLANK_ENTRIES = "update entry set body = :blank, tokens = 0 where session = :session and kind <> 'undo'"
-BLANK_INBOUND = "update inbound set body = :blank, directory = null, repo = null where session = :session"
+BLANK_INBOUND = """
+update inbound
+   set body = :blank, directory = null, repo = null, body_hash = :blank, request = null,
+       event_id = case when channel = 'openai' and substr(event_id, 1, 5) = 'body.' then 'forgotten.' || message
+                       else event_id end
+ where session = :session"""
 BLANK_REPLIES = f"{BLANK} where session = :session"
 BLANK_DIGESTS = "update approval set digest = null, salt = null where session = :session"
 BLANK_SUMMARIES = "update summary set body = :blank where session = :session"

@@ -4,7 +4,7 @@ A unit that is being sent, or may have landed, stays where it is: the erasure co
 that fires late cannot bring the words back behind it. Lanes are locked before it is judged what has left.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from holdfast.core.ids import ForgetId
@@ -16,11 +16,15 @@ UNITS = """
 select n, id, agent, provider, place, op, principal, from_seq, from_turn, through_turn from delivery
  where stream = :stream order by n"""
 STANDING = "select state, attempt from delivery where n = :n"
+# What is being sent or may have landed loses its hash when it is settled, before its erasure is carried (settle.py).
+UNHASH = """
+update delivery set payload_hash = null
+ where n = :n and payload_hash is not null and state not in ('sending', 'uncertain')"""
 DROP = "update delivery set state = 'dropped', reason = :reason, settled_at = :now where n = :n"
 NEXT_SEQ = "select coalesce(max(from_seq), 0) + 1 from delivery where stream = :stream and provider = :provider"
 NUMBER = """
 select n from delivery where stream = :stream and provider = :provider and from_seq = :seq and op = 'erase'"""
-NAME_UNIT = "insert into erased_unit (erasure, unit) values (:erasure, :unit)"
+NAME_UNIT = "insert into erased_unit (erasure, unit, shared) values (:erasure, :unit, :shared)"
 NEW_PART = "insert into forget_part (forget, n) values (:forget, :n)"
 
 
@@ -52,32 +56,41 @@ def units_of(stream: str) -> Script[list[Unit]]:
 
 
 def erase_units(
-    forget: ForgetId, stream: str, principal: str, units: Sequence[Unit], shared: Sequence[Unit] = ()
+    forget: ForgetId,
+    stream: str,
+    principal: str,
+    units: Sequence[Unit],
+    shared: Sequence[Unit] = (),
+    *,
+    spared: Collection[int] = (),
 ) -> Script[int]:
     """Drop or erase the units; how many never left. `stream` names whom the erasure is about.
+
+    `spared` are numbers of units with words of others: what has not left goes out later, without what was blanked.
 
     `shared` units hold words of others as well: they are left standing, and their providers erase by who spoke.
     """
     for agent, provider, place in sorted({unit.lane for unit in (*units, *shared)}):
         yield from run(LOCK_LANE, agent=agent, provider=provider, place=place)
-    dropped, sent = 0, dict[tuple[str, str, str], list[str]]()
+    dropped, sent = 0, dict[tuple[str, str, str], list[tuple[str, int]]]()
     for unit in units:
         state, attempt = (yield from one(STANDING, n=unit.n)) or ("dropped", 0)
-        if state == "scheduled":
+        if state == "scheduled" and (attempt or unit.n not in spared):
             yield from run(DROP, n=unit.n, reason=FORGOTTEN)
             dropped += 1
         if attempt and unit.op in {"retain", "remember"}:
-            sent.setdefault(unit.lane, []).append(unit.id)
+            sent.setdefault(unit.lane, []).append((unit.id, 0))
+    yield from many(UNHASH, [{"n": unit.n} for unit in (*units, *shared)])
     for unit in shared:
         if ((yield from one(STANDING, n=unit.n)) or ("", 0))[1]:
-            sent.setdefault(unit.lane, [])
+            sent.setdefault(unit.lane, []).append((unit.id, 1))
     for lane, ids in sorted(sent.items()):
         yield from _erase(forget, stream, principal, lane, ids)
     return dropped
 
 
 def _erase(
-    forget: ForgetId, stream: str, principal: str, lane: tuple[str, str, str], units: Sequence[str]
+    forget: ForgetId, stream: str, principal: str, lane: tuple[str, str, str], units: Sequence[tuple[str, int]]
 ) -> Script[None]:
     agent, provider, place = lane
     ((seq,),) = yield from rows(NEXT_SEQ, stream=stream, provider=provider)
@@ -100,5 +113,5 @@ def _erase(
         ]
     )
     ((n,),) = yield from rows(NUMBER, stream=stream, provider=provider, seq=seq)
-    yield from many(NAME_UNIT, [{"erasure": erasure, "unit": unit} for unit in units])
+    yield from many(NAME_UNIT, [{"erasure": erasure, "unit": unit, "shared": shared} for unit, shared in units])
     yield from run(NEW_PART, forget=forget, n=n)

@@ -13,7 +13,7 @@ from holdfast.core.action import PROGRAM, Act, By
 from holdfast.core.delivery import DeliveryState
 from holdfast.core.errors import ForgetNotFound, IdempotencyConflict, SessionNotFound
 from holdfast.core.forget import ErasurePart, ForgetRequest, Forgetting, Kind
-from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, Principal, Provider, SessionId
+from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, Provider, SessionId
 from holdfast.core.memory import stream_of
 from holdfast.core.visibility import person_scope
 from holdfast.stores.script import Row, Script, many, one, plain, rows, run
@@ -23,10 +23,12 @@ from holdfast.stores.verbs.delete import blank_session, lock_line
 from holdfast.stores.verbs.erase import Unit, erase_units, units_of
 from holdfast.stores.verbs.halt import halt_turn, leave_mailbox
 from holdfast.stores.verbs.identity import kin, withdraw
-from holdfast.stores.verbs.parcels import ERASE_PERSON, ERASE_SESSION
-from holdfast.stores.verbs.person import Blanked, blank_person, hold_touched
+from holdfast.stores.verbs.parcels import ERASE_PERSON, ERASE_SESSION, ERASE_UNITS
+from holdfast.stores.verbs.person import Blanked, blank_person
+from holdfast.stores.verbs.provenance import Found, Trail, follow
+from holdfast.stores.verbs.quotations import find_quotations
 
-FIELDS = "id, agent, kind, subject, requested_at, blanked, scrubbed_at, scrub_receipt, swept_at"
+FIELDS = "id, agent, kind, subject, requested_at, blanked, scrubbed_at, scrub_receipt, swept_at, kept"
 BY_ID = f"select {FIELDS} from forget where id = :id"
 NEW = """
 insert into forget (id, agent, kind, subject, requested_at, blanked)
@@ -34,7 +36,7 @@ values (:id, :agent, :kind, :subject, :now, '{}') on conflict (id) do nothing re
 # Where nothing was ever sent there is nothing that recall could bring back.
 BLANKED = """
 update forget
-   set blanked = :blanked,
+   set blanked = :blanked, kept = :kept,
        swept_at = case when exists (select 1 from forget_part where forget_part.forget = :id) then null
                        else requested_at end
  where id = :id"""
@@ -75,19 +77,21 @@ def forget(request: ForgetRequest, by: By = PROGRAM) -> Script[Forgetting]:
     made = yield from one(NEW, id=request.id, agent=agent, kind=request.kind.value, subject=request.subject)
     if made is None:
         return (yield from _repeated(request))
-    counts: Counter[str] = Counter()
-    agents = [AgentName(agent)] if agent else (yield from _agents())
-    yield from hold_agents(agents)
+    counts, kept = Counter[str](), dict[str, int]()
+    every = yield from _agents()
+    agents = [AgentName(agent)] if agent else every
+    yield from hold_agents({*agents, *(every if request.person is not None else ())})
     if request.session is not None:
         counts += yield from _forget_session(request.id, AgentName(agent), request.session)
     if request.person is not None:
         people = yield from kin(request.person)  # the person's principals on other platforms too
-        for name in agents:
-            for principal, sessions in (yield from hold_touched(name, people)).items():
-                counts += yield from _forget_person(request.id, name, principal, sessions)
+        trail = Trail(frozenset(people), frozenset(agents), set(every))
+        counts += yield from _forget_person(request.id, trail)
+        agents = [AgentName(name) for name in trail.reached]
+        kept = {"answers": trail.kept_answers, "others_words": trail.others_words}
     for name in sorted(agents):
         yield from withdraw(name)
-    yield from run(BLANKED, id=request.id, blanked=msgspec.json.encode(dict(counts)).decode())
+    yield from run(BLANKED, id=request.id, blanked=_encoded(counts), kept=_encoded(kept))
     act = Act.SESSION_FORGOTTEN if request.session is not None else Act.PERSON_FORGOTTEN
     yield from actions.record(act, by, request.subject, forget=request.id, agent=agent)
     return (yield from forgetting(request.id))
@@ -127,37 +131,63 @@ def _forget_session(id_: ForgetId, agent: AgentName, session: SessionId) -> Scri
     return Counter({"sessions": 1, "entries": words, "recalls": echoes, "cancelled": dropped})
 
 
-def _forget_person(
-    id_: ForgetId, agent: AgentName, person: Principal, sessions: Sequence[SessionId]
-) -> Script[Counter[str]]:
-    blanked = yield from blank_person(agent, person, sessions)
-    blanked.counts["recalls"] += yield from _blank_echoes(agent)
-    units = yield from _units(agent, person, blanked)
-    shared = yield from _shared(blanked)
-    blanked.counts["cancelled"] += yield from erase_units(id_, f"{ERASE_PERSON}{person}", person, units, shared)
+def _forget_person(id_: ForgetId, trail: Trail) -> Script[Counter[str]]:
+    yield from follow(trail)
+    search = yield from find_quotations(trail)
+    blanked = yield from blank_person(trail, search)
+    for agent in trail.reached:
+        blanked.counts["recalls"] += yield from _blank_echoes(AgentName(agent))
+    spared: set[int] = set()
+    for stream, principal, units, shared in (yield from _erasures(id_, trail, blanked, spared)):
+        blanked.counts["cancelled"] += yield from erase_units(id_, stream, principal, units, shared, spared=spared)
     return blanked.counts
 
 
-def _units(agent: AgentName, person: Principal, blanked: Blanked) -> Script[list[Unit]]:
-    """What was scheduled of a person: their turns, and notes by and about them."""
-    own = stream_of(agent, person_scope(person))
-    found: list[Unit] = []
-    for session, turns in sorted(blanked.turns.items()):
-        units = yield from units_of(session)
-        found += [unit for unit in units if unit.principal == person or unit.turns <= turns]
-    for stream in sorted({own, *blanked.notes}):
+def _erasures(
+    id_: ForgetId, trail: Trail, blanked: Blanked, spared: set[int]
+) -> Script[list[tuple[str, str, list[Unit], list[Unit]]]]:
+    """The units to erase and those that are shared with others, by whom the erasure is about; `spared` gets the numbers
+    of those that hold what others said and were answered.
+
+    Where an agent was only told by another one, its providers know nothing of the person: they get units by name.
+    """
+    first = min(trail.people)
+    whose = {f"{ERASE_PERSON}{person}": person for person in sorted(trail.people)} | {f"{ERASE_UNITS}{id_}": ""}
+    units = {stream: list[Unit]() for stream in whose}
+    shared = {stream: list[Unit]() for stream in whose}
+
+    def stream_for(unit: Unit) -> str:
+        if unit.agent not in trail.agents:
+            return f"{ERASE_UNITS}{id_}"
+        return f"{ERASE_PERSON}{unit.principal if unit.principal in trail.people else first}"
+
+    for session, found in sorted(trail.sessions.items()):
+        for unit in (yield from units_of(session)):
+            if goes_whole(unit, found, trail.people if unit.agent in trail.agents else frozenset()):
+                units[stream_for(unit)].append(unit)
+                spared |= {unit.n} if unit.turns & found.quoted else set()
+            elif unit.turns & (found.heard | found.turns):
+                (shared if unit.agent in trail.agents else units)[stream_for(unit)].append(unit)
+    own = {stream_of(AgentName(agent), person_scope(who)): who for agent in trail.agents for who in trail.people}
+    for stream in sorted({*own, *blanked.notes}):
         noted = blanked.notes.get(stream, set())
-        found += [unit for unit in (yield from units_of(stream)) if stream == own or unit.from_seq in noted]
-    return found
+        for unit in (yield from units_of(stream)):
+            if stream in own or unit.from_seq in noted:
+                whom = f"{ERASE_PERSON}{own[stream]}" if stream in own else stream_for(unit)
+                units[whom].append(unit)
+    return [(stream, whose[stream], units[stream], shared[stream]) for stream in whose]
 
 
-def _shared(blanked: Blanked) -> Script[list[Unit]]:
-    found: list[Unit] = []
-    for session, turns in sorted(blanked.shared.items()):
-        heard = turns | blanked.turns[session]
-        units = (yield from units_of(session)) if turns else []
-        found += [unit for unit in units if unit.turns & heard and not unit.turns <= blanked.turns[session]]
-    return found
+def goes_whole(unit: Unit, found: Found, people: frozenset[str]) -> bool:
+    """Whether a provider erases a unit as a whole: it is all the person's, or has an answer that was made of what was
+    passed on or that repeats it. An answer cannot be erased there by who spoke."""
+    if unit.principal in people or unit.turns <= found.turns:
+        return True
+    return bool(unit.turns & (found.passed | found.quoted))
+
+
+def _encoded(counts: Mapping[str, int]) -> str:
+    return msgspec.json.encode(dict(counts)).decode()
 
 
 def _blank_echoes(agent: AgentName) -> Script[int]:
@@ -209,15 +239,15 @@ def forgetting(id_: ForgetId) -> Script[Forgetting]:
 
 
 def _forgetting(row: Row, parts: Sequence[ErasurePart]) -> Forgetting:
-    id_, agent, kind, subject, requested_at, blanked, scrubbed_at, receipt, swept_at = row
-    counts: Mapping[str, int] = msgspec.json.decode(blanked, type=dict[str, int])
+    id_, agent, kind, subject, requested_at, blanked, scrubbed_at, receipt, swept_at, kept = row
     return Forgetting(
         id=ForgetId(id_),
         agent=AgentName(agent) if agent else None,
         kind=Kind(kind),
         subject=subject,
         requested_at=Instant(requested_at),
-        blanked=counts,
+        blanked=msgspec.json.decode(blanked, type=dict[str, int]),
+        kept=msgspec.json.decode(kept, type=dict[str, int]),
         scrubbed_at=None if scrubbed_at is None else Instant(scrubbed_at),
         scrub_receipt=receipt,
         swept_at=None if swept_at is None else Instant(swept_at),

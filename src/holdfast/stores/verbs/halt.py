@@ -3,6 +3,8 @@
 The claim on the mailbox is voided first, so a worker that still thinks about those words can no longer write them.
 """
 
+from collections.abc import Iterable, Sequence
+
 from holdfast.core.ids import AgentName, Principal, SessionId
 from holdfast.core.turn import Phase, TurnEvent, advance
 from holdfast.stores.script import Row, Script, one, rows, run
@@ -31,6 +33,11 @@ update inbound set state = 'interrupted', reason = :reason, body = :blank
  where state in ('waiting', 'in_turn') and state = 'waiting' and principal = :person
    and mailbox in (select id from mailbox where agent = :agent) returning mailbox"""
 
+IS_OPEN = "select 1 from session where id = :session and open_turn is not null"
+LETTER = """
+update inbound set state = 'interrupted', reason = :reason, body = :blank
+ where message = :message and state in ('waiting', 'in_turn') and state = 'waiting' returning mailbox"""
+
 
 def halt_turn(session: SessionId, turns: frozenset[int] | None = None) -> Script[None]:
     """End the open turn, if there is one (and it is among `turns`, where they are given)."""
@@ -47,6 +54,13 @@ def halt_turn(session: SessionId, turns: frozenset[int] | None = None) -> Script
     yield from run(LIGHTEN, mailbox=box[0], count=len(ended))
 
 
+def void_claim(session: SessionId) -> Script[None]:
+    """Whoever runs the open turn of the session loses it; the turn is resumed with a context that is read anew."""
+    box = yield from one(LIVE_IN, session=session)
+    if box is not None and (yield from one(IS_OPEN, session=session)) is not None:
+        yield from run(VOID, mailbox=box[0])
+
+
 def leave_mailbox(session: SessionId) -> Script[None]:
     """No mailbox is in the session any more, and no claim thinks that it is."""
     box = yield from one(LIVE_IN, session=session)
@@ -58,8 +72,20 @@ def leave_mailbox(session: SessionId) -> Script[None]:
 def drop_mail(agent: AgentName, person: Principal) -> Script[int]:
     """Mail of a person that waits to be answered is not answered any more; how much there was."""
     found = yield from rows(WAITING, agent=agent, person=person, reason=FORGOTTEN, blank=b"")
-    boxes = [mailbox for (mailbox,) in found]
+    return (yield from _lightened([mailbox for (mailbox,) in found]))
+
+
+def drop_letters(messages: Iterable[str]) -> Script[int]:
+    """Messages of other agents that wait are not answered any more; how many there were."""
+    boxes: list[str] = []
+    for message in sorted(messages):
+        boxes += [row[0] for row in (yield from rows(LETTER, message=message, reason=FORGOTTEN, blank=b""))]
+    return (yield from _lightened(boxes))
+
+
+def _lightened(boxes: Sequence[str]) -> Script[int]:
+    """One message less for each time that a mailbox is named."""
     for mailbox in sorted(set(boxes)):
         yield from run(VOID, mailbox=mailbox)
         yield from run(LIGHTEN, mailbox=mailbox, count=boxes.count(mailbox))
-    return len(found)
+    return len(boxes)

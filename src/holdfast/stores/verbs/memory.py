@@ -36,6 +36,8 @@ NEW_STREAM = """
 insert into memory (stream, agent, subject, head) values (:stream, :agent, :subject, 0)
 on conflict (stream) do nothing"""
 HOLD = "select head from memory where stream = :stream /*lock*/"
+# Somebody may be forgotten while a turn that knows their words runs: its claim is void by that, and so are its notes.
+CLAIMED = "select fence from mailbox where session_id = :session and fence = :fence /*lock*/"
 HEAD = "select head from memory where stream = :stream"
 KNOWN = "select seqs from memory_batch where stream = :stream and origin = :origin"
 LIVE = """
@@ -78,10 +80,14 @@ def apply_memory(batch: MemoryBatch, by: By = PROGRAM) -> Script[MemoryOutcome]:
     stream = _stream(batch.agent, batch.subject)
     if batch.withdraws:
         yield from hold_agents([batch.agent])
+    taken_away = batch.fence > 0 and (yield from one(CLAIMED, session=batch.session, fence=batch.fence)) is None
     head = yield from hold_stream(stream, batch.agent, batch.subject)
     known = yield from _known(stream, batch.origin)
     if known is not None:
         return known
+    if taken_away:
+        memory = yield from _memory(stream, batch.agent, batch.subject, head)
+        return NotApplied("stale", "the turn was taken away; it is resumed with what still holds", memory)
     if batch.withdraws:
         yield from withdraw(batch.agent)
     outcome = yield from _apply(stream, head, batch)

@@ -27,9 +27,10 @@ UNIT = """
 select through_seq from delivery
  where stream = :stream and provider = :provider and from_seq = :from_seq and op = 'retain'"""
 PARENT = "select parent_id from session where id = :session"
-ERASED_UNITS = "select unit from erased_unit where erasure = :erasure order by unit"
+ERASED_UNITS = "select unit, shared from erased_unit where erasure = :erasure order by unit"
 NOTE_OF_UNIT = "select subject, written_by, principal from memory_op where stream = :stream and seq = :seq"
-ERASE_SESSION, ERASE_PERSON = "erase:session:", "erase:person:"  # how the stream of an erasure begins
+# How the stream of an erasure begins: it is about a session, a person, or units that it names.
+ERASE_SESSION, ERASE_PERSON, ERASE_UNITS = "erase:session:", "erase:person:", "erase:units:"
 
 
 class Item(NamedTuple):
@@ -122,7 +123,8 @@ def _line(agent: AgentName, entry: Entry) -> Line | None:
 def _erasure(key: LaneKey, place: str, item: Item) -> Script[Erasure]:
     """The units are those that were named when it was asked for: what has been said since is spared."""
     session, principal = erased(item.stream)
-    units = [DeliveryId(unit) for (unit,) in (yield from rows(ERASED_UNITS, erasure=item.id))]
+    named = yield from rows(ERASED_UNITS, erasure=item.id)
+    units = [DeliveryId(unit) for unit, shared in named if not shared]
     scopes = yield from _scopes(key, units)
     holds = list[MemoryNote]()
     for scope in scopes:
@@ -133,6 +135,7 @@ def _erasure(key: LaneKey, place: str, item: Item) -> Script[Erasure]:
         principal=principal,
         places=(place,),
         deliveries=tuple(units),
+        shared=tuple(DeliveryId(unit) for unit, shared in named if shared),
         scopes=scopes,
         holds=tuple(holds),
     )
@@ -154,6 +157,8 @@ def erased(stream: str) -> tuple[SessionId | None, Principal | None]:
     """Whom an erasure's stream names."""
     if stream.startswith(ERASE_SESSION):
         return SessionId(stream.removeprefix(ERASE_SESSION)), None
+    if stream.startswith(ERASE_UNITS):
+        return None, None
     return None, Principal(stream.removeprefix(ERASE_PERSON))
 
 

@@ -1,51 +1,31 @@
-"""Blanking a person: what they said to one agent, what was answered to them, what was noted by and about them.
+"""Blanking a person: what they said, what was answered to them, what was noted by and about them, what agents passed on
+of it, and what repeats it.
 
-The agent is held (agents.py), so nothing is added that would have to be looked for. Its mailboxes and every session
-with words of the person are locked first (D5), so that nothing of the person is written meanwhile.
-What others said keeps its bytes. Summaries over a blanked entry are made of it, so they go, in branches too.
+What goes was found before (provenance.py, quotations.py), under the locks of all agents, all mailboxes and the sessions
+in question (D5), so nothing of the person is written meanwhile. What others said keeps its bytes. Summaries over a
+blanked entry are made of it, so they go, in branches too. With a text goes every hash of it.
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
-from holdfast.core.forget import turns_of, words_of
-from holdfast.core.ids import AgentName, Principal, SessionId
+from holdfast.core.ids import AgentName, MessageId, Principal, SessionId
 from holdfast.core.memory import stream_of
 from holdfast.core.visibility import person_scope
-from holdfast.stores.script import Row, Script, many, rows, run
+from holdfast.stores.script import Script, many, rows, run
 from holdfast.stores.verbs.approvals import forget_digests
-from holdfast.stores.verbs.delete import BRANCHES
 from holdfast.stores.verbs.finish import forget_answers
-from holdfast.stores.verbs.halt import drop_mail, halt_turn
-from holdfast.stores.verbs.journal import entry_of
-from holdfast.stores.verbs.reading import drop_enclosures_by
+from holdfast.stores.verbs.halt import drop_letters, drop_mail, halt_turn, void_claim
+from holdfast.stores.verbs.provenance import Found, Trail
+from holdfast.stores.verbs.quotations import Search, find_notes, origin_session
+from holdfast.stores.verbs.reading import drop_enclosures, drop_enclosures_by
 from holdfast.stores.verbs.replies import BLANK
 
-LOCK_MAILBOXES = "select id from mailbox where agent = :agent order by id /*lock*/"
-LOCK_SESSION = "select id from session where id = :session /*lock*/"
-THEIR_SESSIONS = """
-select distinct turn.session from turn join session on session.id = turn.session
- where session.agent = :agent and turn.principal = :person"""
-OVERHEARD_SESSIONS = """
-select distinct entry.session from entry join session on session.id = entry.session
- where session.agent = :agent and entry.kind in ('observed', 'recall')"""
-OVERHEARD = """
-select seq, turn, kind, tokens, at, body from entry
- where session = :session and kind in ('observed', 'recall') and kind = 'observed' and length(body) > 0"""
-# A writer without a mailbox may record what several people said as one turn.
-RECORDED = """
-select entry.seq, entry.turn, entry.kind, entry.tokens, entry.at, entry.body, entry.session
-  from session join turn on turn.session = session.id join entry on entry.session = turn.session
-   and entry.seq >= turn.first_seq and entry.seq <= turn.last_seq
- where session.agent = :agent and session.mailbox is null and turn.principal <> :person
-   and entry.kind = 'user' and length(entry.body) > 0"""
-BRANCHES_OF = f"{BRANCHES} select id from branch"
-TURNS = "select n, principal from turn where session = :session"
-ENTRIES = "select seq, turn, kind, tokens, at, body from entry where session = :session order by seq"
 BLANK_ENTRY = "update entry set body = :blank, tokens = 0 where session = :session and seq = :seq"
+BLANK_ANSWER = """
+update entry set body = :blank, tokens = 0
+ where session = :session and turn = :turn and kind not in ('user', 'observed', 'undo') and length(body) > 0
+returning seq"""
 SEEING = """
 with recursive seeing (id) as (
   select id from session where id = :session
@@ -59,11 +39,19 @@ VOID_CONTEXTS = f"{SEEING} update session set undo_count = undo_count + 1 where 
 VOID_EXTRACTION = """
 update finalisation set owner = null, fence = fence + 1
  where session = :session and step = 'begun' and owner is not null"""
-BLANK_INBOUND = """
-update inbound set body = :blank, sender_name = null, directory = null, repo = null
- where principal = :person and (length(body) > 0 or sender_name is not null)
+# No hash of a text is left: not that of the body, nor one in an id that earlier releases made of it.
+UNHASHED = """
+body_hash = :blank, request = null,
+event_id = case when channel = 'openai' and substr(event_id, 1, 5) = 'body.' then 'forgotten.' || message
+                else event_id end"""
+BLANK_INBOUND = f"""
+update inbound set body = :blank, sender_name = null, directory = null, repo = null, {UNHASHED}
+ where principal = :person and (length(body) > 0 or length(body_hash) > 0 or sender_name is not null)
    and mailbox in (select id from mailbox where agent = :agent)
 returning message"""
+BLANK_MESSAGE = f"update inbound set body = :blank, {UNHASHED} where message = :message returning message"
+BLANK_TOMBSTONES = """
+update tombstone set body_hash = :blank where principal = :person and agent = :agent and length(body_hash) > 0"""
 REPLIES_TO_THEM = f"""{BLANK}
  where length(body) > 0 and message in (
    select message from inbound
@@ -86,7 +74,15 @@ NOTES = """
 select stream, seq, text, origin, subject = :scope or principal = :person from memory_op
  where agent = :agent and (subject = :scope or principal = :person or (principal = '' and written_by = 'extraction'))
    and (length(text) > 0 or length(old_text) > 0 or live = 1)"""
+NOTE_TEXT = "select text from memory_op where stream = :stream and seq = :seq"
 BLANK_NOTE = "update memory_op set text = :blank, old_text = :blank, live = 0 where stream = :stream and seq = :seq"
+# The origin of an import or of an edited file is made of its text; what came from it is known by its number instead.
+ORIGIN = """
+select origin from memory_op
+ where stream = :stream and seq = :seq
+   and (substr(origin, 1, 7) = 'import:' or substr(origin, 1, 5) = 'edit:')"""
+RENAME_OPERATIONS = "update memory_op set origin = :new where stream = :stream and origin = :origin"
+RENAME_BATCH = "update memory_batch set origin = :new where stream = :stream and origin = :origin"
 # Somebody else may have replaced their note, or brought it back by undoing its removal: then the words are there too.
 BLANK_OLD_COPIES = "update memory_op set old_text = :blank where stream = :stream and old_text = :text"
 # An equal note of another person is that person's own.
@@ -97,83 +93,47 @@ update memory_op set text = :blank, live = 0
 
 @dataclass(slots=True)
 class Blanked:
-    """What was blanked: counts, turns by session, notes by stream."""
+    """What was blanked: counts, and notes by stream."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    turns: dict[str, frozenset[int]] = field(default_factory=dict)
-    shared: dict[str, frozenset[int]] = field(default_factory=dict)  # turns of others in which they are heard
     notes: dict[str, set[int]] = field(default_factory=dict)
-    heard: set[str] = field(default_factory=set)  # sessions in which words of theirs were blanked
+    heard: set[str] = field(default_factory=set)  # sessions that had words of theirs
 
 
-def hold_touched(agent: AgentName, people: Sequence[Principal]) -> Script[dict[Principal, list[SessionId]]]:
-    """Lock the mailboxes and all sessions that may hold words of these people; the sessions of each.
-
-    A summary of a branch is made of what its parent said: branches are locked before anything is blanked.
-    """
-    yield from rows(LOCK_MAILBOXES, agent=agent)
-    found: dict[Principal, list[SessionId]] = {}
-    for person in people:
-        found[person] = sorted((yield from _touched(agent, person)))
-    for session in sorted({session for sessions in found.values() for session in sessions}):
-        yield from run(LOCK_SESSION, session=session)
-    return found
-
-
-def blank_person(agent: AgentName, person: Principal, sessions: Sequence[SessionId]) -> Script[Blanked]:
-    """Blank what the person said in these sessions, which `hold_touched` locked, and everywhere else."""
+def blank_person(trail: Trail, search: Search) -> Script[Blanked]:
+    """Blank everything that was found, and what is in no journal."""
     done = Blanked()
-    for session in sessions:
-        yield from _blank_session(session, person, done)
-    done.counts["unanswered"] += yield from drop_mail(agent, person)
-    done.counts["replies"] += len((yield from rows(REPLIES_TO_THEM, agent=agent, person=person, blank=b"")))
-    messages = [row[0] for row in (yield from rows(BLANK_INBOUND, agent=agent, person=person, blank=b""))]
-    done.counts["messages"] += len(messages)
-    done.counts["attachments"] += yield from drop_enclosures_by(agent, person)
-    yield from run(SHOWN_NAME, agent=agent, person=person)
-    yield from _blank_titles(agent, person, done)
-    yield from _blank_notes(agent, person, done)
+    for session, found in sorted(trail.sessions.items()):
+        yield from _blank_session(session, found, done)
+    for session in sorted(trail.tainted):
+        yield from void_claim(session)  # a model may be answering others with the words before it: it is asked anew
+    yield from _blank_letters(trail, done)
+    for agent in sorted(trail.agents):
+        for person in sorted(trail.people):
+            yield from _blank_own(AgentName(agent), Principal(person), done)
+    for agent in trail.reached:
+        yield from _blank_notes(AgentName(agent), trail, search, done)
+    done.counts["passed_on"] += len(trail.letters)
+    done.counts["quotations"] += sum(len(found.quoted) for found in trail.sessions.values())
+    done.counts["notes"] += sum(len(seqs) for seqs in done.notes.values())
     return done
 
 
-def _touched(agent: AgentName, person: Principal) -> Script[set[SessionId]]:
-    """Sessions that may hold words of theirs, and their branches, where somebody may have tried a turn again."""
-    found = {SessionId(row[0]) for row in (yield from rows(THEIR_SESSIONS, agent=agent, person=person))}
-    for (session,) in (yield from rows(OVERHEARD_SESSIONS, agent=agent)):
-        if session not in found and _are_heard(person, (yield from rows(OVERHEARD, session=session))):
-            found.add(SessionId(session))
-    for row in (yield from rows(RECORDED, agent=agent, person=person)):
-        if _are_heard(person, [row[:6]]):
-            found.add(SessionId(row[6]))
-    for session in sorted(found):
-        found |= {SessionId(row[0]) for row in (yield from rows(BRANCHES_OF, session=session))}
-    return found
-
-
-def _are_heard(person: Principal, found: Sequence[Row]) -> bool:
-    name = msgspec.json.encode(person)  # bodies without it need not be read
-    named = [row for row in found if name in bytes(row[5])]
-    return any(getattr(entry_of(SessionId(""), row).body, "principal", None) == person for row in named)
-
-
-def _blank_session(session: SessionId, person: Principal, done: Blanked) -> Script[None]:
-    principals = dict[int, str]()
-    for n, principal in (yield from rows(TURNS, session=session)):
-        principals[n] = principal
-    entries = [entry_of(session, row) for row in (yield from rows(ENTRIES, session=session))]
-    theirs = turns_of(person, principals, entries)
-    yield from halt_turn(session, theirs)
-    gone = sorted(words_of(person, theirs, entries))
-    done.shared[session] = frozenset(entry.turn for entry in entries if entry.seq in gone) - theirs - {0}
-    done.turns[session] = theirs
-    for turn in sorted(theirs):
+def _blank_session(session: SessionId, found: Found, done: Blanked) -> Script[None]:
+    yield from halt_turn(session, found.answers)
+    for turn in sorted(found.answers):
         done.counts["replies"] += len((yield from rows(REPLIES_OF_TURN, session=session, turn=turn, blank=b"")))
         yield from forget_digests(session, turn)
+    gone = set(found.seqs)
+    yield from many(BLANK_ENTRY, [{"session": session, "seq": seq, "blank": b""} for seq in sorted(gone)])
+    for turn in sorted(found.quoted):
+        yield from forget_digests(session, turn)
+        gone |= {seq for (seq,) in (yield from rows(BLANK_ANSWER, session=session, turn=turn, blank=b""))}
     if not gone:
         return
-    done.heard.add(session)
-    yield from many(BLANK_ENTRY, [{"session": session, "seq": seq, "blank": b""} for seq in gone])
-    first = gone[0]
+    if found.is_theirs:
+        done.heard.add(session)
+    first = min(gone)
     voided = yield from rows(BLANK_SUMMARIES, session=session, first=first, blank=b"")
     yield from run(VOID_CONTEXTS, session=session, first=first)
     yield from run(VOID_EXTRACTION, session=session)
@@ -181,32 +141,60 @@ def _blank_session(session: SessionId, person: Principal, done: Blanked) -> Scri
     done.counts.update(sessions=1, entries=len(gone), summaries=len(voided))
 
 
-def _blank_titles(agent: AgentName, person: Principal, done: Blanked) -> Script[None]:
+def _blank_letters(trail: Trail, done: Blanked) -> Script[None]:
+    """Messages between agents, where they arrived. Those that wait are not answered."""
+    done.counts["unanswered"] += yield from drop_letters(trail.mail)
+    for message in sorted({*trail.mail, *trail.messages}):
+        done.counts["messages"] += len((yield from rows(BLANK_MESSAGE, message=message, blank=b"")))
+    yield from drop_enclosures(trail.mail)
+
+
+def _blank_own(agent: AgentName, person: Principal, done: Blanked) -> Script[None]:
+    done.counts["unanswered"] += yield from drop_mail(agent, person)
+    done.counts["replies"] += len((yield from rows(REPLIES_TO_THEM, agent=agent, person=person, blank=b"")))
+    messages = [MessageId(row[0]) for row in (yield from rows(BLANK_INBOUND, agent=agent, person=person, blank=b""))]
+    done.counts["messages"] += len(messages)
+    yield from run(BLANK_TOMBSTONES, agent=agent, person=person, blank=b"")
+    done.counts["attachments"] += yield from drop_enclosures_by(agent, person)
+    yield from run(SHOWN_NAME, agent=agent, person=person)
     for (session,) in (yield from rows(TITLES, agent=agent, person=person)):
         yield from run(TURN_TITLES, session=session)
         left = yield from rows(REPLIES_OF_SESSION, session=session, person=person, blank=b"")
         done.counts["replies"] += len(left)
 
 
-def _blank_notes(agent: AgentName, person: Principal, done: Blanked) -> Script[None]:
+def _blank_notes(agent: AgentName, trail: Trail, search: Search, done: Blanked) -> Script[None]:
     yield from rows(LOCK_MEMORY, agent=agent)
+    yield from find_notes(search, agent)
+    if agent in trail.agents:
+        for person in sorted(trail.people):
+            yield from _blank_their_notes(agent, Principal(person), done)
+    others = [(stream, seq) for stream, seq in sorted(trail.notes) if stream.startswith(stream_of(agent, ""))]
+    for stream, seq in others:
+        ((text,),) = yield from rows(NOTE_TEXT, stream=stream, seq=seq)
+        yield from _blank_note(stream, seq, done)
+        yield from run(BLANK_OLD_COPIES, stream=stream, text=bytes(text) or b"\0", blank=b"")
+
+
+def _blank_their_notes(agent: AgentName, person: Principal, done: Blanked) -> Script[None]:
     scope = person_scope(person)
     own = stream_of(agent, scope)
     found = [
         (stream, seq, text)
         for stream, seq, text, origin, is_theirs in (yield from rows(NOTES, agent=agent, scope=scope, person=person))
-        if is_theirs or _session_of(origin) in done.heard
+        if is_theirs or origin_session(origin) in done.heard
     ]
     for stream, seq, _ in found:
-        yield from run(BLANK_NOTE, stream=stream, seq=seq, blank=b"")
-        done.notes.setdefault(stream, set()).add(seq)
+        yield from _blank_note(stream, seq, done)
     for stream, text in sorted({(stream, bytes(text)) for stream, _, text in found if text and stream != own}):
         yield from run(BLANK_OLD_COPIES, stream=stream, text=text, blank=b"")
         for (seq,) in (yield from rows(BLANK_COPIES, stream=stream, text=text, person=person, blank=b"")):
             done.notes[stream].add(seq)
-    done.counts["notes"] += sum(len(seqs) for seqs in done.notes.values())
 
 
-def _session_of(origin: str) -> str:
-    """The session of an extraction, by the origin of what it wrote (`finish:<session>:<epoch>`)."""
-    return origin.removeprefix("finish:").rpartition(":")[0]
+def _blank_note(stream: str, seq: int, done: Blanked) -> Script[None]:
+    yield from run(BLANK_NOTE, stream=stream, seq=seq, blank=b"")
+    done.notes.setdefault(stream, set()).add(seq)
+    for (origin,) in (yield from rows(ORIGIN, stream=stream, seq=seq)):
+        for renaming in (RENAME_OPERATIONS, RENAME_BATCH):
+            yield from run(renaming, stream=stream, origin=origin, new=f"forgotten:{seq}")

@@ -32,8 +32,9 @@ select count(*) from inbound
  where mailbox = :mailbox and state in ('waiting', 'in_turn') and seq < :seq"""
 UNANSWERED = """
 select message from inbound
- where mailbox = (select mailbox_id from address where address = :address) and state in ('waiting', 'in_turn')
-   and substr(event_id, 1, :length) = :prefix order by seq desc limit 1"""
+ where request = :request and state in ('waiting', 'in_turn')
+   and (:address = '' or mailbox = (select mailbox_id from address where address = :address))
+ order by at desc, seq desc limit 1"""
 # What a turn sent to other agents is no reply to whoever it answers.
 REPLY_TO = """
 select id, body, state, attempt, at, receipt, reason, doubts, draft from reply
@@ -143,8 +144,8 @@ def _question(mailbox: str) -> Script[OpenQuestion | None]:
     return OpenQuestion(id=ApprovalId(row[0]), tool=row[1], text=text, due_at=Instant(row[2]), cut=row[5])
 
 
-def unanswered(address: str, prefix: str) -> Script[MessageId | None]:
-    row = yield from one(UNANSWERED, address=address, prefix=prefix, length=len(prefix))
+def unanswered(address: str, request: str) -> Script[MessageId | None]:
+    row = yield from one(UNANSWERED, address=address, request=request)
     return MessageId(row[0]) if row else None
 
 

@@ -34,7 +34,7 @@ update delivery
                            then coalesce(uncertain_at, cast(:now as int8))
                            when cast(:state as text) = 'parked' then uncertain_at end,
        settled_at = case when :settled = 1 then cast(:now as int8) end,
-       payload_hash = case when :again = 1 or (:untried = 1 and attempt = 1) then null else payload_hash end,
+       payload_hash = case when :settled = 0 and :again = 0 and (:untried = 0 or attempt <> 1) then payload_hash end,
        fence = :fence,
        lease_fence = (select lane.fence from lane where lane.agent = delivery.agent
                          and lane.provider = delivery.provider and lane.place = delivery.place)

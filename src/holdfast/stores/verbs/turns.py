@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from msgspec.structs import replace as replace_body
+
 from holdfast.core.agent_chain import Chain, chain_of_turn, loaded, stored
 from holdfast.core.context import calibrate
 from holdfast.core.errors import ClaimLost, InvariantBroken
 from holdfast.core.ids import ApprovalId, Instant, MessageId, Principal, SessionId
 from holdfast.core.inbound import MessageState
-from holdfast.core.journal import Observed
+from holdfast.core.journal import AnyBody, Observed, Recalled
 from holdfast.core.mailbox import Claim
 from holdfast.core.naming import NamingInputs, Whereabouts
 from holdfast.core.turn import (
@@ -35,7 +37,14 @@ from holdfast.stores.verbs.reply import insert_reply
 from holdfast.stores.verbs.sessions import new_session, undo_turns
 
 SESSION = """
-select last_seq, turns, open_turn, token_ratio, title, parent_id, state from session where id = :session"""
+select last_seq, turns, open_turn, token_ratio, title, parent_id, exists (select 1 from forget where swept_at is null),
+       state
+  from session where id = :session"""
+# Providers of an agent that may still have words of somebody who is forgotten.
+OWING = """
+select distinct delivery.provider from forget join forget_part on forget_part.forget = forget.id
+  join delivery on delivery.n = forget_part.n
+ where forget.swept_at is null and delivery.agent = :agent"""
 NEW_TURN = """
 insert into turn (session, n, key, phase, attempt, fence, lease_fence, mailbox, place, principal, first_seq, last_seq,
                   directory, repo, chain, opened_at)
@@ -81,7 +90,7 @@ update turn
        title = :title, places = :places
  where session = :session and n = :n returning approval"""
 FINISH_MESSAGES = """
-update inbound set state = :state, reason = :reason
+update inbound set state = :state, reason = :reason, request = null
  where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'in_turn' returning message, channel"""
 CLOSED_SESSION = """
 update session
@@ -236,7 +245,8 @@ def append_step(claim: Claim, turn: Turn, step: Step) -> Script[Turn]:
     phase = advance(current.phase, step.event)
     if current.approval is not None:
         yield from approvals.leave(claim, current.approval, step)
-    last_seq = yield from append(turn.session, turn.n, row[0], step.entries, claim)
+    bodies = (yield from _without_forgotten(claim, step.entries)) if row[6] else step.entries
+    last_seq = yield from append(turn.session, turn.n, row[0], bodies, claim)
     yield from run(STEPPED, session=turn.session, n=turn.n, phase=phase.value, last_seq=last_seq)
     yield from run(GROWN, session=turn.session, last_seq=last_seq)
     yield from _take(claim, step.messages, turn.session, turn.n)
@@ -244,6 +254,18 @@ def append_step(claim: Claim, turn: Turn, step: Step) -> Script[Turn]:
     asked = (yield from approvals.ask(claim, current, step.ask)) if step.ask is not None else None
     messages = current.messages + step.messages
     return replace(current, phase=phase, last_seq=last_seq, messages=messages, approval=asked)
+
+
+def _without_forgotten(claim: Claim, bodies: Sequence[AnyBody]) -> Script[Sequence[AnyBody]]:
+    """Somebody is being forgotten: what a provider recalls that has not erased yet is shown to nobody. The model would
+    repeat it, and nothing is left to tell that by."""
+    owing = {row[0] for row in (yield from rows(OWING, agent=claim.agent))}
+    return [
+        replace_body(body, text="", sources=())
+        if isinstance(body, Recalled) and any(source.partition(":")[0] in owing for source in body.sources)
+        else body
+        for body in bodies
+    ]
 
 
 def _require_mine(claim: Claim, turn: Turn, found_seq: int, written_seq: int) -> Script[None]:

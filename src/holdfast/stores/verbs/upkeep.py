@@ -1,6 +1,7 @@
 """Upkeep: the secret, the proving write, pruning."""
 
 from holdfast.core.ids import Instant
+from holdfast.core.visibility import AGENTS
 from holdfast.stores.script import Script, many, one, rows, run
 from holdfast.stores.verbs.accept import tombstone_hash
 from holdfast.stores.verbs.reading import drop_enclosures
@@ -10,11 +11,14 @@ FIND_KEY = "select value from secret where key = :key"
 PROVE = """
 insert into proof (id, at) values (1, :now) on conflict (id) do update set at = excluded.at returning at"""
 OLD = """
-select message, account, conversation, event_id, body_hash, state from inbound
+select message, account, conversation, event_id, body_hash, state, principal,
+       coalesce((select agent from mailbox where mailbox.id = inbound.mailbox), '')
+  from inbound
  where state not in ('waiting', 'in_turn') and at < cast(:now as int8) - cast(:older_than_ms as int8)
  order by at limit :limit"""
 BURY = """
-insert into tombstone (hash, body_hash, message, state) values (:hash, :body_hash, :message, :state)
+insert into tombstone (hash, body_hash, message, state, principal, agent)
+values (:hash, :body_hash, :message, :state, :principal, :agent)
 on conflict (hash) do nothing"""
 REMOVE = "delete from inbound where message = :message"
 
@@ -36,11 +40,14 @@ def prune(older_than_ms: int, limit: int, secret: bytes) -> Script[int]:
     buried = [
         {
             "hash": tombstone_hash(secret, account, conversation, event_id),
-            "body_hash": bytes(body_hash),
+            # The id of a message between agents is our own: nobody else can use it for another text.
+            "body_hash": b"" if principal.startswith(AGENTS) else bytes(body_hash),
             "message": message,
             "state": state,
+            "principal": principal,
+            "agent": agent,
         }
-        for message, account, conversation, event_id, body_hash, state in old
+        for message, account, conversation, event_id, body_hash, state, principal, agent in old
     ]
     yield from many(BURY, buried)
     yield from many(REMOVE, [{"message": grave["message"]} for grave in buried])

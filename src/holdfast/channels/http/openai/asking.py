@@ -2,8 +2,9 @@
 
 Rule 1: `model` is the agent. The chat is named by a header or by `user`; history is ours, so of `messages` the last
         one only is taken, and it must be the user's.
-Rule 2: a client that repeats a request repeats its key: `Idempotency-Key`, or the hash of sender and body while those
-        have not been answered. The same words said again after an answer, or by somebody else, are another message.
+Rule 2: a client that repeats a request repeats its key: `Idempotency-Key`, or sender and body while those have not
+        been answered. Their hash stands beside the message until then, and is no part of any id or name. The same
+        words said again after an answer, or by somebody else, are another message.
         Requests that come at the same time are looked at one after another, so equal ones are one message.
 Rule 3: nobody hangs on a human. A question about a dangerous tool is the answer, and ends the request. The request that
         decides it is answered with what came of the turn that it released.
@@ -25,9 +26,9 @@ from holdfast.channels.http.openai.wire import STARTED_AGAIN
 from holdfast.channels.http.request import decode
 from holdfast.core.access_token import AccessToken
 from holdfast.core.errors import InvalidInput, MessageNotFound
-from holdfast.core.ids import AgentName, MessageId
+from holdfast.core.ids import MessageId
 from holdfast.core.inbound import Kind, Origin, accepted_message, kind_of
-from holdfast.core.key import Address, sender_of_chat
+from holdfast.core.key import sender_of_chat
 from holdfast.ports.notifier import Feed
 from holdfast.ports.reader import MessageTrace
 
@@ -151,25 +152,12 @@ async def _released(message: MessageId, settings: Settings) -> MessageId:
 
 async def _own_chat(asked: Asked, token: AccessToken, settings: Settings) -> str:
     """The chat of a request that names none: that of the same request before, if it is repeated, else a new one."""
-    name = f"response-{_digest(token.id.encode(), (asked.key or asked.body_hash).encode())}"
-    base = token.binding.new_chat(name)
     if asked.key:
-        return base
-
-    async def is_there(number: int) -> bool:
-        address = Address(agent=AgentName(asked.agent), channel=CHANNEL, type="dm", chat=f"{base}-{number}")
-        return await settings.service.reader.mailbox(str(address)) is not None
-
-    newest, beyond = 0, 1
-    while await is_there(beyond):
-        newest, beyond = beyond, beyond * 2
-    while beyond - newest > 1:
-        middle = (newest + beyond) // 2
-        newest, beyond = (middle, beyond) if await is_there(middle) else (newest, middle)
-    last = f"{base}-{newest}"
-    if newest and await _unanswered(replace(asked, chat=last), settings) is not None:
-        return last
-    return f"{base}-{newest + 1}"
+        return token.binding.new_chat(f"response-{_digest(token.id.encode(), asked.key.encode())}")
+    again = await _unanswered(asked, settings)
+    if again is not None:
+        return (await settings.service.trace(again)).chat
+    return token.binding.new_chat(f"response-{settings.service.new_message()}")
 
 
 def _digest(*parts: bytes) -> str:
@@ -177,7 +165,7 @@ def _digest(*parts: bytes) -> str:
 
 
 async def _unanswered(asked: Asked, settings: Settings) -> MessageId | None:
-    return await settings.service.unanswered(asked.chat, f"body.{asked.body_hash}.", agent=asked.agent, channel=CHANNEL)
+    return await settings.service.unanswered(asked.chat, asked.body_hash, agent=asked.agent, channel=CHANNEL)
 
 
 async def _accept(asked: Asked, settings: Settings, wanted: MessageId) -> MessageId:
@@ -192,10 +180,11 @@ async def _accept(asked: Asked, settings: Settings, wanted: MessageId) -> Messag
             asked.text,
             agent=asked.agent,
             sender=asked.sender,
-            id=f"key.{asked.key}" if asked.key else f"body.{asked.body_hash}.{wanted}",
+            id=f"key.{asked.key}" if asked.key else f"request.{wanted}",
             channel=CHANNEL,
             message=wanted,
             origin=asked.origin,
+            request="" if asked.key else asked.body_hash,
         )
     return accepted_message(outcome)
 

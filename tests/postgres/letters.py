@@ -1,0 +1,90 @@
+"""Situations in which a person is forgotten whose words an agent passes on to another agent, or repeats, just now."""
+
+from dataclasses import replace
+
+from holdfast.core.ids import AgentName, Principal, ReplyId
+from holdfast.core.inbound import Arrival
+from holdfast.core.key import Address, parse
+from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
+from holdfast.core.turn import OutgoingMessage, Step, TurnEvent
+from holdfast.stores.verbs import accept, memory, turns
+from tests.contract.driver import LIMITS, Driver, returned, tool_step
+from tests.postgres.pairs import FERN, SECRET, Situation, Verbs, party, person
+
+MOSS = AgentName("moss")
+
+
+async def _written(driver: Driver, letter: str, text: str = "what of it?") -> tuple[str, str]:
+    """Somebody speaks to fern, which writes to moss; the addresses of both."""
+    await driver.say("ask moss")
+    claim = await driver.claim()
+    turn = await driver.store.append_step(claim, await driver.open(claim), tool_step())
+    address = str(Address(agent=MOSS, channel="agent", type="dm", chat=claim.address))
+    message = OutgoingMessage(id=ReplyId(letter), address=address, text=text)
+    step = replace(returned(), outgoing=(message,))
+    await driver.answer(claim, await driver.store.append_step(claim, turn, step))
+    await driver.store.release_claim(claim)
+    return address, claim.address
+
+
+def _arrival(driver: Driver, letter: str, address: str) -> Arrival:
+    """As the channel between agents hands it over."""
+    made = driver.arrival("what of it?", who="agent:fern", human=False)
+    return replace(
+        made, address=parse(address), account="agent:fern", conversation=address[-512:], event_id=f"{letter}.0"
+    )
+
+
+async def a_letter(driver: Driver) -> Verbs:
+    """Fern wrote to moss for the first time, and the message is being handed over."""
+    address, _ = await _written(driver, "letter_1")
+    return {
+        "hand over": party(accept.accept, _arrival(driver, "letter_1", address), LIMITS, SECRET),
+        "forget the person": person("forget_1"),
+    }
+
+
+async def a_letter_that_waits(driver: Driver) -> Verbs:
+    """One message of fern waits at moss, a second one is being handed over."""
+    address, _ = await _written(driver, "letter_1")
+    await driver.accept(_arrival(driver, "letter_1", address))
+    await _written(driver, "letter_2", "and what of that?")
+    taken = await driver.store.claim_mailbox(driver.node)
+    assert taken is not None
+    mail = await driver.store.read_mail(taken, limit=1)
+    return {
+        "open": party(turns.open_turn, taken, driver.opening(mail.session, mail.waiting)),
+        "hand over": party(accept.accept, _arrival(driver, "letter_2", address), LIMITS, SECRET),
+        "forget the person": person("forget_1"),
+    }
+
+
+async def a_repeated_word(driver: Driver) -> Verbs:
+    """A turn of somebody else runs in a session that has the words; its model was asked with them."""
+    await driver.talk("marmalade")
+    await driver.say("who?", who="bob")
+    claim = await driver.claim()
+    turn = await driver.open(claim)
+    change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text="it is marmalade")
+    batch = MemoryBatch(
+        agent=FERN,
+        subject="bob",
+        origin=f"tool:{turn.session}:{turn.n}:c1",
+        changes=(change,),
+        principal=Principal("bob"),
+        session=turn.session,
+        fence=claim.fence,
+    )
+    await driver.store.apply_memory(replace(batch, origin="o1", changes=(replace(change, text="x"),), fence=0))
+    quoting = Step(event=TurnEvent.CALLED, entries=tool_step().entries)
+    return {
+        "answer": party(turns.commit_turn, claim, turn, driver.commit("it is marmalade")),
+        "step": party(turns.append_step, claim, turn, quoting),
+        "note": party(memory.apply_memory, batch),
+        "forget the person": person("forget_1"),
+    }
+
+
+SITUATIONS: dict[str, Situation] = {
+    situation.__name__: situation for situation in (a_letter, a_letter_that_waits, a_repeated_word)
+}
