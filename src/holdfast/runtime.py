@@ -195,6 +195,7 @@ class Runtime:
             where=locate(directory),
             trusted=trusted,
             token=origin.token,
+            rank=origin.rank,
         )
         return await self.gateway.accept(received, message=message)
 

@@ -289,7 +289,7 @@ async def test_what_was_deleted_is_known_when_it_comes_again(driver):
     claim = await driver.claim()
     await driver.answer(claim, await driver.open(claim))
     await driver.store.release_claim(claim)
-    await driver.command("/delete")
+    await driver.delete()
     again = await driver.accept(arrival)
     assert isinstance(again, Duplicate)
     assert again.message == arrival.message
@@ -319,7 +319,7 @@ async def test_delete_blanks_every_word_and_keeps_the_envelopes(driver):
     await driver.command("/title canary title")
     await driver.say("/status canary")
     await driver.summarise(session, through=2, text="canary summary")
-    done = await driver.command("/delete")
+    done = await driver.delete()
     assert (done.session, done.switched) == (None, True)
     for table in ("entry", "summary", "inbound", "reply"):
         assert not [row for row in await driver.rows(f"select body from {table}") if b"canary" in bytes(row[0])]
@@ -335,7 +335,7 @@ async def test_delete_blanks_every_word_and_keeps_the_envelopes(driver):
 async def test_a_reply_in_doubt_stays_in_doubt_when_its_words_are_deleted(driver):
     await driver.talk("one")
     await driver.write("update reply set state = 'pending', doubts = 1")
-    await driver.command("/delete")
+    await driver.delete()
     assert await driver.rows("select state from reply where turn = 1") == [("uncertain",)]
 
 
@@ -348,7 +348,7 @@ async def test_delete_takes_inherited_words_from_branches_and_leaves_their_own(d
     await driver.summarise(child, through=2, text="about the canary")
     assert (await driver.store.read_context(child)).summary is not None
     await driver.command(f"/resume {parent}")
-    await driver.command("/delete")
+    await driver.delete()
     context = await driver.store.read_context(child)
     assert context.summary is None
     assert [entry.text for entry in context.entries] == ["", "", "mine", "re: mine"]
@@ -364,7 +364,7 @@ async def test_delete_leaves_the_summary_of_a_child_that_inherited_no_words(driv
     await driver.summarise(child, through=2, text="about the child")
     before = await driver.store.read_context(child)
     await driver.command(f"/resume {parent}")
-    await driver.command("/delete")
+    await driver.delete()
     assert before.summary is not None
     assert await driver.store.read_context(child) == before
 
@@ -373,5 +373,5 @@ async def test_deleting_a_branch_leaves_its_parent_whole(driver):
     parent = await driver.chat("one")
     await driver.command("/branch")
     await driver.talk("two")
-    await driver.command("/delete")
+    await driver.delete()
     assert await driver.texts(parent) == ["one", "re: one"]

@@ -4,8 +4,8 @@ Rule 1: a dangerous call is journaled as started only after somebody who may has
         transaction that journals the start.
 Rule 2: waiting is a phase of the turn that holds no claim (D9). The turn goes on when it is decided, stopped, overdue,
         or, where arrivals interrupt, when other mail came.
-Rule 3: whoever asked the agent decides, in the same chat, unless approvers are named. A program decides only where it
-        is named: an agent that could say `/approve` to another would be nobody's approval.
+Rule 3: who decides in the chat is a command right (command_rights.py). A program never does: an agent that could say
+        `/approve` to another would be nobody's approval.
 """
 
 from collections.abc import Sequence
@@ -120,10 +120,6 @@ def needs_approval(policy: ApprovalPolicy, name: str, *, dangerous: bool) -> boo
     return dangerous or name in policy.tools or EVERY_TOOL in policy.tools
 
 
-def may_decide(who: str, *, human: bool, asker: str, approvers: Sequence[str]) -> bool:
-    return who in approvers if approvers else human and who == asker
-
-
 # --- what people are told ------------------------------------------------------------------------
 
 
@@ -143,10 +139,6 @@ def not_found_text(id: str, open_ids: Sequence[str]) -> str:
     return (
         f"There is no approval {id[:40]!r} in this chat.{here}" if id else f"Say which: /approve ID or /deny ID.{here}"
     )
-
-
-def not_yours_text(id: str) -> str:
-    return f"Only whoever asked, or a named approver, may decide {id}."
 
 
 def decided_text(id: str, tool: str, decision: Decision) -> str:

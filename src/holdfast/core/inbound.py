@@ -13,6 +13,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from holdfast.core.command import Command, meant_by, parse_command
+from holdfast.core.command_rights import Rank
 from holdfast.core.errors import (
     EmptyMessage,
     HoldfastError,
@@ -82,6 +83,7 @@ class Origin:
     human: bool = True
     hop: int = 0  # how many agents passed it on
     token: str = ""  # the id of the access token that it came with
+    rank: Rank = Rank.MEMBER  # OPERATOR where the token is the operator's, or has the scope admin
 
 
 BY_HUMAN = Origin()
@@ -111,6 +113,8 @@ class Arrival:
     where: Whereabouts = NOWHERE
     trusted: bool = False  # the program that owns the store sends it: no rate limit, and it uses nobody's share
     token: str = ""  # the id of the access token that it came with
+    rank: Rank = Rank.MEMBER  # of the sender; only commands have another one
+    operators: frozenset[str] = frozenset()  # named ones of the agent, for a signal
 
     @property
     def body(self) -> bytes:

@@ -123,7 +123,8 @@ class TurnOpening:
     entries: tuple[AnyBody, ...]
     principal: Principal
     human: bool = True
-    retry: bool = False  # take back the last turn first (D41)
+    retry: bool = False  # take back the last turn first (D41), if the sender of the first message may
+    operators: frozenset[str] = frozenset()  # named ones of the agent, for a retry
     where: Whereabouts = NOWHERE
 
 

@@ -1,4 +1,4 @@
-"""The invariants of a history (I1..I32), as pure functions over what it left in the database and what was seen.
+"""The invariants of a history (I1..I33), as pure functions over what it left in the database and what was seen.
 
 Each checker looks at `Evidence` and yields a sentence per contradiction. The evidence was gathered outside the
 runtime: rows read by another connection, acknowledgements seen by the platform, requests seen by the model, effects
@@ -44,6 +44,12 @@ from holdfast.testing.checks_replies import (
     replies_come_to_an_end,
     replies_keep_their_order,
     resends_send_once_more,
+)
+from holdfast.testing.checks_rights import (
+    calls_are_decided_by_those_who_may,
+    sessions_are_changed_by_those_who_may,
+    turns_are_stopped_by_those_who_may,
+    turns_are_undone_by_those_who_may,
 )
 from holdfast.testing.checks_rooms import (
     attachments_can_be_read,
@@ -309,4 +315,8 @@ CHECKS: tuple[Check, ...] = (
     ("I29", decisions_stand),
     ("I32", acts_are_on_record_once),
     ("I32", trail_is_whole),
+    ("I33", sessions_are_changed_by_those_who_may),
+    ("I33", turns_are_undone_by_those_who_may),
+    ("I33", turns_are_stopped_by_those_who_may),
+    ("I33", calls_are_decided_by_those_who_may),
 )

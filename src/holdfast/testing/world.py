@@ -55,7 +55,7 @@ from holdfast.testing.simloop import SimLoop
 from holdfast.testing.tasks import SimTasks
 from holdfast.testing.trouble import Slot, Trouble
 from holdfast.testing.watched import Watched
-from holdfast.testing.workload import Say, policies, say
+from holdfast.testing.workload import Say, meddling, policies, say
 
 STEPS_MAX = 30_000
 TURNS_MAX = 3  # turns at a time per node: fewer than there are chats
@@ -101,7 +101,8 @@ class World(Trouble):
         self.stranded: str | None = None  # what was still to do when the time for coming to rest was over
         self.rested_at = 0.0
         self.counts: Counter[str] = Counter()  # of what only some histories have
-        self.says = [say(seed, message.n) for message in plan.messages] if says is None else list(says)
+        said = [say(seed, message.n) for message in plan.messages]
+        self.says = [*said, *(meddling(seed) if said else [])] if says is None else list(says)
         self._dull: Counter[str] = Counter()
         self._dull_max = 0 if says is None else DULL_TOLD_MAX
         self.platform = Platform(seed, self.armed, self.live)

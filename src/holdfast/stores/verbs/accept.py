@@ -4,9 +4,10 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 
-from holdfast.core.action import PROGRAM, By
+from holdfast.core.action import PROGRAM, Act, By
 from holdfast.core.command import Verb, meant_by, parse_command
-from holdfast.core.ids import MailboxId, MessageId
+from holdfast.core.command_rights import Place, Rank, judge
+from holdfast.core.ids import MailboxId, MessageId, SessionId
 from holdfast.core.inbound import (
     Accepted,
     AcceptOutcome,
@@ -25,10 +26,12 @@ from holdfast.core.outgoing import PULLED
 from holdfast.core.say import refused_text, status_text, stop_text, suggestion_text
 from holdfast.core.turn import Reply
 from holdfast.stores.script import Row, Script, one, run
+from holdfast.stores.verbs import actions
 from holdfast.stores.verbs.agents import share_agent
-from holdfast.stores.verbs.approvals import decide_here
+from holdfast.stores.verbs.approvals import decide_here, sender_as_actor
 from holdfast.stores.verbs.reading import enclose, note_read
 from holdfast.stores.verbs.reply import insert_reply
+from holdfast.stores.verbs.rights import are_own, given_now, giver
 
 FIND_MAILBOX = """
 select id, depth, last_seq, window_at, window_count, session_id, cast(:now as int8)
@@ -44,11 +47,12 @@ FIND_TOMBSTONE = "select message, body_hash, state from tombstone where hash = :
 # A principal that is linked to a person speaks as the person; the hash is of what the platform said.
 NEW_INBOUND = """
 insert into inbound (message, mailbox, seq, account, conversation, event_id, body_hash, principal, channel,
-                     kind, human, hop, body, state, reason, session, at, address, sender_name, directory, repo, token)
+                     kind, human, hop, body, state, reason, session, at, address, sender_name, directory, repo, token,
+                     rank)
 values (:message, :mailbox, :seq, :account, :conversation, :event_id, :body_hash,
         coalesce((select person from identity where principal = :principal), :principal), :channel,
         :kind, :human, :hop, :body, :state, :reason, :session, :now, :address, :sender_name, :directory, :repo,
-        :token)"""
+        :token, :rank)"""
 GROW = """
 update mailbox
    set last_seq = :seq, depth = depth + :heavier, window_at = :window_at, window_count = :window_count,
@@ -184,6 +188,7 @@ def _append(arrival: Arrival, box: Box, secret: bytes, state: MessageState, reas
         directory=arrival.where.directory or None,
         repo=arrival.where.repo or None,
         token=arrival.token or None,
+        rank=None if arrival.rank is Rank.MEMBER else arrival.rank.value,
     )
     yield from run(
         GROW,
@@ -202,15 +207,28 @@ def _signal(arrival: Arrival, box: Box, via: By) -> Script[None]:
     if command is not None and command.verb in {Verb.APPROVE, Verb.DENY}:
         text = yield from decide_here(arrival, command, box, via)
     elif command is not None and command.verb is Verb.STOP:
-        if row is not None:
-            yield from run(STOP, session=box.session, n=row[0])
-            yield from run(HURRY, mailbox=box.id)  # the turn may be waiting out a delay, or for a human
-        text = stop_text(row[0] if row else None)
+        text = stop_text(None) if row is None else (yield from _stop(arrival, box, row[0], via))
     elif command is None and (meant := meant_by(arrival.text)) is not None:
         text = suggestion_text(arrival.text, meant)
     else:
         text = status_text(_status(box, row))
     yield from _reply(arrival, box, text)
+
+
+def _stop(arrival: Arrival, box: Box, turn: int, via: By) -> Script[str]:
+    """Stop the open turn, if the sender may; what to answer."""
+    who = yield from giver(Verb.STOP, given_now(arrival, box.id))
+    session, actor = SessionId(box.session or ""), sender_as_actor(arrival, via)
+    owns = who.speaker.place is Place.PRIVATE or (yield from are_own(who, session, frozenset({turn})))
+    refused = judge(Verb.STOP, who.speaker, owns=owns)
+    if refused is not None:
+        yield from actions.refuse(Act.TURN_STOPPED, actor, f"{session}/{turn}", refused.code)
+        return refused.text
+    yield from run(STOP, session=session, n=turn)
+    yield from run(HURRY, mailbox=box.id)  # the turn may be waiting out a delay, or for a human
+    if not owns:
+        yield from actions.record(Act.TURN_STOPPED, actor, f"{session}/{turn}")
+    return stop_text(turn)
 
 
 def _refuse(
