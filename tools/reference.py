@@ -25,7 +25,8 @@ import msgspec  # noqa: E402
 import holdfast  # noqa: E402
 from holdfast import config, log  # noqa: E402
 from holdfast.core.action import Act, ActorKind  # noqa: E402
-from holdfast.core.command import HELP, SIGNALS  # noqa: E402
+from holdfast.core.command import HELP, SIGNALS, Verb  # noqa: E402
+from holdfast.core.command_rights import NEEDS, Needs, Place, Rank, Speaker, judge  # noqa: E402
 from holdfast.core.errors import HoldfastError, Remedy  # noqa: E402
 from holdfast.core.inbound import MessageState  # noqa: E402
 from holdfast.core.session import SessionState  # noqa: E402
@@ -143,6 +144,7 @@ SETTINGS = {
     "access.door": "how a stranger is met in private: told how to ask, refused in silence, or let in",
     "access.allow": "who may talk to the agent, by the platform's own id: `telegram:123456789`",
     "access.group_door": "how strangers are met in groups",
+    "access.operators": "who may give every command in every chat and group: `telegram:123456789`",
     "access.allow_chats": "groups in which everybody may talk to it: `telegram:-1001234567890`",
     "approval.tools": "tools whose calls wait for a human, beside those that are dangerous themselves; `*` for all",
     "approval.approvers": "who may approve; whoever asked the agent unless said",
@@ -279,7 +281,56 @@ def commands() -> str:
         "so is whatever a program says."
     )
     rows = [(f"`{usage}`", what, "at once" if verb in SIGNALS else "in order") for verb, (usage, what) in HELP.items()]
-    return page("Conversation commands", intro, table(("command", "what it does", "when"), rows))
+    rights = [
+        (
+            ", ".join(f"`/{verb.value}`" for verb in Verb if NEEDS[verb] is needs),
+            *(_right(needs, Speaker(human=True, place=place, rank=rank)) for place, rank in RIGHTS.values()),
+            _right(needs, Speaker(human=False, place=Place.PRIVATE)),
+        )
+        for needs in Needs
+    ]
+    head = ("command", *RIGHTS, "a program")
+    return page(
+        "Conversation commands",
+        intro,
+        table(("command", "what it does", "when"), rows),
+        "## Who may give them",
+        RIGHTS_TEXT,
+        table(head, rights),
+        RIGHTS_MORE,
+    )
+
+
+RIGHTS = {
+    "in a private chat": (Place.PRIVATE, Rank.MEMBER),
+    "an admin in a group": (Place.GROUP, Rank.ADMIN),
+    "a member of a group": (Place.GROUP, Rank.MEMBER),
+    "a sender in a chat over HTTP with several": (Place.SHARED, Rank.MEMBER),
+}
+RIGHTS_TEXT = (
+    "A command that the sender may not give is answered with who may, and changes nothing. An operator may give every "
+    "command in every chat: a person in `access.operators`, with any of their linked accounts, and the operator's "
+    "token or one with the scope admin. Where approvers are named (`approval.approvers`), only they and the operators "
+    "decide."
+)
+RIGHTS_MORE = (
+    "Own: every turn that is undone, repeated or stopped was said by the sender; the call was asked for by the sender. "
+    "A chat over HTTP counts as private while one sender alone has spoken in it. A program is a bot, another agent, a "
+    "token made with `--robot`, and whatever says that it was passed on (`hop`). The platform is asked who is an admin "
+    "when such a command is given in a group: Telegram's creator and administrators, anonymous ones too; on Discord "
+    "the owner and members who may administrate or manage the server; on Slack admins and owners of the workspace, "
+    "and the member who made the channel. When it cannot be asked, the sender counts as a member and is told to try "
+    "again.\n\n"
+    "`/delete` asks once more: it is answered with what would go and a word, and `/delete WORD` deletes. The word is "
+    "void once more was said, in another session, and for another person."
+)
+
+
+def _right(needs: Needs, speaker: Speaker) -> str:
+    verb = next(verb for verb in Verb if NEEDS[verb] is needs)
+    if judge(verb, speaker) is None:
+        return "yes"
+    return "own" if judge(verb, speaker, owns=True) is None else "no"
 
 
 def diagram() -> str:

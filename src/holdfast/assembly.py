@@ -36,6 +36,7 @@ from holdfast.loops.spending import Till, metered
 from holdfast.loops.supervisor import Supervisor
 from holdfast.loops.turn_runner import TurnRunner
 from holdfast.loops.worker import TURNS_MAX, Worker
+from holdfast.ports.channel import Ranking
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.notifier import Topic
@@ -235,6 +236,7 @@ def _receivers(parts: Parts, channels: Channels) -> tuple[Receiver, ...]:
             clock=parts.clock,
             entropy=parts.entropy,
             line=line,
+            ranks=channel if isinstance(channel, Ranking) else None,
         )
         made.append(Receiver(channel, intake, line, parts.tasks, parts.entropy))
     return tuple(made)

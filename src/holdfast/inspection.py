@@ -20,6 +20,7 @@ from holdfast.connections import Switchboard, make_channel
 from holdfast.core.errors import ConfigInvalid, HoldfastError
 from holdfast.core.ids import AgentName
 from holdfast.core.policy import AgentPolicy
+from holdfast.core.visibility import AGENTS
 from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.models.choose import make_models, models_in
 from holdfast.models.detect import detect_model
@@ -203,6 +204,9 @@ def _notes(agent: str, policy: AgentPolicy) -> Iterator[str]:
             f'agent {agent} has memory.sharing = "agent": whoever talks to it in private is shown every note and'
             " everything that anybody told it, groups included; this is for an agent with one owner"
         )
+    for one in sorted(policy.approval.approvers):
+        if one.startswith(AGENTS):
+            yield f"agents.{agent}.approval.approvers: {one!r} is an agent, and a program never approves anything"
     lost = [name for name in EMBEDDED if policy.memory and name not in policy.memory]
     if lost:
         tables = " and ".join(f"[agents.{agent}.memory.{name}]" for name in lost)

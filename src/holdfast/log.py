@@ -35,6 +35,8 @@ EVENTS: Mapping[str, str] = {
     "mcp.down": "an MCP server is not there, with the reason; its tools are absent until it is",
     "mcp.skipped": "a tool of an MCP server cannot be offered, or a call was cut off, with the reason",
     "command.done": "a conversation command was applied",
+    "rank.unknown": "a platform could not be asked whether a sender is an admin of a group",
+    "command.refused": "somebody gave a command that they may not give; nothing was changed",
     "message.observed": "messages were journaled without a turn",
     "session.branched": "an explicit branch was made",
     "compress.started": "a compression began",

@@ -198,6 +198,7 @@ class Runtime:
             trusted=trusted,
             token=origin.token,
             request=request,
+            rank=origin.rank,
         )
         return await self.gateway.accept(received, message=message)
 

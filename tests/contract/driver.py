@@ -1,8 +1,10 @@
 """What the tests of the contract do to a store, as short sentences: say, claim, open, answer, talk, command."""
 
+import re
 from collections.abc import Sequence
 
 from holdfast.core.command import parse_command
+from holdfast.core.command_rights import Rank, delete_word
 from holdfast.core.compress import COMPRESS, Operation, Summary, SummaryDraft
 from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.ids import (
@@ -63,11 +65,15 @@ class Driver:
         human: bool = True,
         refuse_durably: bool = False,
         channel: str = "http",
+        type: str = "chat",
+        user: str | None = None,
+        rank: Rank = Rank.MEMBER,
+        operators: frozenset[str] = frozenset(),
     ) -> Arrival:
         message = MessageId(self.id("msg"))
         return Arrival(
             message=message,
-            address=Address(agent=AgentName(agent), channel=channel, type="chat", chat=chat),
+            address=Address(agent=AgentName(agent), channel=channel, type=type, chat=chat, user=user),
             account=account or agent,
             conversation=chat,
             event_id=event or f"event of {message}",
@@ -78,6 +84,8 @@ class Driver:
             reply=ReplyId(self.id("rep")),
             new_mailbox=MailboxId(self.id("box")),
             refuse_durably=refuse_durably,
+            rank=rank,
+            operators=operators,
         )
 
     async def accept(self, arrival: Arrival, limits: Limits = LIMITS) -> AcceptOutcome:
@@ -100,7 +108,9 @@ class Driver:
     async def open(self, claim: Claim, count: int = 1, *, retry: bool = False) -> Turn:
         """A turn over the next `count` messages."""
         mail = await self.store.read_mail(claim, limit=count)
-        return await self.store.open_turn(claim, self.opening(mail.session, mail.waiting, retry=retry))
+        turn = await self.store.open_turn(claim, self.opening(mail.session, mail.waiting, retry=retry))
+        assert isinstance(turn, Turn), turn
+        return turn
 
     def opening(self, session: SessionId | None, items: Sequence[object], *, retry: bool = False) -> TurnOpening:
         return TurnOpening(
@@ -127,9 +137,11 @@ class Driver:
     async def answer(self, claim: Claim, turn: Turn, text: str = "ok") -> Committed:
         return await self.store.commit_turn(claim, turn, self.commit(text))
 
-    async def talk(self, text: str, reply: str | None = None, *, chat: str = "home", who: str = "ada") -> Turn:
+    async def talk(
+        self, text: str, reply: str | None = None, *, chat: str = "home", who: str = "ada", **options: object
+    ) -> Turn:
         """A whole turn, from a message to its reply."""
-        await self.say(text, chat=chat, who=who)
+        await self.say(text, chat=chat, who=who, **options)
         claim = await self.claim(chat)
         turn = await self.open(claim)
         await self.answer(claim, turn, reply or f"re: {text}")
@@ -157,13 +169,22 @@ class Driver:
             policies=self.policies,
         )
 
-    async def command(self, text: str, *, chat: str = "home", who: str = "ada") -> CommandDone:
+    async def command(self, text: str, *, chat: str = "home", who: str = "ada", **options: object) -> CommandDone:
         """A whole command, from its message to its reply."""
-        message = await self.say(text, chat=chat, who=who)
+        message = await self.say(text, chat=chat, who=who, **options)
         claim = await self.claim(chat)
         done = await self.store.run_command(claim, self.command_run(message, text, who=who))
         await self.store.release_claim(claim)
         return done
+
+    async def delete(self, *, chat: str = "home", who: str = "ada") -> CommandDone:
+        """`/delete`, and the word that it asks for."""
+        asked = await self.command("/delete", chat=chat, who=who)
+        return await self.command(confirmed(asked.text), chat=chat, who=who)
+
+    async def delete_text(self, session: SessionId, who: str = "ada") -> str:
+        """What deletes the session as it stands, without asking first."""
+        return f"/delete {delete_word(session, (await self.store.session(session)).committed_seq, who)}"
 
     # --- summaries
 
@@ -204,6 +225,13 @@ class Driver:
 
     async def state(self, message: MessageId) -> str:
         return (await self.store.message(message)).state.value
+
+
+def confirmed(text: str) -> str:
+    """What to send after the answer to a first `/delete`."""
+    found = re.search(r"send: (/delete \w{4})$", text)
+    assert found is not None, text
+    return found[1]
 
 
 def address_of(chat: str, agent: str = "fern") -> str:

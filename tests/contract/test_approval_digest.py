@@ -154,7 +154,7 @@ async def test_no_digest_is_left_of_words_that_are_forgotten(how, driver):
     await driver.answer(claim, await driver.store.append_step(claim, resumed_turn, refusal()))
     await driver.store.release_claim(claim)
     if how == "/delete":
-        await driver.command("/delete")
+        await driver.delete()
     else:
         who = {"person": Principal("ada")} if how == "person" else {"session": turn.session}
         await driver.store.forget(ForgetRequest(id=ForgetId("f1"), **who))

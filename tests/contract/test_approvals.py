@@ -45,9 +45,11 @@ def ask(driver, *ids: str, wait_ms: int = DAY_MS, approvers=(), yields: bool = F
     return Step(event=TurnEvent.ASKED, entries=(), ask=asked)
 
 
-async def waiting(driver, *ids: str, who: str = "ada", channel: str = "http", human: bool = True, **how):
+async def waiting(
+    driver, *ids: str, who: str = "ada", channel: str = "http", type: str = "chat", human: bool = True, **how
+):
     """A turn that waits for a human, with its claim given back."""
-    await driver.say("pay him", who=who, channel=channel, human=human)
+    await driver.say("pay him", who=who, channel=channel, type=type, human=human)
     claim = await driver.claim()
     turn = await driver.store.append_step(claim, await driver.open(claim), wish())
     turn = await driver.store.append_step(claim, turn, ask(driver, *ids, **how))
@@ -223,9 +225,9 @@ async def test_a_wrong_id_is_told_with_those_that_are_open(driver):
 @pytest.mark.parametrize(
     ("how", "answer"),
     [
-        ({"who": "eve"}, "Only whoever asked"),
+        ({"who": "eve"}, "Only the person who asked for the call or an operator"),
         ({"chat": "elsewhere"}, "There is no approval"),
-        ({"human": False}, "Only whoever asked"),
+        ({"human": False}, "/approve is for people"),
     ],
     ids=["another person", "another chat", "a program"],
 )
@@ -238,14 +240,14 @@ async def test_whoever_may_not_decide_changes_nothing(how, answer, driver):
 
 async def test_named_approvers_decide_and_whoever_asked_does_not(driver):
     await waiting(driver, approvers=("boss", "second"))
-    assert (await told(driver, "/approve K7M2QX")).startswith("Only whoever asked")
+    assert (await told(driver, "/approve K7M2QX")).startswith("Only a named approver or an operator")
     assert (await told(driver, "/approve K7M2QX", who="boss")).startswith("Approved")
 
 
 async def test_a_program_that_asked_leaves_the_decision_to_the_person_who_talks_there(driver):
     await driver.talk("hello", who="ada")
     await waiting(driver, who="agent:moss", human=False)
-    assert (await told(driver, "/approve K7M2QX", who="agent:moss", human=False)).startswith("Only")
+    assert (await told(driver, "/approve K7M2QX", who="agent:moss", human=False)).startswith("/approve is for")
     assert (await told(driver, "/approve K7M2QX", who="ada")).startswith("Approved")
 
 

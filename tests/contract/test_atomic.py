@@ -164,18 +164,18 @@ def commands(text):
     async def prepare(driver):
         driver.policies = (retain(every_turns=5),)
         idle = await driver.chat("one", chat="phone")
-        await driver.chat("one", "two")
-        written = text.format(idle=idle)
+        session = await driver.chat("one", "two")
+        written = text.format(idle=idle, delete=await driver.delete_text(session))
         message = await driver.say(written)
         claim = await driver.claim()
         run = driver.command_run(message, written)
         return lambda store: store.run_command(claim, run)
 
-    prepare.__name__ = text.split(maxsplit=1)[0]
+    prepare.__name__ = text.split(maxsplit=1)[0].strip("{}")
     return prepare
 
 
-COMMANDS = [commands(text) for text in ("/new", "/resume {idle}", "/branch b", "/undo", "/title t", "/delete")]
+COMMANDS = [commands(text) for text in ("/new", "/resume {idle}", "/branch b", "/undo", "/title t", "{delete}")]
 VERBS = [
     *(accepts, signals, opens, steps, resumes, commits, observes, records, summarises, reaps, prunes),
     *(claims_lanes, settles_lanes, schedules_overdue, replays, backfills),

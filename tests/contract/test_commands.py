@@ -5,6 +5,7 @@ Rules: D15, D23, D41.
 
 import pytest
 
+from holdfast.core.command_rights import Rank
 from holdfast.core.errors import ClaimLost, InvariantBroken
 from holdfast.core.identity import LinkRequest
 from holdfast.core.ids import NodeId, OperationId, Principal
@@ -107,12 +108,12 @@ async def test_another_persons_session_is_not_found(driver):
 
 
 async def test_a_private_session_is_not_resumed_where_somebody_else_has_spoken(driver):
-    """The chat is no group, and still the other person would read along."""
+    """The chat is no group, and still the other person would read along. An operator may switch it, and not to this."""
     private = await driver.chat("secret", chat="ada-only")
     await driver.command("/title plans", chat="ada-only")
     await driver.talk("hi", chat="shared", who="bob")
     for wanted in (private, "plans"):
-        done = await driver.command(f"/resume {wanted}", chat="shared", who="ada")
+        done = await driver.command(f"/resume {wanted}", chat="shared", who="ada", rank=Rank.OPERATOR)
         assert (done.switched, "visible" in done.text) == (False, True)
     assert await live(driver, "ada-only") == private
 
@@ -120,9 +121,10 @@ async def test_a_private_session_is_not_resumed_where_somebody_else_has_spoken(d
 async def test_a_session_of_a_chat_is_resumed_there_although_several_speak(driver):
     first = await driver.chat("one", chat="shared")
     await driver.talk("two", chat="shared", who="bob")
-    await driver.command("/new", chat="shared", who="bob")
+    assert (await driver.command("/new", chat="shared", who="bob", rank=Rank.OPERATOR)).switched
     await driver.talk("three", chat="shared", who="bob")
-    assert (await driver.command(f"/resume {first}", chat="shared")).session == first
+    done = await driver.command(f"/resume {first}", chat="shared", rank=Rank.OPERATOR)
+    assert (done.switched, done.session) == (True, first)
 
 
 async def test_a_session_is_resumed_where_the_same_person_spoke_under_a_linked_account(driver):
@@ -320,7 +322,7 @@ async def test_what_was_deleted_is_known_when_it_comes_again(driver):
     claim = await driver.claim()
     await driver.answer(claim, await driver.open(claim))
     await driver.store.release_claim(claim)
-    await driver.command("/delete")
+    await driver.delete()
     again = await driver.accept(arrival)
     assert isinstance(again, Duplicate)
     assert again.message == arrival.message
@@ -350,7 +352,7 @@ async def test_delete_blanks_every_word_and_keeps_the_envelopes(driver):
     await driver.command("/title canary title")
     await driver.say("/status canary")
     await driver.summarise(session, through=2, text="canary summary")
-    done = await driver.command("/delete")
+    done = await driver.delete()
     assert (done.session, done.switched) == (None, True)
     for table in ("entry", "summary", "inbound", "reply"):
         assert not [row for row in await driver.rows(f"select body from {table}") if b"canary" in bytes(row[0])]
@@ -366,7 +368,7 @@ async def test_delete_blanks_every_word_and_keeps_the_envelopes(driver):
 async def test_a_reply_in_doubt_stays_in_doubt_when_its_words_are_deleted(driver):
     await driver.talk("one")
     await driver.write("update reply set state = 'pending', doubts = 1")
-    await driver.command("/delete")
+    await driver.delete()
     assert await driver.rows("select state from reply where turn = 1") == [("uncertain",)]
 
 
@@ -379,7 +381,7 @@ async def test_delete_takes_inherited_words_from_branches_and_leaves_their_own(d
     await driver.summarise(child, through=2, text="about the canary")
     assert (await driver.store.read_context(child)).summary is not None
     await driver.command(f"/resume {parent}")
-    await driver.command("/delete")
+    await driver.delete()
     context = await driver.store.read_context(child)
     assert context.summary is None
     assert [entry.text for entry in context.entries] == ["", "", "mine", "re: mine"]
@@ -395,7 +397,7 @@ async def test_delete_leaves_the_summary_of_a_child_that_inherited_no_words(driv
     await driver.summarise(child, through=2, text="about the child")
     before = await driver.store.read_context(child)
     await driver.command(f"/resume {parent}")
-    await driver.command("/delete")
+    await driver.delete()
     assert before.summary is not None
     assert await driver.store.read_context(child) == before
 
@@ -404,5 +406,5 @@ async def test_deleting_a_branch_leaves_its_parent_whole(driver):
     parent = await driver.chat("one")
     await driver.command("/branch")
     await driver.talk("two")
-    await driver.command("/delete")
+    await driver.delete()
     assert await driver.texts(parent) == ["one", "re: one"]

@@ -215,7 +215,7 @@ async def test_delete_cancels_what_was_not_delivered(driver):
     driver.policies = EACH
     await driver.chat("one", "two")
     await driver.write("update delivery set state = 'delivered', attempt = 1 where from_turn = 1")
-    await driver.command("/delete")
+    await driver.delete()
     assert [unit[4] for unit in await units(driver)] == ["delivered", "dropped"]
 
 

@@ -120,7 +120,7 @@ async def test_a_session_that_somebody_may_still_use_is_not_ended(driver, why):
     wish = ending(session)
     match why:
         case "gone":
-            await driver.command("/delete")
+            await driver.delete()
         case "moved":
             wish = ending(session, epoch=2)
         case "active":
@@ -517,7 +517,7 @@ async def test_deletion_extracts_nothing_and_takes_the_ledger_along(driver, step
     await end(driver, session)
     held = await to_step(driver, await take(driver), step, ADD)
     written = await driver.rows(WRITTEN)
-    await driver.command("/delete")
+    await driver.delete()
     assert await driver.rows(LEDGER) == []
     for act in (driver.store.record_finalisation(held, FinishEvent.POSTPONED), apply_void(driver, held)):
         with pytest.raises(ClaimLost):

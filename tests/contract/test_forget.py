@@ -6,6 +6,7 @@ import asyncio
 import pytest
 
 from holdfast.core.audit import Audit
+from holdfast.core.command_rights import Rank
 from holdfast.core.delivery import DeliveryState, Op
 from holdfast.core.errors import (
     ClaimLost,
@@ -22,7 +23,7 @@ from holdfast.core.inbound import Duplicate
 from holdfast.core.journal import AssistantSaid, Recalled, UserSaid
 from holdfast.core.lane import LaneKey, Settlement
 from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
-from holdfast.core.turn import Step, TurnEvent, TurnRecord
+from holdfast.core.turn import Step, Turn, TurnEvent, TurnRecord
 from holdfast.stores.script import rows
 from holdfast.stores.verbs.provenance import RECORDED
 from tests.contract.driver import address_of, record, retain
@@ -249,13 +250,14 @@ async def test_a_branch_that_never_saw_the_forgotten_words_keeps_its_summary(dri
 @pytest.mark.parametrize("command", ["/title x", "/branch"])
 async def test_a_turn_that_somebody_else_tried_again_is_forgotten_with_its_answer(driver, command):
     await driver.talk(f"{CANARY}?")
-    await driver.command(command, who="bob")
-    retry = await driver.say("/retry", who="bob")
+    await driver.command(command, who="bob", rank=Rank.OPERATOR)
+    retry = await driver.say("/retry", who="bob", rank=Rank.OPERATOR)
     claim = await driver.claim()
     mail = await driver.store.read_mail(claim, limit=1)
     opening = driver.opening(mail.session, mail.waiting, retry=True)
     said = UserSaid(text=f"{CANARY}?", principal="ada", message=retry)
     turn = await driver.store.open_turn(claim, type(opening)(**{**_fields(opening), "entries": (said,)}))
+    assert isinstance(turn, Turn)
     await driver.answer(claim, turn, f"it is {CANARY}")
     await driver.store.release_claim(claim)
     await driver.store.forget(person())
@@ -509,7 +511,7 @@ async def test_what_was_deleted_before_can_still_be_erased_where_it_was_sent(dri
     driver.policies = EACH
     session = await driver.chat(f"{CANARY}")
     await carry_all(driver)
-    await driver.command("/delete")
+    await driver.delete()
     done = await driver.store.forget(whole(session))
     assert [part.place for part in done.parts] == [address_of("home")]
 

@@ -83,7 +83,7 @@ async def test_deleting_a_session_deletes_what_came_with_its_messages(driver):
     await driver.answer(claim, await driver.open(claim))
     await driver.store.release_claim(claim)
     await bring(driver, enclosure(b"elsewhere"), chat="away")
-    await driver.command("/delete")
+    await driver.delete()
     assert await kept(driver) == [b"elsewhere"]
 
 

@@ -91,7 +91,7 @@ async def test_another_agents_session_is_not_found(driver):
 
 async def test_a_deleted_session_is_not_written_to(driver):
     session = await driver.chat("hello")
-    await driver.command("/delete")
+    await driver.delete()
     with pytest.raises(SessionNotFound):
         await driver.store.record_turn(record("k1", session=session))
 

@@ -324,10 +324,12 @@ async def test_the_doubt_is_counted_from_the_first_attempt_that_may_have_arrived
 async def test_a_reply_that_is_being_sent_when_its_session_is_deleted_is_over(ledger):
     reply = await ledger.answer("canary")
     claim = await ledger.one()
-    await ledger.driver.accept(ledger.driver.arrival("/delete", channel="telegram"))
+    (session,) = await ledger.store.sessions()
+    text = await ledger.driver.delete_text(session.id)
+    await ledger.driver.accept(ledger.driver.arrival(text, channel="telegram"))
     box = await ledger.store.claim_mailbox(ledger.driver.node)
     mail = await ledger.store.read_mail(box, limit=1)
-    await ledger.store.run_command(box, ledger.driver.command_run(mail.waiting[0].message, "/delete"))
+    await ledger.store.run_command(box, ledger.driver.command_run(mail.waiting[0].message, text))
     assert (await ledger.state(reply))[:5] == ("uncertain", 1, 0, 0, None)
     going_on = ReplySettlement(state=ReplyState.ATTEMPTING, part=1, doubts=0, receipt="r1")
     assert await ledger.store.settle_reply(claim, going_on) is Kept.VOID

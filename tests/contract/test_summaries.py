@@ -86,7 +86,7 @@ async def stale_by_another_summary(driver, session):
 
 
 async def stale_by_deletion(driver, session):
-    await driver.command("/delete")
+    await driver.delete()
 
 
 async def stale_by_end(driver, session):
@@ -169,7 +169,7 @@ async def test_six_compressions_of_a_long_conversation_copy_nothing(driver):
 
 async def test_no_operation_begins_for_a_session_that_is_not_there(driver):
     session = await driver.chat("one")
-    await driver.command("/delete")
+    await driver.delete()
     for gone in (session, "ses_never"):
         with pytest.raises(SessionNotFound):
             await driver.begin(gone)

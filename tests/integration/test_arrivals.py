@@ -209,7 +209,7 @@ async def test_stop_ends_a_turn_while_the_model_thinks(tmp_path):
     async with await Process.start(tmp_path, agents(model)) as runtime:
         first, waiting = await send(runtime, "a", "b")
         await gate.arrival()
-        assert await soon(runtime.ask("c", "/stop")) == "Stopping turn 1."
+        assert await soon(runtime.ask("c", "/stop", sender="user")) == "Stopping turn 1."
         stopped, answered = await settled(runtime, first, waiting)
         assert stopped.reply is not None
         assert (stopped.state.value, stopped.reply.text) == ("interrupted", "half")
@@ -222,7 +222,7 @@ async def test_stop_before_the_first_word_is_told_in_words(tmp_path):
     async with await Process.start(tmp_path, agents(model)) as runtime:
         (message,) = await send(runtime, "hello")
         await gate.arrival()
-        await soon(runtime.ask("c", "/stop"))
+        await soon(runtime.ask("c", "/stop", sender="user"))
         (trace,) = await settled(runtime, message)
         assert trace.reply is not None
         assert trace.reply.text == "Interrupted (stopped by /stop)."
@@ -240,7 +240,7 @@ async def test_stop_ends_a_turn_while_a_tool_runs_and_its_outcome_is_unknown(tmp
     async with await Process.start(tmp_path, agents(model, tools=[pay])) as runtime:
         (first,) = await send(runtime, "a")
         await gate.arrival()
-        await soon(runtime.ask("c", "/stop"))
+        await soon(runtime.ask("c", "/stop", sender="user"))
         assert await states(runtime, first) == ["interrupted"]
         await soon(gate.left.wait())
         await soon(runtime.ask("c", "b"))
@@ -257,7 +257,7 @@ async def test_stop_ends_a_turn_that_waits_for_a_summary(tmp_path):
         await soon(runtime.ask("c", "a" * 500))
         (second,) = await send(runtime, "b" * 900)
         await gate.arrival()
-        await soon(runtime.ask("c", "/stop"))
+        await soon(runtime.ask("c", "/stop", sender="user"))
         assert await states(runtime, second) == ["interrupted"]
         feed = runtime.events()
         gate.open()
@@ -271,7 +271,7 @@ async def test_stop_from_another_process_ends_the_turn(tmp_path):
         (first,) = await send(serving, "a")
         await gate.arrival()
         async with await Process.start(tmp_path, agents(ScriptedModel()), serve=False) as visiting:
-            assert await soon(visiting.ask("c", "/stop")) == "Stopping turn 1."
+            assert await soon(visiting.ask("c", "/stop", sender="user")) == "Stopping turn 1."
             assert await states(visiting, first) == ["interrupted"]
 
 
@@ -303,9 +303,9 @@ async def test_a_store_that_is_away_for_one_look_cuts_no_tool_off(tmp_path, monk
 
 async def test_stop_when_nothing_runs_says_so(tmp_path):
     async with await Process.start(tmp_path, agents(ScriptedModel())) as runtime:
-        assert await soon(runtime.ask("c", "/stop")) == "Nothing is running."
+        assert await soon(runtime.ask("c", "/stop", sender="user")) == "Nothing is running."
         await soon(runtime.ask("c", "a"))
-        assert await soon(runtime.ask("c", "/stop")) == "Nothing is running."
+        assert await soon(runtime.ask("c", "/stop", sender="user")) == "Nothing is running."
 
 
 async def test_stop_after_a_kill_ends_the_turn_instead_of_resuming_it(tmp_path):
@@ -314,7 +314,7 @@ async def test_stop_after_a_kill_ends_the_turn_instead_of_resuming_it(tmp_path):
     await gate.arrival()
     await before.kill()
     async with await Process.start(tmp_path, agents(ScriptedModel()), serve=False) as visiting:
-        await soon(visiting.ask("c", "/stop"))
+        await soon(visiting.ask("c", "/stop", sender="user"))
     model = ScriptedModel()
     async with await Process.start(tmp_path, agents(model)) as runtime:
         assert await states(runtime, first) == ["interrupted"]

@@ -14,6 +14,7 @@ from holdfast.core.errors import OperationBusy, StoreFull
 from holdfast.core.policy import AgentPolicy
 from holdfast.ports.model import Answer, TextDelta
 from holdfast.testing import ManualClock
+from tests.contract.driver import confirmed
 from tests.integration.fakes import (
     Gate,
     Process,
@@ -373,7 +374,7 @@ async def test_deleting_a_session_during_its_compression_leaves_nothing_open(tmp
         session = await the_session(runtime)
         await gate.arrival()
         feed = runtime.events()
-        await soon(runtime.ask("c", "/delete"))
+        await soon(runtime.ask("c", confirmed(await soon(runtime.ask("c", "/delete")))))
         gate.open()
         await happened(feed, "compress.done")
         assert await runtime.store.open_operation(session, "compress") is None

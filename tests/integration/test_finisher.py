@@ -409,7 +409,7 @@ async def test_a_session_that_is_deleted_while_the_model_thinks_leaves_nothing_i
     idle(clock)
     working = asyncio.ensure_future(life.work())
     await gate.arrival()
-    await life.driver.command("/delete")
+    await life.driver.delete()
     gate.open()
     with caplog.at_level(logging.INFO, "holdfast"):
         await soon(working)

@@ -17,6 +17,7 @@ from holdfast.core.errors import StoreBroken, StoreCorrupt, StoreFull, StoreUnav
 from holdfast.core.ids import SessionId
 from holdfast.core.inbound import Limits
 from holdfast.core.policy import AgentPolicy
+from tests.contract.driver import confirmed
 from tests.live import GatedModel, code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -354,7 +355,8 @@ async def test_a_snapshot_can_be_read_by_its_number(tmp_path):
 async def test_a_deleted_session_cannot_be_compressed_and_blocks_nothing(tmp_path):
     async with serve(tmp_path) as live:
         session = await live.talk("My cat is called Byron.")
-        await live.runtime.ask("hello", "/delete")
+        asked = await live.runtime.ask("hello", "/delete", sender="user")
+        await live.runtime.ask("hello", confirmed(asked), sender="user")
         response = await live.post(f"/v1/sessions/{session}/compress")
         assert (response.status_code, code_of(response)) == (404, "session_not_found")
         assert (await live.get("/v1/operations", session=session)).json() == {"operations": []}

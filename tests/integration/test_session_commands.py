@@ -5,6 +5,8 @@ Rules: D16, R23.
 
 import pytest
 
+from holdfast.core.command_rights import Rank
+from tests.contract.driver import confirmed
 from tests.integration.fakes import (
     Gate,
     Process,
@@ -171,7 +173,7 @@ async def test_retry_in_a_group_keeps_who_had_said_it(tmp_path):
     model = ScriptedModel()
     async with await Process.start(tmp_path, agents(model)) as runtime:
         first = await post(runtime, "c", "question", type="group", sender="tg:1", sender_name="Ada")
-        again = await post(runtime, "c", "/retry", type="group", sender="tg:2", sender_name="Bob")
+        again = await post(runtime, "c", "/retry", type="group", sender="tg:2", sender_name="Bob", rank=Rank.ADMIN)
         await settled(runtime, first, again)
         assert model.requests[0] == model.requests[1]
 
@@ -271,7 +273,9 @@ async def test_delete_blanks_everything_and_the_next_message_starts_afresh(tmp_p
     async with await Process.start(tmp_path, agents(model)) as runtime:
         await ask_all(runtime, "secret")
         session = await the_session(runtime)
-        assert "blanked" in (await ask_all(runtime, "/delete"))[0]
+        (asked,) = await ask_all(runtime, "/delete")
+        assert await the_session(runtime) == session
+        assert "blanked" in (await ask_all(runtime, confirmed(asked)))[0]
         await ask_all(runtime, "hello")
         assert await the_session(runtime) != session
         assert [m.content for m in model.requests[-1]] == ["hello"]

@@ -12,6 +12,7 @@ the gateway is asked for by name: `drop`, `ask_reconnect`, `forget_sessions`, `h
 
 import asyncio
 import json
+import re
 import time
 import zlib
 from collections import deque
@@ -100,6 +101,7 @@ class FakeDiscord:
         self.bots: dict[str, Bot] = {}
         self.rooms: dict[str, Room] = {}
         self.guilds: dict[str, Guild] = {}
+        self.users: dict[str, Json] = {}
         self.sessions: dict[str, Session] = {}
         self.faults: deque[Fault] = deque()
         self.requests: list[str] = []
@@ -143,7 +145,7 @@ class FakeDiscord:
         return str(self._last_id)
 
     def add_user(self, name: str, *, is_bot: bool = False) -> Json:
-        return {
+        made: Json = {
             "id": self.new_id(),
             "username": name.lower(),
             "global_name": name,
@@ -151,6 +153,14 @@ class FakeDiscord:
             "avatar": None,
             "bot": is_bot,
         }
+        self.users[made["id"]] = made
+        return made
+
+    def give_role(self, guild: Guild, user: Json, permissions: int) -> None:
+        """A role of its own for one member. Bots that are connected hear of it when the guild is shown again."""
+        role = self.new_id()
+        guild.roles[role] = permissions
+        guild.members.setdefault(user["id"], []).append(role)
 
     def add_bot(self, name: str, token: str | None = None) -> Bot:
         user = self.add_user(name, is_bot=True)
@@ -476,7 +486,18 @@ class FakeDiscord:
                 return shapes.answer({"url": self._gateway_url(), "shards": 1, "session_start_limit": limits})
             case ["channels", room_id, *rest]:
                 return await self._channel(request, bot, room_id, rest)
-        return shapes.error(404, 0, "404: Not Found")
+        return self._member(bot, line)
+
+    def _member(self, bot: Bot, line: str) -> web.Response:
+        found = re.fullmatch(r"GET /guilds/(\d+)/members/(\d+)", line)
+        if found is None:
+            return shapes.error(404, 0, "404: Not Found")
+        guild, user_id = self.guilds.get(found[1]), found[2]
+        if guild is None or bot.id not in guild.bots:
+            return shapes.error(403, 50001, "Missing Access")
+        if user_id not in self.users:
+            return shapes.error(404, 10007, "Unknown Member")
+        return shapes.answer(shapes.member_shown(guild, self.users[user_id]))
 
     async def _channel(self, request: web.Request, bot: Bot, room_id: str, rest: list[str]) -> web.Response:
         room = self.rooms.get(room_id)

@@ -10,6 +10,7 @@ from aiohttp import web
 Json = dict[str, Any]
 TEXT, DM, THREAD = 0, 1, 11
 VIEW, SEND, READ_HISTORY = 1 << 10, 1 << 11, 1 << 16
+ADMINISTRATOR, MANAGE_GUILD = 1 << 3, 1 << 5
 
 
 @dataclass(eq=False)
@@ -48,6 +49,9 @@ class Guild:
     bots: dict[str, str] = field(default_factory=dict)  # bot to the role that was made for it
     rooms: list[Room] = field(default_factory=list)
     is_away: bool = False  # Discord has trouble with it, and shows it later
+    owner: str = ""  # the user who made it; the guild's own id where a test does not care
+    roles: dict[str, int] = field(default_factory=dict)  # made by people: role to its permissions
+    members: dict[str, list[str]] = field(default_factory=dict)  # user to their roles
 
 
 def shown(room: Room) -> Json:
@@ -67,11 +71,12 @@ def shown(room: Room) -> Json:
 def guild_shown(guild: Guild, bot: Bot) -> Json:
     everyone = role(guild.id, "@everyone")
     others = [{**role(own, "bot"), "managed": True, "tags": {"bot_id": owner}} for owner, own in guild.bots.items()]
+    others += [{**role(own, "made"), "permissions": str(may)} for own, may in guild.roles.items()]
     me = {"user": bot.user, "roles": [guild.bots[bot.id]], "joined_at": now(), "deaf": False, "mute": False}
     return {
         "id": guild.id,
         "name": guild.name,
-        "owner_id": guild.id,
+        "owner_id": guild.owner or guild.id,
         "roles": [everyone, *others],
         "channels": [shown(room) for room in guild.rooms if room.type != THREAD],
         "threads": [shown(room) for room in guild.rooms if room.type == THREAD],
@@ -96,6 +101,12 @@ def for_gateway(room: Room, message: Json) -> Json:
         return {**message, "channel_type": room.type}
     member: Json = {"nick": None, "roles": [], "joined_at": now(), "deaf": False, "mute": False, "flags": 0}
     return {**message, "guild_id": room.guild.id, "channel_type": room.type, "member": member}
+
+
+def member_shown(guild: Guild, user: Json) -> Json:
+    """As `GET /guilds/{guild}/members/{user}` answers: roles, and no permissions."""
+    about: Json = {"nick": None, "avatar": None, "joined_at": now(), "deaf": False, "mute": False, "flags": 0}
+    return {**about, "user": user, "roles": guild.members.get(user["id"], []), "pending": False}
 
 
 def page(messages: list[Json], query: Any) -> list[Json]:

@@ -99,6 +99,7 @@ class Room:
     bots: list[Bot]
     messages: dict[str, Json] = field(default_factory=dict)
     archived: bool = False
+    creator: str = ""
 
 
 class FakeSlack:
@@ -169,7 +170,9 @@ class FakeSlack:
     def person(self, name: str, user: str = "") -> str:
         user = user or f"U{self._next()}"
         profile = {"display_name": name, "real_name": f"{name} Real"}
-        self.people[user] = {"id": user, "name": name.lower(), "team_id": "T1", "is_bot": False, "profile": profile}
+        ranks = {"is_admin": False, "is_owner": False, "is_primary_owner": False}
+        about = {"id": user, "name": name.lower(), "team_id": "T1", "is_bot": False, "profile": profile}
+        self.people[user] = {**about, **ranks}
         return user
 
     def room(self, *bots: Bot, kind: str = "channel", id: str = "") -> str:
@@ -499,7 +502,8 @@ class FakeSlack:
         room = self.rooms.get(params.get("channel", ""))
         if room is None:
             return {"ok": False, "error": "channel_not_found"}
-        return {"ok": True, "channel": {"id": room.id, f"is_{room.kind}": True, "is_member": bot in room.bots}}
+        about = {"id": room.id, f"is_{room.kind}": True, "is_member": bot in room.bots, "creator": room.creator}
+        return {"ok": True, "channel": about}
 
     def _users_conversations(self, bot: Bot, params: Json) -> Json:
         kinds = {"public_channel": "channel", "private_channel": "group", "mpim": "mpim", "im": "im"}

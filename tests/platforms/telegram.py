@@ -154,6 +154,7 @@ class Chat:
     messages: list[Json] = field(default_factory=list)  # everybody's, in order
     moved_to: int | None = None
     bots_hear_bots: bool = False
+    statuses: dict[int, str] = field(default_factory=dict)  # of members who are more, or less, than that
     _sent_at: deque[float] = field(default_factory=deque)
 
     def shown(self) -> Json:
@@ -464,6 +465,14 @@ class FakeTelegram:
             raise Refused(400, f"Bad Request: message is not modified: {what} and reply markup of the message")
         said |= {"text": form["text"], "edit_date": int(time.time())}
         return public(said)
+
+    async def _do_getchatmember(self, bot: Bot, form: Json) -> Json:
+        chat, user = self._target(bot, form), int(form["user_id"])
+        if chat.type not in {"group", "supergroup", "channel"} or user < 0:
+            raise Refused(400, "Bad Request: PARTICIPANT_ID_INVALID")
+        shown = {"id": user, "is_bot": False, "first_name": "Somebody"}
+        status = chat.statuses.get(user, "member")
+        return {"status": status, "user": shown, **({"is_anonymous": False} if status == "creator" else {})}
 
     async def _do_deletemessage(self, bot: Bot, form: Json) -> bool:
         said = self._own(bot, form, "delete")

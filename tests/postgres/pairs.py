@@ -279,7 +279,7 @@ async def a_long_session(driver: Driver) -> Verbs:
     undo = await command(driver, "/undo 2")
     claim = await driver.claim()
     runs = {verb: replace(undo, command=driver.command_run(undo.message, text).command) for verb, text in (
-        ("new", "/new"), ("branch", "/branch b"), ("delete", "/delete"), ("title", "/title t"),
+        ("new", "/new"), ("branch", "/branch b"), ("delete", await driver.delete_text(session)), ("title", "/title t"),
     )}  # fmt: skip
     other = OperationId("op_other")
     return {
@@ -527,7 +527,7 @@ async def work(driver: Driver) -> Verbs:
     session = await driver.chat("one", "two")
     undo = await command(driver, "/undo")
     claim = await driver.claim()
-    delete = replace(undo, command=driver.command_run(undo.message, "/delete").command)
+    delete = replace(undo, command=driver.command_run(undo.message, await driver.delete_text(session)).command)
     return {
         "claim": claim_lanes(driver.node, ""),
         "claim elsewhere": claim_lanes(OTHER, ""),
@@ -579,7 +579,7 @@ async def carried_and_undone(driver: Driver) -> Verbs:
         "settle": settled(lane),
         "undo": party(commands.run_command, claim, undo),
         "delete": party(commands.run_command, claim, replace(undo, command=driver.command_run(
-            undo.message, "/delete").command)),
+            undo.message, await driver.delete_text(session)).command)),
         "forget the session": whole("forget_2", session),
         "retire": party(nodes.retire_node, driver.node),
     }  # fmt: skip

@@ -109,7 +109,7 @@ async def branched(driver: Driver) -> Verbs:
     again = await command(driver, "/branch c")
     home = await driver.claim()
     resume = replace(again, command=driver.command_run(again.message, f"/resume {parent}").command)
-    gone = await command(driver, "/delete", chat="there")
+    gone = await command(driver, await driver.delete_text(parent), chat="there")
     there = await driver.claim("there")
     stay = replace(gone, command=driver.command_run(gone.message, f"/resume {child}").command)
     return {
@@ -152,7 +152,7 @@ async def overdue_branches(driver: Driver) -> Verbs:
     await driver.chat("two")
     await driver.command(f"/resume {parent}", chat="there")
     await driver.write("update cursor set due_at = 1 + length(stream)")
-    gone = await command(driver, "/delete", chat="there")
+    gone = await command(driver, await driver.delete_text(parent), chat="there")
     there = await driver.claim("there")
     return {
         "schedule": party(scheduled),

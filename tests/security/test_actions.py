@@ -12,6 +12,7 @@ from holdfast.channels.http.table import ENDPOINTS
 from holdfast.cli.actor import local_user
 from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.core.ids import TokenId
+from tests.contract.driver import confirmed
 from tests.live import code_of, serve
 from tests.processes import Up
 
@@ -220,7 +221,8 @@ async def test_commands_in_a_chat_name_the_sender_the_chat_and_the_token(live):
     await live.runtime.ask("other", "one", sender="bob")
     await live.runtime.ask("other", "/undo", sender="bob")
     await live.runtime.ask("other", "two", sender="bob")
-    await live.runtime.ask("other", "/delete", sender="bob")
+    asked = await live.runtime.ask("other", "/delete", sender="bob")
+    await live.runtime.ask("other", confirmed(asked), sender="bob")
     decided, undone, deleted = (await trail(live))[-3:]
     assert (decided["verb"], decided["subject"]) == ("approval.decided", "K7M2QX")
     assert (decided["actor"]["kind"], decided["actor"]["id"], decided["actor"]["label"]) == (

@@ -138,7 +138,11 @@ ROUTES = [
         None,
         table(bound=NO_ATTACHMENT, relay=FOUND_ATTACHMENT, other=NO_ATTACHMENT, reader=FOUND_ATTACHMENT),
     ),
-    ("POST /v1/approvals/{approval}", {"decision": "deny"}, acting("approval_not_found")),
+    (
+        "POST /v1/approvals/{approval}",
+        {"decision": "deny"},
+        {**acting("approval_not_found"), "robot": same("robot_refused")},
+    ),
     ("POST /v1/forget", {"session": "{old}"}, acting("session_not_found")),
     ("POST /v1/forget", {"person": "{chat}"}, overseer_acts()),
     ("POST /v1/deliveries/{delivery}/replay", None, overseer_acts()),

@@ -16,7 +16,6 @@ from holdfast.core.approval import (
     check_proof,
     decided_in,
     decided_text,
-    may_decide,
     needs_approval,
     not_found_text,
     refused_text,
@@ -41,22 +40,6 @@ def test_an_id_is_short_has_no_lookalikes_and_survives_being_typed(chance):
 
 def test_ids_differ_with_chance():
     assert len({approval_id(n) for n in range(10_000)}) == 10_000
-
-
-@pytest.mark.parametrize(
-    ("who", "human", "approvers", "may"),
-    [
-        ("ada", True, (), True),
-        ("eve", True, (), False),
-        ("ada", False, (), False),
-        ("ada", True, ("boss",), False),
-        ("boss", True, ("boss",), True),
-        ("robot", False, ("robot",), True),
-    ],
-    ids=["who asked", "somebody else", "a program", "not named", "named", "a named program"],
-)
-def test_who_may_decide(who, human, approvers, may):
-    assert may_decide(who, human=human, asker="ada", approvers=approvers) is may
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from msgspec import Struct, field, structs
 from holdfast.config.secrets import literal_secret, located, refuse_duplicates, refuse_literal
 from holdfast.config.tables import SHARING_AGENT, SHARING_PERSON, AgentTable, ServerTable
 from holdfast.config.wording import not_toml, translated, wrong
-from holdfast.core.access import check_allowed, check_allowed_chat
+from holdfast.core.access import check_allowed, check_allowed_chat, check_operator
 from holdfast.core.errors import AllowlistNotImmutable, ConfigInvalid, InvalidName
 from holdfast.core.key import agent_name
 from holdfast.core.policy import AgentPolicy
@@ -192,6 +192,7 @@ def _check_people(file: Path, key: str, read: AgentTable) -> None:
     lists = (
         ("access.allow", read.access.allow, check_allowed),
         ("access.allow_chats", read.access.allow_chats, check_allowed_chat),
+        ("access.operators", read.access.operators, check_operator),
         ("approval.approvers", approvers, check_allowed),
     )
     for inner, entries, check in lists:

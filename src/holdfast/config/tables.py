@@ -117,6 +117,7 @@ class Access(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     allow: tuple[str, ...] = ()
     group_door: Door = AccessPolicy().group_door
     allow_chats: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
 
 
 class Approval(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -223,8 +224,13 @@ class AgentTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def _access(self) -> AccessPolicy:
         own = self.access
-        allow, chats = frozenset(own.allow), frozenset(own.allow_chats)
-        return AccessPolicy(door=own.door, allow=allow, group_door=own.group_door, allow_chats=chats)
+        return AccessPolicy(
+            door=own.door,
+            allow=frozenset(own.allow),
+            group_door=own.group_door,
+            allow_chats=frozenset(own.allow_chats),
+            operators=frozenset(own.operators),
+        )
 
     def _approval(self) -> ApprovalPolicy:
         own = self.approval

@@ -95,6 +95,8 @@ instructions = "You are helpful and brief."
 #allow = ["telegram:123456789", "discord:80351110224678912", "slack:T024BE7LD.U012AB3CD"]
 #group_door = "closed"
 #allow_chats = ["telegram:-1001234567890"]
+# Who may give every command (/delete, /new, /approve, ...) in every chat and group, beside the admins of a group.
+#operators = ["telegram:123456789"]
 
 # Whose conversation a group or a thread is: "shared" or "per_user". What is not said to the agent is observed.
 #[agents.main.groups]

@@ -17,6 +17,7 @@ from holdfast.core.errors import AllowlistNotImmutable, InvalidInput, PairingNot
 from holdfast.core.ids import AgentName, Instant, MailboxId, OperationId, Principal, ReplyId
 from holdfast.core.key import check_part
 from holdfast.core.policy import DAY_MS, AccessPolicy, Door
+from holdfast.core.visibility import AGENTS
 
 CODE_ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"  # nothing that is read as something else: no 0 1 I L O U
 CODE_CHARS = 8
@@ -99,6 +100,15 @@ def _met(knock: Knock, door: Door) -> Decision:
 def check_allowed(entry: str) -> str:
     """An entry of an allowlist, unchanged. Raises `AllowlistNotImmutable` for what its owner could change."""
     return _checked(entry, *_IMMUTABLE.get(entry.partition(":")[0], _UNKNOWN))
+
+
+def check_operator(entry: str) -> str:
+    """The same for a named operator, who is a person of a platform: an agent is none."""
+    if entry.startswith(AGENTS):
+        raise AllowlistNotImmutable(
+            f"{entry[:80]!r} is an agent, and only a person can be an operator", entry=entry[:80]
+        )
+    return check_allowed(entry)
 
 
 def check_account(entry: str, channels: Collection[str]) -> str:

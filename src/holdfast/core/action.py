@@ -74,6 +74,8 @@ class Act(Enum):
     APPROVAL_DECIDED = ("approval.decided", "a tool call was approved or denied")
     SESSION_DELETED = ("session.deleted", "the words of a session were deleted")
     SESSION_UNDONE = ("session.undone", "turns of a session were undone")
+    SESSION_SWITCHED = ("session.switched", "the session of a group, or of a chat with several senders, was changed")
+    TURN_STOPPED = ("turn.stopped", "somebody stopped a turn that is not their own")
     SESSION_FORGOTTEN = ("session.forgotten", "a session was forgotten, here and at every memory provider")
     PERSON_FORGOTTEN = ("person.forgotten", "a person was forgotten, here and at every memory provider")
     MEMORY_CHANGED = ("memory.changed", "an operator changed the notes of a person or a chat")

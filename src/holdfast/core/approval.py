@@ -8,8 +8,8 @@ Rule 3: what is approved is what runs. The digest of the call is kept when it is
         compared with the call that is about to run in the transaction that journals its start (core/call_view.py).
         A question that leaves out a part of the arguments names no digest: to approve the call, a person names the
         digest that only the full view shows.
-Rule 4: whoever asked the agent decides, in the same chat, unless approvers are named. A program decides only where it
-        is named: an agent that could say `/approve` to another would be nobody's approval.
+Rule 4: who decides in the chat is a command right (command_rights.py). A program never does: an agent that could say
+        `/approve` to another would be nobody's approval.
 """
 
 from collections.abc import Sequence
@@ -143,10 +143,6 @@ def needs_approval(policy: ApprovalPolicy, name: str, *, dangerous: bool) -> boo
     return dangerous or name in policy.tools or EVERY_TOOL in policy.tools
 
 
-def may_decide(who: str, *, human: bool, asker: str, approvers: Sequence[str]) -> bool:
-    return who in approvers if approvers else human and who == asker
-
-
 def check_proof(typed: str, digest: str, *, cut: bool) -> Proof:
     """Whether an approval may be taken: a digest that is named must be the right one, and a cut question needs one."""
     if typed:
@@ -189,10 +185,6 @@ def not_found_text(id: str, open_ids: Sequence[str]) -> str:
     return (
         f"There is no approval {id[:40]!r} in this chat.{here}" if id else f"Say which: /approve ID or /deny ID.{here}"
     )
-
-
-def not_yours_text(id: str) -> str:
-    return f"Only whoever asked, or a named approver, may decide {id}."
 
 
 def decided_text(id: str, tool: str, decision: Decision) -> str:

@@ -36,7 +36,7 @@ HELP: Mapping[Verb, tuple[str, str]] = {
     Verb.RETRY: ("/retry", "take back the last turn and answer it again"),
     Verb.TITLE: ("/title <text>", "name this session"),
     Verb.COMPRESS: ("/compress [focus]", "summarise older history now; the session stays the same"),
-    Verb.DELETE: ("/delete", "close this session and blank everything said in it"),
+    Verb.DELETE: ("/delete [word]", "close this session and blank everything said in it; asks once more"),
     Verb.STOP: ("/stop", "interrupt the running turn, at once"),
     Verb.STATUS: ("/status", "what is running and waiting, at once"),
     Verb.APPROVE: ("/approve <id> [digest]", "let the tool call that waits under this id run, once"),

@@ -416,6 +416,14 @@ class TokenBound(HoldfastError):
     hint = "Nothing was changed. Use one of the token's own chats, or ask the operator for another token."
 
 
+class RobotRefused(HoldfastError):
+    """A program asked for what only a person may decide."""
+
+    code = "robot_refused"
+    remedy = Remedy.CORRECT
+    hint = "Nothing was changed. A person decides: in the chat, on the page, or with a token made without --robot."
+
+
 class AllowlistNotImmutable(HoldfastError):
     """An allowlist names somebody by a name that its owner can change."""
 

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from holdfast.core.agent_chain import NOBODY, Chain
 from holdfast.core.command import Command, meant_by, parse_command
+from holdfast.core.command_rights import Rank
 from holdfast.core.errors import (
     EmptyMessage,
     HoldfastError,
@@ -83,6 +84,7 @@ class Origin:
     human: bool = True
     hop: int = 0  # how many agents passed it on
     token: str = ""  # the id of the access token that it came with
+    rank: Rank = Rank.MEMBER  # OPERATOR where the token is the operator's, or has the scope admin
 
 
 BY_HUMAN = Origin()
@@ -114,6 +116,8 @@ class Arrival:
     token: str = ""  # the id of the access token that it came with
     chain: Chain = NOBODY  # the agents through which it came
     request: str = ""  # what makes a request without an id the same as another one; gone once it is answered
+    rank: Rank = Rank.MEMBER  # of the sender; only commands have another one
+    operators: frozenset[str] = frozenset()  # named ones of the agent, for a signal
 
     @property
     def body(self) -> bytes:

@@ -113,6 +113,7 @@ class AccessPolicy:
     allow: frozenset[str] = frozenset()
     group_door: Door = Door.CLOSED  # for senders in groups who are not let in themselves
     allow_chats: frozenset[str] = frozenset()  # <channel>:<chat id>: everybody in these groups may talk
+    operators: frozenset[str] = frozenset()  # principals who may give every command, in every chat of the agent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,22 @@ def undone_text(count: int, asked: int) -> str:
     return f"Took back {count} turn{'s' if count != 1 else ''}{fewer}. {UNDO_NOTE}"
 
 
+def confirm_delete_text(session: str, title: str | None, turns: int, word: str) -> str:
+    name = f"“{title}” ({session})" if title else session
+    what = f"{turns} turn{'s' if turns != 1 else ''}"
+    return (
+        f"This would close the session {name} and blank everything said in it: {what}. It cannot be taken back. "
+        f"Nothing was deleted yet. To do it, send: /delete {word}"
+    )
+
+
+def wrong_word_text(typed: str) -> str:
+    return (
+        f"{typed[:20]!r} does not confirm a deletion here now: more was said since, the session is another one, or the "
+        "word was given to somebody else. Nothing was deleted. Send /delete to see what would go."
+    )
+
+
 def failed_text(reason: str) -> str:
     return f"I could not answer this message: {reason} It is kept; say /retry to try again."
 

@@ -73,6 +73,7 @@ class CommandRun:
     reply: ReplyId
     answer: str | None = None  # the reply's text where the worker already knows it (/help, /compress)
     policies: tuple[DeliveryPolicy, ...] = ()
+    operators: frozenset[str] = frozenset()  # named ones of the agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class CommandDone:
     session: SessionId | None
     text: str
     switched: bool = False
+    refused: str = ""  # why the sender may not give it (`robot`, `not_yours`); nothing was changed then
 
 
 def clean_title(text: str) -> str:

@@ -126,8 +126,9 @@ class TurnOpening:
     entries: tuple[AnyBody, ...]
     principal: Principal
     human: bool = True
-    retry: bool = False  # take back the last turn first (D41)
+    retry: bool = False  # take back the last turn first (D41), if the sender of the first message may
     repeats: tuple[SessionId, int] | None = None  # the turn that a retry takes back, whose chain it has
+    operators: frozenset[str] = frozenset()  # named ones of the agent, for a retry
     where: Whereabouts = NOWHERE
     chain: Chain = NOBODY
 

@@ -9,6 +9,8 @@ from itertools import takewhile
 from holdfast import log
 from holdfast.core import say
 from holdfast.core.command import Command, Verb, help_text
+from holdfast.core.command_rights import NotAllowed
+from holdfast.core.errors import InvariantBroken
 from holdfast.core.ids import OperationId, Principal, ReplyId, SessionId, make_id
 from holdfast.core.inbound import Inbound, Kind
 from holdfast.core.journal import UserSaid, effective
@@ -109,20 +111,23 @@ class Attendant:
             where=items[0].where,
             chain=items[0].chain,
         )
-        await self._runner.start(claim, await self._store.open_turn(claim, opening))
+        turn = await self._store.open_turn(claim, opening)
+        if isinstance(turn, NotAllowed):
+            raise InvariantBroken(f"plain messages of {claim.mailbox} were refused as a command ({turn.code})")
+        await self._runner.start(claim, turn)
 
-    async def _retry(self, claim: Claim, mail: Mail, head: Inbound) -> bool:
-        """Undo plus a new turn that the /retry message owns; False when there is nothing to try again.
+    async def _retry(self, claim: Claim, mail: Mail, head: Inbound) -> str | None:
+        """Undo plus a new turn that the /retry message owns; why not, when there is none.
 
         The turn is of the person whose words are answered again, whoever in the room asked for that, and has the tools
         that they had.
         """
         if mail.session is None:
-            return False
+            return say.NOTHING_TO_RETRY
         context = await self._store.read_context(mail.session)
         spoken = [entry for entry in effective(context.entries) if isinstance(entry.body, UserSaid)]
         if not spoken:
-            return False
+            return say.NOTHING_TO_RETRY
         last_turn = spoken[-1].turn
         again = tuple(
             UserSaid(
@@ -142,11 +147,15 @@ class Attendant:
             principal=Principal(again[-1].principal),
             human=head.human,
             retry=True,
+            operators=self._agents.policy(claim.agent).access.operators,
             where=head.where,
             repeats=(SessionId(spoken[-1].session or mail.session), last_turn),
         )
-        await self._runner.start(claim, await self._store.open_turn(claim, opening))
-        return True
+        turn = await self._store.open_turn(claim, opening)
+        if isinstance(turn, NotAllowed):
+            return turn.text
+        await self._runner.start(claim, turn)
+        return None
 
     # --- commands
 
@@ -155,12 +164,12 @@ class Attendant:
         answer = None
         match command.verb:
             case Verb.RETRY:
-                if await self._retry(claim, mail, head):
+                answer = await self._retry(claim, mail, head)
+                if answer is None:
                     return
-                answer = say.NOTHING_TO_RETRY
             case Verb.HELP:
                 answer = help_text()
-            case Verb.COMPRESS:
+            case Verb.COMPRESS if head.human:  # a program is refused when the command is run
                 answer = await self._compress(claim, mail, command)
         done = await self._store.run_command(claim, self._run(claim, head, command, answer))
         for topic in (Topic.DELIVERY, Topic.FINISH, Topic.REPLY):
@@ -192,10 +201,15 @@ class Attendant:
             reply=ReplyId(self._id("rep")),
             answer=answer,
             policies=self._agents.policy(claim.agent).deliveries,
+            operators=self._agents.policy(claim.agent).access.operators,
         )
 
     def _tell(self, claim: Claim, mail: Mail, head: Inbound, command: Command, done: CommandDone) -> None:
-        log.info("command.done", command=command.verb.value, session=done.session, switched=done.switched)
+        known = {"command": command.verb.value, "session": done.session}
+        if done.refused:
+            log.info("command.refused", **known, code=done.refused)
+        else:
+            log.info("command.done", **known, switched=done.switched)
         if command.verb is Verb.BRANCH and done.switched:
             log.info("session.branched", session=done.session, parent=mail.session)
         self._notifier.publish(

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from holdfast import log
 from holdfast.core.agent_chain import NOBODY, Chain
+from holdfast.core.command_rights import Rank
 from holdfast.core.errors import InvalidInput, TooManyHops
 from holdfast.core.ids import Instant, MailboxId, MessageId, Principal, ReplyId, make_id
 from holdfast.core.inbound import (
@@ -53,6 +54,7 @@ class Received:
     token: str = ""
     chain: Chain = NOBODY
     request: str = ""
+    rank: Rank = Rank.MEMBER
 
 
 class Gateway:
@@ -85,7 +87,8 @@ class Gateway:
             raise TooManyHops(
                 f"the message went from agent to agent {received.hop} times; the limit is {policy.hops_max}"
             )
-        arrival = self._arrival(_as_kept(received, policy.limits), message or self.new_message())
+        kept = _as_kept(received, policy.limits)
+        arrival = self._arrival(kept, message or self.new_message(), policy.access.operators)
         self._arriving += 1
         crowds = self._arriving // CROWD
         if crowds and crowds >= self.crowds:
@@ -109,8 +112,9 @@ class Gateway:
             log.info("accept.refused", address=str(received.address), outcome=type(outcome).__name__)
         return outcome
 
-    def _arrival(self, received: Received, message: MessageId) -> Arrival:
+    def _arrival(self, received: Received, message: MessageId, operators: frozenset[str]) -> Arrival:
         address = received.address
+        kind = kind_of(received.text, addressed=received.addressed, human=received.human)
         return Arrival(
             message=message,
             address=address,
@@ -119,7 +123,7 @@ class Gateway:
             event_id=check_event_id(received.event_id),
             principal=Principal(check_part("sender", received.sender)),
             text=received.text,
-            kind=kind_of(received.text, addressed=received.addressed, human=received.human),
+            kind=kind,
             human=received.human,
             hop=received.hop,
             reply=ReplyId(self._id("rep")),
@@ -134,6 +138,8 @@ class Gateway:
             token=received.token,
             chain=received.chain,
             request=received.request,
+            rank=received.rank if kind in {Kind.COMMAND, Kind.SIGNAL} else Rank.MEMBER,
+            operators=operators,
         )
 
     def _id(self, prefix: str) -> str:

@@ -19,6 +19,7 @@ from holdfast import log
 from holdfast.core.access import DM, Admit, Knock, Pair, PairingAsk, decide, make_code
 from holdfast.core.approval import decided_in
 from holdfast.core.arrivals import hash_of, is_answered, place_of, plain_name, principal_of, text_of
+from holdfast.core.command_rights import Rank, asks_rank
 from holdfast.core.errors import HoldfastError, Remedy
 from holdfast.core.identity import ChatMove
 from holdfast.core.ids import AgentName, MailboxId, OperationId, ReplyId, make_id
@@ -28,7 +29,15 @@ from holdfast.core.vendor_error import NO_ANSWER, VendorError
 from holdfast.loops.agents import Agents
 from holdfast.loops.gateway import Gateway, Received
 from holdfast.loops.receiver import Line
-from holdfast.ports.channel import ATTACHMENTS_MAX, Attachment, Change, ChatMessage, Verdict, conversation_of
+from holdfast.ports.channel import (
+    ATTACHMENTS_MAX,
+    Attachment,
+    Change,
+    ChatMessage,
+    Ranking,
+    Verdict,
+    conversation_of,
+)
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.notifier import Notifier, Topic
@@ -74,6 +83,7 @@ class Reception:
     clock: Clock
     entropy: Entropy
     line: Line
+    ranks: Ranking | None = None  # a channel whose platform can be asked who is an admin
     tries: Tries = field(default_factory=Tries)
 
     async def receive(self, message: ChatMessage) -> Verdict:
@@ -163,7 +173,14 @@ class Reception:
             return Verdict.IGNORED
         enclosures = tuple(_enclosure(one, one.body) for one in attachments if one.body is not None)
         received = self._received(message, policy, addressed=answered)
-        return await self._accept(replace(received, text=text, enclosures=enclosures))
+        rank = await self._rank(message, received, text) if answered else Rank.MEMBER
+        return await self._accept(replace(received, text=text, enclosures=enclosures, rank=rank))
+
+    async def _rank(self, message: ChatMessage, received: Received, text: str) -> Rank:
+        """What the sender is in the group; asked only for a command that may need it."""
+        if self.ranks is None or not asks_rank(text, str(received.address), human=message.human):
+            return Rank.MEMBER
+        return await self.ranks.rank(message)
 
     async def _decides(self, message: ChatMessage, policy: AgentPolicy) -> bool:
         """Whether words said to nobody name what waits for a decision right here: then they were said to us."""

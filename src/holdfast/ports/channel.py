@@ -14,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from holdfast.core.command_rights import Rank
 from holdfast.core.ids import AgentName
 from holdfast.core.key import Address
 from holdfast.core.outgoing import Post, SendOutcome
@@ -152,6 +153,16 @@ class Identifiable(Protocol):
 
     async def identify(self) -> str:
         """The bot's name. Raises `ChannelFailed` with why it is not known."""
+        ...
+
+
+@runtime_checkable
+class Ranking(Protocol):
+    """A channel whose platform tells who is an admin of a group."""
+
+    async def rank(self, message: ChatMessage) -> Rank:
+        """What the sender of a message is in its group: `ADMIN`, `MEMBER`, or `UNKNOWN` when the platform cannot be
+        asked. Ends within seconds; raises nothing."""
         ...
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from holdfast.core.access_token import AccessToken
 from holdfast.core.approval import ApprovalView, Decision
+from holdfast.core.command_rights import NotAllowed
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
 from holdfast.core.delivery import DeliveryPolicy
@@ -110,8 +111,11 @@ class Store(ReplyStore, DraftStore, AccessStore, ActionStore, LoginStore, SpendL
         ...
 
     # --- turns
-    async def open_turn(self, claim: Claim, opening: TurnOpening) -> Turn:
-        """Open a turn (and the session, when the mailbox has none) and journal its messages."""
+    async def open_turn(self, claim: Claim, opening: TurnOpening) -> Turn | NotAllowed:
+        """Open a turn (and the session, when the mailbox has none) and journal its messages.
+
+        `NotAllowed` for a retry that its sender may not ask for: nothing is changed.
+        """
         ...
 
     async def resume_turn(self, claim: Claim, turn: Turn) -> Turn:

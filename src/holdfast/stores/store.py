@@ -9,6 +9,7 @@ from typing import Self
 from holdfast.core.access_token import AccessToken
 from holdfast.core.approval import ApprovalView, Decision
 from holdfast.core.audit import SessionFacts
+from holdfast.core.command_rights import NotAllowed
 from holdfast.core.compress import Operation, Summary, SummaryDraft
 from holdfast.core.context import Context
 from holdfast.core.delivery import DeliveryPolicy, Parcel
@@ -144,7 +145,7 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
 
     # --- turns
 
-    async def open_turn(self, claim: Claim, opening: TurnOpening) -> Turn:
+    async def open_turn(self, claim: Claim, opening: TurnOpening) -> Turn | NotAllowed:
         return await self._db.write("open_turn", lambda: turns.open_turn(claim, opening))
 
     async def resume_turn(self, claim: Claim, turn: Turn) -> Turn:

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeAlias
 
 from holdfast.core.command import parse_command
+from holdfast.core.command_rights import delete_word
 from holdfast.core.compress import COMPRESS, Operation, SummaryDraft
 from holdfast.core.errors import ClaimLost, HoldfastError, NodeLost, SessionLive, SessionMoved, SummaryStale
 from holdfast.core.ids import AgentName, MailboxId, MessageId, NodeId, OperationId, Principal, ReplyId, SessionId
@@ -77,7 +78,9 @@ class Guest:
             entries=(head.said(),),
             principal=head.principal,
         )
-        return await self.store.open_turn(claim, opening)
+        turn = await self.store.open_turn(claim, opening)
+        assert isinstance(turn, Turn), f"a turn is opened, not {turn}"
+        return turn
 
     def commit(self, text: str = "ok") -> TurnCommit:
         reply = Reply(id=ReplyId(self.id("rep")), text=text)
@@ -270,7 +273,10 @@ async def a_branch_sees_its_parent_up_to_the_fork(guest: Guest) -> None:
 
 async def delete_blanks_what_was_said(guest: Guest) -> None:
     turn = await guest.talk("secret")
-    await guest.command("/delete")
+    asked = await guest.command("/delete")
+    assert (asked.session, asked.switched) == (turn.session, False), "the first /delete asks and deletes nothing"
+    session = await guest.store.session(turn.session)
+    await guest.command(f"/delete {delete_word(session.id, session.committed_seq, session.principal)}")
     assert [view.entry.text for view in await guest.store.entries(turn.session)] == ["", ""]
 
 

@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from holdfast.testing.checks_rights import may_change
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.lineage import NO_LIMIT, Lineage
 from holdfast.testing.rows import Row
-from holdfast.testing.workload import verb_of
+from holdfast.testing.workload import Say, verb_of
 
 EXPIRY = frozenset({"idle", "daily"})  # causes of an end that nobody asked for
 OPENING = frozenset({"new", "branch"})  # the commands that make a session
@@ -20,12 +21,13 @@ OPENING = frozenset({"new", "branch"})  # the commands that make a session
 def sessions_switch_by_command_only(evidence: Evidence) -> Found:
     left_in = {row["message"]: row["session"] for row in evidence.rows["reply"]}
     texts = evidence.texts
+    says = {sent.say.event_id: sent.say for sent in evidence.sent}
     resumed = _resumed_in(evidence, texts, left_in)
     expired = _expired(evidence)
     opened: Counter[str] = Counter({turn.session for turn in evidence.recorded if turn.turn is not None})
     live = {box["id"]: box["session_id"] for box in evidence.rows["mailbox"]}
     for mailbox, kept in evidence.rows.by("inbound", "mailbox").items():
-        replay = Replay(mailbox, evidence.lineage, texts, left_in, resumed, expired, opened)
+        replay = Replay(mailbox, evidence.lineage, texts, says, left_in, resumed, expired, opened)
         for row in sorted(kept, key=lambda row: row["seq"]):
             if row["kind"] != "signal" and row["state"] != "refused":
                 yield from replay.take(row)
@@ -62,6 +64,7 @@ class Replay:
     mailbox: str
     lineage: Lineage
     texts: Mapping[str, str]
+    says: Mapping[str, Say]
     left_in: Mapping[str, str | None]
     resumed: Mapping[str, set[str]]
     expired: Mapping[str, list[int]]
@@ -100,7 +103,7 @@ class Replay:
         if before != self.here and not (before is None and self.is_left(row["at"])):
             yield f"{row['event_id']} ran in {before}; the session was {self.here}"
         after = self.left_in.get(row["message"], before)
-        if not self._is_right(verb_of(text), before, after):
+        if not self._is_right(verb_of(text), before, after) and not self._is_refused(row, before, after):
             yield f"{row['event_id']} ({text}) left {after}; it was {before}"
         if after is not None and after != before and verb_of(text) in OPENING:
             self.opened[after] += 1
@@ -112,12 +115,17 @@ class Replay:
                 return after is not None and (after != before or after not in self.said_in)
             case "branch":
                 return after is None if before is None else self._row(after)["parent_id"] == before
-            case "delete":
-                return after is None and (before is None or self._row(before)["state"] == "deleted")
+            case "delete":  # the first one only asks
+                return after == before or (after is None and self._row(before)["state"] == "deleted")
             case "resume":
                 return after is not None or before is None
             case _:
                 return after == before
+
+    def _is_refused(self, row: Row, before: str | None, after: str | None) -> bool:
+        """Whether the sender may not change the session, and did not."""
+        say = self.says.get(row["event_id"])
+        return before == after and say is not None and not may_change(say)
 
     def _row(self, session: str | None) -> Row:
         return self.lineage.sessions.get(session or "", {"parent_id": None, "state": None})

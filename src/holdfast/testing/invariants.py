@@ -1,4 +1,4 @@
-"""The invariants of a history (I1..I34), as pure functions over what it left in the database and what was seen.
+"""The invariants of a history (I1..I35), as pure functions over what it left in the database and what was seen.
 
 Each checker looks at `Evidence` and yields a sentence per contradiction. The evidence was gathered outside the
 runtime: rows read by another connection, acknowledgements seen by the platform, requests seen by the model, effects
@@ -50,6 +50,12 @@ from holdfast.testing.checks_replies import (
     replies_come_to_an_end,
     replies_keep_their_order,
     resends_send_once_more,
+)
+from holdfast.testing.checks_rights import (
+    calls_are_decided_by_those_who_may,
+    sessions_are_changed_by_those_who_may,
+    turns_are_stopped_by_those_who_may,
+    turns_are_undone_by_those_who_may,
 )
 from holdfast.testing.checks_rooms import (
     attachments_can_be_read,
@@ -329,4 +335,8 @@ CHECKS: tuple[Check, ...] = (
     ("I33", places_are_kept_apart),
     ("I33", looks_are_for_whom_they_are),
     ("I34", only_the_operator_speaks_as_system),
+    ("I35", sessions_are_changed_by_those_who_may),
+    ("I35", turns_are_undone_by_those_who_may),
+    ("I35", turns_are_stopped_by_those_who_may),
+    ("I35", calls_are_decided_by_those_who_may),
 )

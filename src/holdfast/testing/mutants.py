@@ -1,7 +1,8 @@
 """Guarantees of the durable core, broken on purpose, to see that the checkers see it. Those of delivery and recall are
 in `mutants_delivery`, those of forgetting in `mutants_forget`, those of replies in `mutants_replies`, those of
-approvals in `mutants_approval`, those of the audit trail in `mutants_actions`, those between people in
-`mutants_visibility`, those of what only some histories have in `mutants_store` and `mutants_channels`."""
+approvals in `mutants_approval`, those of the audit trail in `mutants_actions`, those of commands in `mutants_rights`,
+those between people in `mutants_visibility`, those of what only some histories have in `mutants_store` and
+`mutants_channels`."""
 
 import asyncio
 import secrets
@@ -30,6 +31,7 @@ from holdfast.testing import (
     mutants_delivery,
     mutants_forget,
     mutants_replies,
+    mutants_rights,
     mutants_store,
     mutants_visibility,
 )
@@ -45,6 +47,7 @@ __all__ = [
     "mutants_delivery",
     "mutants_forget",
     "mutants_replies",
+    "mutants_rights",
     "mutants_store",
     "mutants_visibility",
 ]

@@ -1,24 +1,38 @@
-"""People who are asked whether a dangerous tool may run: each question gets a yes, a no or no answer, after a while."""
+"""People who answer what they are told: whether a dangerous tool may run, and that a session is really to be deleted.
+
+Each question gets a yes, a no or no answer, after a while. Others, and programs, answer questions that are not theirs.
+"""
 
 import asyncio
 import random
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import apsw
 
 from holdfast.core.call_view import short_digest
 from holdfast.testing.platform import Platform
-from holdfast.testing.workload import CHATS, Say
+from holdfast.testing.workload import CHATS, SENDERS, Say
 
 FIRST = 500  # what they say is numbered from here, behind everything that a plan can name
+FIRST_MEDDLED = 600
+FIRST_CONFIRMED = 700
 LOOK_S = 0.7
 OPEN = """
 select approval.id, mailbox.address, approval.principal, approval.digest
   from approval join mailbox on mailbox.id = approval.mailbox
  where approval.decided_at is null order by approval.asked_at, approval.id"""
+ASKED = """
+select inbound.event_id, reply.body from inbound join reply on reply.message = inbound.message
+ where inbound.kind = 'command' and inbound.state = 'command' and length(reply.body) > 0
+ order by inbound.at, inbound.seq"""
+WORD = re.compile(rb"To do it, send: (/delete \w{4})\Z")
 ANSWERS = ("/approve {}", "/deny {} not today", "")
 WEIGHTS = (4, 4, 1)
 DIGESTS = (5, 3, 2)  # none, the right one, another one
+MEDDLES = 0.5  # of all questions that others answer, too
+CONFIRMS = 0.8  # of all deletions that were asked for
 
 
 class People:
@@ -27,6 +41,7 @@ class People:
         self._platform = platform
         self._observe = observe
         self._seen: dict[str, asyncio.Task[None]] = {}
+        self._confirmed: dict[str, asyncio.Task[None]] = {}
 
     async def answer(self) -> None:
         """Until cancelled: read what is asked, and answer in the chat that it was asked in."""
@@ -35,12 +50,17 @@ class People:
             for row in self._observe().execute(OPEN).fetchall():
                 approval, address, principal, digest = map(str, row)
                 if approval not in self._seen:
-                    text = self._answer(len(self._seen), approval, digest)
-                    self._seen[approval] = self._say(len(self._seen), text, address, principal)
+                    self._seen[approval] = self._decide(len(self._seen), approval, digest, address, principal)
+            for event_id, body in self._observe().execute(ASKED).fetchall():
+                found = WORD.search(body) if isinstance(body, bytes) else None
+                if found and str(event_id) not in self._confirmed and str(event_id) in self._platform.sent:
+                    said = self._platform.sent[str(event_id)].say
+                    self._confirmed[str(event_id)] = self._confirm(len(self._confirmed), said, found[1].decode())
 
     def unfinished(self) -> str | None:
         """An answer that is still to be given, which may come when an operator has decided already."""
-        return next((f"{name} is being answered" for name, task in self._seen.items() if not task.done()), None)
+        tasks = {**self._seen, **self._confirmed}
+        return next((f"{name} is being answered" for name, task in tasks.items() if not task.done()), None)
 
     def _answer(self, number: int, approval: str, digest: str) -> str:
         """A yes may name the digest of the call; a few name another one, which decides nothing."""
@@ -51,7 +71,8 @@ class People:
         )[0]
         return f"{text} {named}" if named and text.startswith("/approve") else text
 
-    def _say(self, number: int, text: str, address: str, principal: str) -> asyncio.Task[None]:
+    def _decide(self, number: int, approval: str, digest: str, address: str, principal: str) -> asyncio.Task[None]:
+        text = self._answer(number, approval, digest)
         rng = random.Random(f"{self._seed}/people/{number}")
         rng.choices(ANSWERS, WEIGHTS)  # drawn for the text
         chat = next(chat for chat in CHATS if str(chat.address) == address)
@@ -65,5 +86,44 @@ class People:
             human=True,
             conflicts=False,
         )
-        work = self._platform.deliver(said) if text else asyncio.sleep(0)
-        return asyncio.get_running_loop().create_task(work, name=f"decide {number}")
+        work = [self._platform.deliver(said)] if text else []
+        meddler = random.Random(f"{self._seed}/meddler/{number}")
+        if meddler.random() < MEDDLES:
+            others = [name for name in SENDERS[chat.name] if name != principal]
+            work.append(self._platform.deliver(self._meddled(meddler, number, said, approval, others)))
+        return self._start(work, f"decide {number}")
+
+    def _meddled(self, rng: random.Random, number: int, said: Say, approval: str, others: list[str]) -> Say:
+        """Somebody whom it does not concern says yes, or a program does."""
+        is_human = bool(others) and rng.random() < 0.5
+        return Say(
+            n=FIRST_MEDDLED + number,
+            at_ms=rng.randrange(1_500),
+            chat=said.chat,
+            sender=rng.choice(others) if is_human else said.sender,
+            text=f"/approve {approval}",
+            addressed=True,
+            human=is_human,
+            conflicts=False,
+        )
+
+    def _confirm(self, number: int, asked: Say, text: str) -> asyncio.Task[None]:
+        rng = random.Random(f"{self._seed}/confirm/{number}")
+        said = Say(
+            n=FIRST_CONFIRMED + number,
+            at_ms=rng.randrange(1_000),
+            chat=asked.chat,
+            sender=asked.sender,
+            text=text,
+            addressed=True,
+            human=True,
+            conflicts=False,
+        )
+        return self._start([self._platform.deliver(said)] if rng.random() < CONFIRMS else [], f"confirm {number}")
+
+    @staticmethod
+    def _start(work: list[Coroutine[Any, Any, None]], name: str) -> asyncio.Task[None]:
+        async def all_of_it() -> None:
+            await asyncio.gather(*work)
+
+        return asyncio.get_running_loop().create_task(all_of_it(), name=name)

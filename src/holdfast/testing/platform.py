@@ -131,6 +131,7 @@ class Platform:
             addressed=say.addressed,
             human=say.human,
             refuse_durably=say.chat.durably,
+            rank=say.rank,
         )
         found = self._pick(rng)
         if found is None:

@@ -51,9 +51,10 @@ async def audit(node: Runtime, _db: apsw.Connection, _chance: float) -> str | No
 
 
 async def _snapshot(node: Runtime, db: apsw.Connection, chance: float) -> object:
+    """Of the newest summary, or of one that does not exist."""
     session = SessionId(_pick(db, "summary", "session", chance))
     made = await node.reader.summaries(session)
-    return await node.reader.snapshot(session, made[-1].n) if made else None
+    return await node.reader.snapshot(session, made[-1].n if made else 1)
 
 
 async def _attachment(node: Runtime, db: apsw.Connection, chance: float) -> object:

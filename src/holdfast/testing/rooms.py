@@ -20,6 +20,7 @@ import apsw
 
 from holdfast.channels.attendance import WHOLE, Attendance
 from holdfast.core.arrivals import hash_of
+from holdfast.core.command_rights import Rank
 from holdfast.core.errors import ChannelFailed, HoldfastError
 from holdfast.core.ids import AgentName
 from holdfast.core.key import Address
@@ -32,7 +33,7 @@ from holdfast.testing.clock import START_MS
 from holdfast.testing.node import is_dead
 from holdfast.testing.platform import Sent
 from holdfast.testing.rows import read_accepted, read_tables
-from holdfast.testing.workload import FILLER, HORIZON_MS, Chat, Say, mark_of
+from holdfast.testing.workload import ADMINS, FILLER, HORIZON_MS, Chat, Say, mark_of
 
 CHANNEL = "room"
 AGENT = AgentName("fern")
@@ -276,6 +277,13 @@ class FakeRoom(FakeChat):
             one = self._room.spoken[sent.say.event_id]
             if one.position <= marks.get(one.chat, 0) and sent.say.event_id not in taken:
                 self._room.passed_over.add(f"{one.chat} was read up to {marks[one.chat]} without {sent.say.event_id}")
+
+    async def rank(self, message: ChatMessage) -> Rank:
+        """The platform knows its admins, and now and then gives no answer."""
+        await asyncio.sleep(self._chance.random() * LAG_S_MAX)
+        if not self._healed() and self._chance.random() < REFUSES:
+            return Rank.UNKNOWN
+        return Rank.ADMIN if message.sender in ADMINS else Rank.MEMBER
 
     async def send(self, post: Post) -> SendOutcome:
         if self._room.moved and post.address.chat == HALL.name:

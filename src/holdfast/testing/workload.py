@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from holdfast.core.command import parse_command
+from holdfast.core.command_rights import Rank
 from holdfast.core.compress import Thresholds
 from holdfast.core.delivery import DeliveryPolicy
 from holdfast.core.ids import AgentName, Provider
@@ -49,8 +50,14 @@ CHATS = (
     Chat("moss", "dm", "desk"),
     Chat("reed", "dm", "yard"),
 )
+CLUB = CHATS[1]
+FIRST_MEDDLING = 800  # the numbers of what those say who may not
+MEDDLED_TIMES = 4
+MEDDLING_EVERY = 2
+MEDDLED = ("/delete", "/delete", "/new", "/branch", "/undo", "/retry", "/stop")
 CHAT_WEIGHTS = ((8, 2, 1, 1), (2, 8, 1, 1), (1, 1, 8, 2), (1, 1, 2, 8), (3, 3, 3, 3))  # mostly one chat is busy
 SENDERS = {"home": ("ada",), "club": ("ada", "bob"), "desk": ("ada", "cy"), "yard": ("bob",)}
+ADMINS = frozenset({"ada"})  # of every group
 TITLES = ("alpha", "Beta")
 COMMANDS = (
     ("/new", 5),
@@ -93,6 +100,11 @@ class Say:
         return mark_of(self.n)
 
     @property
+    def rank(self) -> Rank:
+        """What the platform tells of the sender."""
+        return Rank.ADMIN if self.chat.type == "group" and self.sender in ADMINS else Rank.MEMBER
+
+    @property
     def kind(self) -> Kind:
         return kind_of(self.text, addressed=self.addressed)
 
@@ -123,6 +135,29 @@ def say(seed: int | str, n: int) -> Say:
         human=rng.random() < 0.85,
         conflicts=rng.random() < 0.08,
     )
+
+
+def meddling(seed: int) -> list[Say]:
+    """Commands in the group of those who may not give them: a member who is no admin, and programs.
+
+    Every other history has some, so that the others go on as they are planned.
+    """
+    if int(seed) % MEDDLING_EVERY == 0:
+        return []
+    rng = random.Random(f"{seed}/meddling")
+    return [
+        Say(
+            n=FIRST_MEDDLING + n,
+            at_ms=rng.randrange(1_000, HORIZON_MS + 2_000),
+            chat=CLUB,
+            sender=rng.choice((SENDERS[CLUB.name][-1], *SENDERS[CLUB.name])),
+            text=rng.choice(MEDDLED),
+            addressed=True,
+            human=rng.random() < 0.7,
+            conflicts=False,
+        )
+        for n in range(MEDDLED_TIMES)
+    ]
 
 
 @lru_cache(maxsize=16)

@@ -57,7 +57,7 @@ from holdfast.testing.strangers_agent import AGENT, LocalServer, Look, equipped,
 from holdfast.testing.tasks import SimTasks
 from holdfast.testing.trouble import Slot, Trouble
 from holdfast.testing.watched import Watched
-from holdfast.testing.workload import Say, policies, say
+from holdfast.testing.workload import Say, meddling, policies, say
 
 STEPS_MAX = 30_000
 TURNS_MAX = 3  # turns at a time per node: fewer than there are chats
@@ -128,7 +128,8 @@ class World(Trouble):
 
     def _workload(self) -> list[Say]:
         said = [say(self.seed, message.n) for message in self.plan.messages]
-        return [*said, *(strangers_say(self.seed) if Area.STRANGERS in self.areas else [])]
+        strangers = strangers_say(self.seed) if Area.STRANGERS in self.areas else []
+        return [*said, *(meddling(self.seed) if said else []), *strangers]
 
     def beside(self, seed: int) -> frozenset[ChannelArea]:
         """What else the history has."""

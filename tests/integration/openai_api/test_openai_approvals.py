@@ -5,8 +5,11 @@ import pytest
 
 from holdfast.channels.http.frames import HumanAsked, follow_message
 from holdfast.channels.http.openai import asking
+from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.core.approval import Decision
+from holdfast.core.ids import TokenId
 from holdfast.core.policy import AgentPolicy, ApprovalPolicy
+from holdfast.core.token_binding import Binding
 from tests.integration.fakes import Gate, ScriptedModel, calls, says, soon, stands_at
 from tests.integration.openai_api.test_openai_client import client_of, user
 from tests.live import serve
@@ -80,13 +83,16 @@ async def test_a_response_in_events_ends_with_the_question(tmp_path):
 
 @pytest.mark.parametrize("chat", ["ada", "other"], ids=["the same chat", "another chat"])
 async def test_nobody_else_decides_or_hears_what_came_of_it(tmp_path, chat):
-    async with serving(tmp_path) as server, client_of(server) as client:
+    async with serving(tmp_path) as server, client_of(server, key=spell_token(1)) as client:
+        relay = AccessToken(id=TokenId("t-1"), scopes=frozenset({Scope.SEND}), binding=Binding(relay=True))
+        await server.runtime.store.add_token(relay, hash_token(spell_token(1)))
         await asks(client, "look")
         approval = await waiting(server)
         there = {"X-Holdfast-Chat": chat}
         heard = await asks(client, f"/approve {approval}", who="mallory", extra_headers=there)
         assert heard == (
-            f"Only whoever asked, or a named approver, may decide {approval}."
+            "Only the person who asked for the call or an operator may give /approve here, where several people talk. "
+            "Nothing was changed."
             if chat == "ada"
             else f"There is no approval {approval!r} in this chat. Nothing waits for an approval here."
         )

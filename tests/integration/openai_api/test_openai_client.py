@@ -11,9 +11,9 @@ from tests.integration.fakes import soon
 from tests.live import TOKEN, GatedModel, serve
 
 
-def client_of(server, **options):
+def client_of(server, *, key=TOKEN, **options):
     http = openai.DefaultAsyncHttpxClient(trust_env=False)
-    return openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=TOKEN, http_client=http, max_retries=0, **options)
+    return openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=key, http_client=http, max_retries=0, **options)
 
 
 def user(text):

@@ -15,17 +15,20 @@ import aiohttp
 import discord
 import msgspec
 
+from holdfast import log
 from holdfast.channels.discord.letter import Letter, Limited, answered
 from holdfast.channels.discord.session import Session
 from holdfast.channels.discord.wire import OFFICIAL, Bot, Wire
 from holdfast.channels.settings import check_url, read_secret, read_settings
+from holdfast.core.command_rights import Rank
 from holdfast.core.errors import ChannelFailed
 from holdfast.core.key import Address
 from holdfast.core.outgoing import Declined, NotSent, Post, SendOutcome, Sent
-from holdfast.ports.channel import ChannelCapabilities, ChannelSetup, Intake
+from holdfast.ports.channel import ChannelCapabilities, ChannelSetup, ChatMessage, Intake
 
 SEND_S = 20.0
 TYPING_S = 5.0
+RANK_S = 5.0  # a command waits no longer for the rank of its sender
 NONCE_CHARS = 24  # Discord takes 25
 CLOSED: dict[int, str] = {
     4004: "Discord refuses the token; make a new one in the developer portal and put it where the configuration says",
@@ -33,6 +36,7 @@ CLOSED: dict[int, str] = {
 }
 SILENT = {"parse": [], "replied_user": False}  # a model's words wake nobody up
 HINTS = {"stream": "it must be true or false"}
+UNREACHED = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError, RuntimeError)
 NOT_CONNECTED = NotSent("the channel is not connected", retry_after_ms=5_000, whole_account=True)
 _SNOWFLAKE = re.compile(r"\d{1,20}\Z")
 
@@ -150,6 +154,20 @@ class DiscordChannel:
         outcome = await _carried(letter, self._bot.http.remove(target, int(receipt), letter))
         return Sent(receipt) if letter.is_removed else outcome
 
+    async def rank(self, message: ChatMessage) -> Rank:
+        """An admin owns the guild, administrates it or may manage it. The member is asked for anew: a message that was
+        fetched names no roles, and the roles in one that waited may be old."""
+        if self._bot is None:
+            return Rank.UNKNOWN
+        try:
+            async with asyncio.timeout(RANK_S):
+                return await self._bot.rank_of(int(message.chat), int(message.sender))
+        except discord.NotFound:
+            return Rank.MEMBER  # no member of the guild: a webhook, or somebody who has left
+        except (*UNREACHED, ValueError) as error:
+            log.warning("rank.unknown", agent=self._setup.agent, channel=self._setup.name, why=_name(error))
+            return Rank.UNKNOWN
+
     async def typing(self, address: Address) -> None:
         target = _target(address)
         if self._bot is None or target is None:
@@ -157,7 +175,7 @@ class DiscordChannel:
         try:
             async with asyncio.timeout(TYPING_S):
                 await self._bot.http.send_typing(target)
-        except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError, RuntimeError):
+        except UNREACHED:
             return
 
     async def close(self) -> None:

@@ -17,6 +17,7 @@ from discord.gateway import DiscordWebSocket, KeepAliveHandler
 from discord.http import HTTPClient, Route
 
 from holdfast.channels.discord.letter import Letter, watched
+from holdfast.core.command_rights import Rank
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.tasks import Tasks
 
@@ -159,6 +160,16 @@ class Bot(discord.Client):
     async def on_raw_bulk_message_delete(self, event: discord.RawBulkMessageDeleteEvent) -> None:
         for message_id in sorted(event.message_ids):
             self._listener.deleted(event.channel_id, message_id)
+
+    async def rank_of(self, channel_id: int, user_id: int) -> Rank:
+        """What somebody is in the guild of a channel. Raises what discord.py raises."""
+        guild = getattr(self.get_channel(channel_id), "guild", None)
+        if guild is None:
+            guild = getattr(await self.fetch_channel(channel_id), "guild", None)
+        if not isinstance(guild, discord.Guild):
+            return Rank.MEMBER  # a group without a guild has no admins
+        may = (await guild.fetch_member(user_id)).guild_permissions
+        return Rank.ADMIN if may.administrator or may.manage_guild else Rank.MEMBER
 
     async def shut(self) -> None:
         """Close within a bounded time, whatever the other side does."""

@@ -10,7 +10,7 @@ from holdfast.channels.http.request import Query, decode, read_body
 from holdfast.core.access_token import AccessToken, Scope
 from holdfast.core.action import Act
 from holdfast.core.approval import ApprovalView, Decision
-from holdfast.core.errors import ApprovalNotFound, InvalidInput
+from holdfast.core.errors import ApprovalNotFound, InvalidInput, RobotRefused
 from holdfast.core.ids import ApprovalId
 from holdfast.core.key import check_part
 from holdfast.ports.approval_surface import (
@@ -82,9 +82,11 @@ async def post_approval(request: Request, settings: Settings) -> Response:
     Query(request, ())
     approval = ApprovalId(check_part("approval", request.path_params["approval"]))
     said = decode(await read_body(request, settings.body_bytes_max), ApprovalDecision)
-    by = f"token:{caller_of(request).token.id}"
+    token = caller_of(request).token
+    if token.robot:
+        raise RobotRefused("an approval is a person's decision; this token was made with --robot")
     found = await settings.service.approvals.decide(
-        approval, DECISIONS[said.decision], by=by, reason=said.reason, digest=said.digest
+        approval, DECISIONS[said.decision], by=f"token:{token.id}", reason=said.reason, digest=said.digest
     )
     return answer(approval_view(found), 200 if found.decision is DECISIONS[said.decision] else 409)
 

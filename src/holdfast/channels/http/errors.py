@@ -220,6 +220,7 @@ STATUS_BY_CODE: Mapping[str, int] = {
     "origin_not_allowed": 403,
     "scope_required": 403,
     "token_bound": 403,
+    "robot_refused": 403,
     "not_found": 404,
     "address_not_found": 404,
     "agent_not_found": 404,

@@ -1,7 +1,8 @@
 """Whose words a request brings: a human's, or those of a program that passes on what an agent said (D12).
 
 Rule 1: what comes with a robot's token is a program's. So is what says that it was passed on, whatever its token.
-Rule 2: whoever passes a reply on says so, with the `hop` that came with it; so a circle of agents ends at `hops_max`.
+Rule 2: whoever may administrate may give every command, as a named operator does.
+Rule 3: whoever passes a reply on says so, with the `hop` that came with it; so a circle of agents ends at `hops_max`.
 """
 
 from typing import Annotated
@@ -12,6 +13,8 @@ from starlette.requests import Request
 from holdfast.channels.http.caller import Caller
 from holdfast.channels.http.endpoint import caller_of
 from holdfast.channels.http.request import whole_number
+from holdfast.core.access_token import Scope
+from holdfast.core.command_rights import Rank
 from holdfast.core.inbound import Origin
 
 HEADER = "X-Holdfast-Hop"
@@ -25,4 +28,5 @@ def origin_of(request: Request) -> Origin:
 
 
 def origin_by(caller: Caller, hop: int) -> Origin:
-    return Origin(human=not caller.token.robot and hop == 0, hop=hop, token=caller.token.id)
+    rank = Rank.OPERATOR if caller.token.may(Scope.ADMIN) else Rank.MEMBER
+    return Origin(human=not caller.token.robot and hop == 0, hop=hop, token=caller.token.id, rank=rank)

@@ -8,6 +8,7 @@ Rule 4: without a signing secret nothing that comes over HTTP is read.
 
 from collections.abc import Mapping
 
+from holdfast import log
 from holdfast.channels.slack.hook import Hook
 from holdfast.channels.slack.line import Line
 from holdfast.channels.slack.message import Me, word
@@ -17,6 +18,7 @@ from holdfast.channels.slack.reading import Reading
 from holdfast.channels.slack.settings import SlackSettings, read_slack
 from holdfast.channels.slack.text import escaped_length
 from holdfast.channels.slack.web import Failure, Kind, Web
+from holdfast.core.command_rights import Rank
 from holdfast.core.errors import BadSignature, ChannelFailed, HoldfastError
 from holdfast.core.key import Address
 from holdfast.core.outgoing import Post, SendOutcome
@@ -25,6 +27,7 @@ from holdfast.ports.channel import (
     Channel,
     ChannelCapabilities,
     ChannelSetup,
+    ChatMessage,
     Intake,
     WebhookAnswer,
     WebhookRequest,
@@ -144,6 +147,12 @@ class SlackChannel:
 
     async def retract(self, address: Address, receipt: str) -> SendOutcome:
         return await delete_post(self._web, address, receipt)
+
+    async def rank(self, message: ChatMessage) -> Rank:
+        found = await self._people.rank(message.chat, message.sender.partition(".")[2])
+        if found is Rank.UNKNOWN:
+            log.warning("rank.unknown", agent=self._setup.agent, channel=self._setup.name)
+        return found
 
     async def typing(self, address: Address) -> None:
         """Slack has no typing indicator for bots."""

@@ -1,4 +1,4 @@
-"""Names of people, for readers only. They are never needed, never trusted, and forgotten after a while."""
+"""People on Slack: their rank, and their names, which are for readers only, never trusted, and forgotten in a while."""
 
 import asyncio
 from collections import OrderedDict
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from holdfast.channels.slack.message import part, word
 from holdfast.channels.slack.web import Failure, Web
+from holdfast.core.command_rights import Rank
 from holdfast.core.ids import Instant
 from holdfast.ports.clock import Clock
 
@@ -13,6 +14,8 @@ NAMES_MAX = 2_000
 KNOWN_MS = 3_600_000
 UNKNOWN_MS = 60_000  # a name that could not be had is not asked for again at once
 NAME_CHARS_MAX = 80
+ADMINS = ("is_admin", "is_owner", "is_primary_owner")
+RANK_S = 5.0  # a command waits no longer for the rank of its sender
 ASK_S = 3  # a message waits no longer for the name of its sender
 
 
@@ -37,6 +40,20 @@ class People:
         while len(self._names) > NAMES_MAX:
             self._names.popitem(last=False)
         return known or name
+
+    async def rank(self, chat: str, user: str) -> Rank:
+        """An admin or owner of the workspace, or who made the channel. Asked anew for each command."""
+        try:
+            async with asyncio.timeout(RANK_S):
+                answer = await self._web.get("users.info", user=user)
+                if not isinstance(answer, Failure) and any(part(answer, "user").get(name) is True for name in ADMINS):
+                    return Rank.ADMIN
+                made = await self._web.get("conversations.info", channel=chat)
+        except TimeoutError:
+            return Rank.UNKNOWN
+        if not isinstance(made, Failure) and word(part(made, "channel"), "creator") == user:
+            return Rank.ADMIN
+        return Rank.UNKNOWN if isinstance(answer, Failure) or isinstance(made, Failure) else Rank.MEMBER
 
     async def _asked(self, user: str) -> str:
         try:

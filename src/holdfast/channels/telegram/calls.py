@@ -33,6 +33,7 @@ from aiogram.methods import (
     DeleteMessage,
     DeleteWebhook,
     EditMessageText,
+    GetChatMember,
     GetFile,
     GetMe,
     GetUpdates,
@@ -52,6 +53,7 @@ from holdfast.core.vendor_error import NO_ANSWER, VendorError, vendor_error
 CONNECT_S = 10.0
 CALL_S = 30.0
 DOWNLOAD_S = 20.0
+MEMBER_S = 5  # a command waits no longer for the rank of its sender
 POLL_EXTRA_S = 10  # beyond what the long poll itself may wait
 UPDATES_MAX = 100
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
@@ -77,6 +79,10 @@ class _Edit(EditMessageText):
 
 
 class _File(GetFile):
+    __returning__ = dict[str, Any]
+
+
+class _Member(GetChatMember):
     __returning__ = dict[str, Any]
 
 
@@ -188,6 +194,10 @@ class Calls:
 
     async def typing(self, chat: int, thread: int | None) -> None:
         await self._call(SendChatAction(chat_id=chat, message_thread_id=thread, action="typing"))
+
+    async def member_status(self, chat: int, user: int) -> str:
+        """`creator`, `administrator`, `member` and others."""
+        return str((await self._call(_Member(chat_id=chat, user_id=user), wait_s=MEMBER_S)).get("status", ""))
 
     async def download(self, file_id: str, bytes_max: int) -> bytes | None:
         """The file's bytes; None when it is larger than that or gone."""

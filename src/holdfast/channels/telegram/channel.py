@@ -22,12 +22,20 @@ from holdfast.channels.telegram.taking import Taker
 from holdfast.channels.telegram.window import Window
 from holdfast.channels.telegram.wire import Me
 from holdfast.channels.telegram.wording import utf16_units
+from holdfast.core.command_rights import Rank
 from holdfast.core.errors import BadSignature, ChannelFailed, HoldfastError, InvalidInput
 from holdfast.core.json_check import check_json
 from holdfast.core.key import Address
 from holdfast.core.media_type import JSON_TYPE, check_json_type
 from holdfast.core.outgoing import NotSent, Post, SendOutcome
-from holdfast.ports.channel import ChannelCapabilities, ChannelSetup, Intake, WebhookAnswer, WebhookRequest
+from holdfast.ports.channel import (
+    ChannelCapabilities,
+    ChannelSetup,
+    ChatMessage,
+    Intake,
+    WebhookAnswer,
+    WebhookRequest,
+)
 
 if TYPE_CHECKING:
     from holdfast.channels.telegram.calls import Calls
@@ -35,6 +43,7 @@ if TYPE_CHECKING:
 CLOSE_S = 5.0
 SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - a header's name
 NOT_READY_MS = 500
+ADMINS = frozenset({"creator", "administrator"})  # https://core.telegram.org/bots/api#chatmember
 CAPABILITIES = ChannelCapabilities(
     text_chars_max=4096,
     text_length=utf16_units,
@@ -137,6 +146,22 @@ class TelegramChannel:
             return await self._connection()
         except ChannelFailed:
             return NotSent("the channel is closed")
+
+    async def rank(self, message: ChatMessage) -> Rank:
+        """An anonymous admin speaks as the group itself. Who speaks as another chat has no rank."""
+        if message.sender == message.chat:
+            return Rank.ADMIN
+        if not message.sender.isdigit():
+            return Rank.MEMBER
+        calls = await self._ready()
+        if isinstance(calls, NotSent):
+            return Rank.UNKNOWN
+        try:
+            status = await calls.member_status(int(message.chat), int(message.sender))
+        except CallFailed as failure:
+            log.warning("rank.unknown", agent=self._setup.agent, channel=self._setup.name, why=failure.kind.value)
+            return Rank.UNKNOWN
+        return Rank.ADMIN if status in ADMINS else Rank.MEMBER
 
     async def edit(self, address: Address, receipt: str, text: str) -> SendOutcome:
         calls = await self._ready()

@@ -4,10 +4,11 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 
-from holdfast.core.action import PROGRAM, By
+from holdfast.core.action import PROGRAM, Act, By
 from holdfast.core.agent_chain import stored
 from holdfast.core.command import Verb, meant_by, parse_command
-from holdfast.core.ids import MailboxId, MessageId
+from holdfast.core.command_rights import Place, Rank, judge
+from holdfast.core.ids import MailboxId, MessageId, SessionId
 from holdfast.core.inbound import (
     Accepted,
     AcceptOutcome,
@@ -27,10 +28,12 @@ from holdfast.core.say import refused_text, status_text, stop_text, suggestion_t
 from holdfast.core.turn import Reply
 from holdfast.core.visibility import AGENTS
 from holdfast.stores.script import Row, Script, one, run
+from holdfast.stores.verbs import actions
 from holdfast.stores.verbs.agents import share_agent
-from holdfast.stores.verbs.approvals import decide_here
+from holdfast.stores.verbs.approvals import decide_here, sender_as_actor
 from holdfast.stores.verbs.reading import enclose, note_read
 from holdfast.stores.verbs.reply import insert_reply
+from holdfast.stores.verbs.rights import are_own, given_now, giver
 
 FIND_MAILBOX = """
 select id, depth, last_seq, window_at, window_count, session_id, cast(:now as int8)
@@ -48,11 +51,11 @@ FIND_TOMBSTONE = "select message, body_hash, state from tombstone where hash = :
 NEW_INBOUND = """
 insert into inbound (message, mailbox, seq, account, conversation, event_id, body_hash, principal, channel,
                      kind, human, hop, body, state, reason, session, at, address, sender_name, directory, repo, token,
-                     chain, request)
+                     chain, request, rank)
 values (:message, :mailbox, :seq, :account, :conversation, :event_id, :body_hash,
         coalesce((select person from identity where principal = :principal and :is_agents = 0), :principal), :channel,
         :kind, :human, :hop, :body, :state, :reason, :session, :now, :address, :sender_name, :directory, :repo,
-        :token, :chain, :request)"""
+        :token, :chain, :request, :rank)"""
 # What another agent sent is the words of its reply row, whose id is the event id. They may have been forgotten since.
 LETTER = "select length(body) from reply where id = :reply"
 GROW = """
@@ -202,6 +205,7 @@ def _append(arrival: Arrival, box: Box, secret: bytes, state: MessageState, reas
         chain=stored(arrival.chain),
         is_agents=int(bool(arrival.chain)),
         request=arrival.request or None,
+        rank=None if arrival.rank is Rank.MEMBER else arrival.rank.value,
     )
     yield from run(
         GROW,
@@ -220,15 +224,28 @@ def _signal(arrival: Arrival, box: Box, via: By) -> Script[None]:
     if command is not None and command.verb in {Verb.APPROVE, Verb.DENY}:
         text = yield from decide_here(arrival, command, box, via)
     elif command is not None and command.verb is Verb.STOP:
-        if row is not None:
-            yield from run(STOP, session=box.session, n=row[0])
-            yield from run(HURRY, mailbox=box.id)  # the turn may be waiting out a delay, or for a human
-        text = stop_text(row[0] if row else None)
+        text = stop_text(None) if row is None else (yield from _stop(arrival, box, row[0], via))
     elif command is None and (meant := meant_by(arrival.text)) is not None:
         text = suggestion_text(arrival.text, meant)
     else:
         text = status_text(_status(box, row))
     yield from _reply(arrival, box, text)
+
+
+def _stop(arrival: Arrival, box: Box, turn: int, via: By) -> Script[str]:
+    """Stop the open turn, if the sender may; what to answer."""
+    who = yield from giver(Verb.STOP, given_now(arrival, box.id))
+    session, actor = SessionId(box.session or ""), sender_as_actor(arrival, via)
+    owns = who.speaker.place is Place.PRIVATE or (yield from are_own(who, session, frozenset({turn})))
+    refused = judge(Verb.STOP, who.speaker, owns=owns)
+    if refused is not None:
+        yield from actions.refuse(Act.TURN_STOPPED, actor, f"{session}/{turn}", refused.code)
+        return refused.text
+    yield from run(STOP, session=session, n=turn)
+    yield from run(HURRY, mailbox=box.id)  # the turn may be waiting out a delay, or for a human
+    if not owns:
+        yield from actions.record(Act.TURN_STOPPED, actor, f"{session}/{turn}")
+    return stop_text(turn)
 
 
 def _refuse(

@@ -20,9 +20,7 @@ from holdfast.core.approval import (
     check_proof,
     decided_in,
     decided_text,
-    may_decide,
     not_found_text,
-    not_yours_text,
     proof_text,
     typed_id,
 )
@@ -37,8 +35,8 @@ from holdfast.core.turn import Reply, Step, Turn
 from holdfast.stores.script import Row, Script, one, plain, rows, run
 from holdfast.stores.verbs import actions, approval_views
 from holdfast.stores.verbs.approval_views import Asked, asked_of
-from holdfast.stores.verbs.identity import kin
 from holdfast.stores.verbs.reply import insert_reply
+from holdfast.stores.verbs.rights import given_now, giver, may_decide
 
 TAKEN = "select 1 from approval where id = :id"
 NEW = """
@@ -219,10 +217,11 @@ def decide_here(arrival: Arrival, command: Command, box: Boxed, via: By) -> Scri
         return not_found_text(typed, [one_id for (one_id,) in found])
     tool, asker, approvers, decision, is_due = row[:5]
     named = approvers.split("\n") if approvers else ()
-    everybody = yield from kin(arrival.principal)  # whoever they are on other platforms
-    if not any(may_decide(who, human=arrival.human, asker=asker, approvers=named) for who in everybody):
-        yield from actions.refuse(Act.APPROVAL_DECIDED, sender_as_actor(arrival, via), wanted, "not_yours")
-        return not_yours_text(wanted)
+    who = yield from giver(command.verb, given_now(arrival, box.id))
+    refused = may_decide(command.verb, who, asker=asker, approvers=named)
+    if refused is not None:
+        yield from actions.refuse(Act.APPROVAL_DECIDED, sender_as_actor(arrival, via), wanted, refused.code)
+        return refused.text
     if decision is not None or is_due:
         return already_text(wanted, tool, Decision(decision or Decision.EXPIRED.value))
     said = Decision.APPROVED if command.verb is Verb.APPROVE else Decision.DENIED

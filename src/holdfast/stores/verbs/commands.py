@@ -1,12 +1,13 @@
 """run_command: one conversation command, applied and acknowledged with its reply in one transaction."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from holdfast.core import say
 from holdfast.core.action import Act, ActorKind, By
 from holdfast.core.command import Verb
+from holdfast.core.command_rights import NEEDS, Needs, NotAllowed, Place, delete_word, judge, typed_word
 from holdfast.core.errors import InvariantBroken
 from holdfast.core.ids import SessionId
 from holdfast.core.mailbox import Claim
@@ -22,7 +23,8 @@ from holdfast.stores.verbs.fence import Held, hold, lighten
 from holdfast.stores.verbs.finish import close_epoch, reopen
 from holdfast.stores.verbs.identity import KIN
 from holdfast.stores.verbs.reply import insert_reply
-from holdfast.stores.verbs.sessions import go_live, new_session, undo_turns
+from holdfast.stores.verbs.rights import Giver, given_by, giver, judge_turns
+from holdfast.stores.verbs.sessions import go_live, new_session, pick_turns, undo_turns
 
 MESSAGE = "select state, channel from inbound where message = :message and mailbox = :mailbox"
 FIRST_RESULT = """
@@ -61,6 +63,14 @@ select :child, :agent, :mailbox, :principal, 'conversation', :parent, :seq, :n, 
 RECORD = """
 insert into operation (id, kind, session, owner, fence, started_at, ended_at, outcome, detail)
 values (:id, :kind, :session, :owner, :fence, :now, :now, 'done', null)"""
+ACTS: Mapping[Verb, Act] = {
+    Verb.DELETE: Act.SESSION_DELETED,
+    Verb.UNDO: Act.SESSION_UNDONE,
+    Verb.RETRY: Act.SESSION_UNDONE,
+    Verb.NEW: Act.SESSION_SWITCHED,
+    Verb.RESUME: Act.SESSION_SWITCHED,
+    Verb.BRANCH: Act.SESSION_SWITCHED,
+}
 SET_TITLE = "update session set title = :title, title_key = :title_key where id = :session"
 
 
@@ -81,7 +91,7 @@ Handler: TypeAlias = Callable[[Claim, CommandRun, Live | None], Script[CommandDo
 
 
 def run_command(claim: Claim, run_: CommandRun) -> Script[CommandDone]:
-    deletes = run_.command.verb is Verb.DELETE
+    deletes = run_.command.verb is Verb.DELETE and bool(run_.command.argument)
     yield from hold_agents([claim.agent]) if deletes else share_agent(claim.agent)
     other = yield from _other_mailbox(claim, run_)
     held = yield from hold(claim, other=other)
@@ -93,7 +103,14 @@ def run_command(claim: Claim, run_: CommandRun) -> Script[CommandDone]:
     if deletes and held.session:
         yield from lock_line(held.session)
     live = yield from _live(held)
-    done = yield from HANDLERS[run_.command.verb](claim, run_, live)
+    given = yield from given_by(run_.message, mailbox=claim.mailbox, address=claim.address, operators=run_.operators)
+    who = yield from giver(run_.command.verb, given)
+    refused = yield from _judged(run_, who, live)
+    if refused is not None:
+        done = CommandDone(live.id if live else None, refused.text, refused=refused.code)
+    else:
+        done = yield from HANDLERS[run_.command.verb](claim, run_, live)
+    yield from _record(claim, run_, who, live, done)
     reply = Reply(id=run_.reply, text=done.text)
     yield from insert_reply(
         reply,
@@ -106,6 +123,26 @@ def run_command(claim: Claim, run_: CommandRun) -> Script[CommandDone]:
     yield from run(DONE, message=run_.message, session=held.session)
     yield from lighten(claim, 1)
     return done
+
+
+def _judged(run_: CommandRun, who: Giver, live: Live | None) -> Script[NotAllowed | None]:
+    """Why the sender may not give the command; None when they may."""
+    verb = run_.command.verb
+    if NEEDS[verb] is not Needs.TURNS:
+        return judge(verb, who.speaker)
+    count = 1 if verb is Verb.RETRY else run_.command.undo_turns
+    if live is None or count is None:
+        return judge(verb, who.speaker, owns=True)  # it changes nothing
+    return (yield from judge_turns(verb, who, (yield from pick_turns(live.id, count)).by_session))
+
+
+def _record(claim: Claim, run_: CommandRun, who: Giver, live: Live | None, done: CommandDone) -> Script[None]:
+    """The audit trail of what was refused, and of a change of session that others have to live with."""
+    act, sender = ACTS.get(run_.command.verb), By(kind=ActorKind.PRINCIPAL, id=run_.principal, origin=claim.address)
+    if act is not None and done.refused:
+        yield from actions.refuse(act, sender, live.id if live else claim.mailbox, done.refused)
+    elif act is Act.SESSION_SWITCHED and done.switched and who.speaker.place is not Place.PRIVATE:
+        yield from actions.record(act, sender, done.session or "", command=run_.command.verb.value)
 
 
 def _repeated(run_: CommandRun) -> Script[CommandDone]:
@@ -222,7 +259,7 @@ def _undo(claim: Claim, run_: CommandRun, live: Live | None) -> Script[CommandDo
     count = run_.command.undo_turns
     if live is None or count is None:
         return CommandDone(live.id if live else None, say.BAD_UNDO if count is None else say.NO_SESSION)
-    undone = yield from undo_turns(live.id, claim, count, by=run_.message)
+    undone = yield from undo_turns(live.id, claim, (yield from pick_turns(live.id, count)), by=run_.message)
     if undone.count:
         yield from actions.record(Act.SESSION_UNDONE, _sender(claim, run_), live.id, turns=undone.count)
     return CommandDone(live.id, say.undone_text(undone.count, count))
@@ -242,6 +279,11 @@ def _title(_claim: Claim, run_: CommandRun, live: Live | None) -> Script[Command
 def _delete(claim: Claim, run_: CommandRun, live: Live | None) -> Script[CommandDone]:
     if live is None:
         return CommandDone(None, say.NO_SESSION)
+    wanted, typed = delete_word(live.id, live.committed_seq, run_.principal), typed_word(run_.command.argument)
+    if not run_.command.argument:
+        return CommandDone(live.id, say.confirm_delete_text(live.id, live.title, live.turns, wanted))
+    if typed != wanted:
+        return CommandDone(live.id, say.wrong_word_text(run_.command.argument))
     yield from blank_session(live.id)
     yield from go_live(claim, None)
     yield from actions.record(Act.SESSION_DELETED, _sender(claim, run_), live.id, agent=claim.agent)

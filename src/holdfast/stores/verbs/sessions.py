@@ -8,7 +8,7 @@ from holdfast.core.mailbox import Claim
 from holdfast.core.session import Purpose
 from holdfast.stores.script import Script, one, run
 from holdfast.stores.verbs.cursors import cancel
-from holdfast.stores.verbs.journal import append, chain, undos
+from holdfast.stores.verbs.journal import Link, append, chain, undos
 
 NEW_SESSION = """
 insert into session (id, agent, mailbox, principal, purpose, state, last_seq, committed_seq, turns, summaries,
@@ -45,8 +45,26 @@ def go_live(claim: Claim, session: SessionId | None) -> Script[None]:
     yield from run(GO_LIVE, mailbox=claim.mailbox, session=session)
 
 
-def undo_turns(session: SessionId, claim: Claim, count: int, *, by: str) -> Script[UndoneTurns]:
-    """Append an undo of the last `count` turns that still count; inherited ones are hidden here only."""
+@dataclass(frozen=True, slots=True)
+class PickedTurns:
+    """The last turns of a session that still count, the newest first, and the line that they were said in."""
+
+    last_seq: int
+    turns: int
+    picked: tuple[int, ...]
+    links: tuple[Link, ...]
+
+    def owner(self, turn: int) -> SessionId:
+        """The session that a turn was said in: this one, or one that it was branched from."""
+        return next(link.session for link in self.links if link.from_turn < turn)
+
+    @property
+    def by_session(self) -> list[tuple[SessionId, list[int]]]:
+        owners = dict.fromkeys(self.owner(turn) for turn in self.picked)
+        return [(owner, [turn for turn in self.picked if self.owner(turn) == owner]) for owner in owners]
+
+
+def pick_turns(session: SessionId, count: int) -> Script[PickedTurns]:
     row = yield from one(POSITION, session=session)
     last_seq, turns = row or (0, 0)
     links = yield from chain(session)
@@ -57,13 +75,17 @@ def undo_turns(session: SessionId, claim: Claim, count: int, *, by: str) -> Scri
         if not any(undo.first_turn <= turn <= undo.last_turn for undo in voided):
             picked.append(turn)
         turn -= 1
-    if not picked:
-        return UndoneTurns(0, last_seq)
-    first = picked[-1]
-    owner = next(link for link in links if link.from_turn < first)
-    start = yield from one(TURN_START, session=owner.session, n=first)
-    undo = Undone(first_turn=first, last_turn=turns, from_seq=start[0] if start else 1, by=by)
-    last_seq = yield from append(session, 0, last_seq, (undo,), claim)
+    return PickedTurns(last_seq, turns, tuple(picked), links)
+
+
+def undo_turns(session: SessionId, claim: Claim, found: PickedTurns, *, by: str) -> Script[UndoneTurns]:
+    """Append an undo of the turns that were picked; inherited ones are hidden here only."""
+    if not found.picked:
+        return UndoneTurns(0, found.last_seq)
+    first = found.picked[-1]
+    start = yield from one(TURN_START, session=found.owner(first), n=first)
+    undo = Undone(first_turn=first, last_turn=found.turns, from_seq=start[0] if start else 1, by=by)
+    last_seq = yield from append(session, 0, found.last_seq, (undo,), claim)
     yield from run(UNDONE, session=session, last_seq=last_seq)
-    yield from cancel(session, picked)
-    return UndoneTurns(len(picked), last_seq)
+    yield from cancel(session, found.picked)
+    return UndoneTurns(len(found.picked), last_seq)

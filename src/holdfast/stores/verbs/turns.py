@@ -6,6 +6,8 @@ from dataclasses import replace
 from msgspec.structs import replace as replace_body
 
 from holdfast.core.agent_chain import Chain, chain_of_turn, loaded, stored
+from holdfast.core.command import Verb
+from holdfast.core.command_rights import NotAllowed
 from holdfast.core.context import calibrate
 from holdfast.core.errors import ClaimLost, InvariantBroken
 from holdfast.core.ids import ApprovalId, Instant, MessageId, Principal, SessionId
@@ -34,7 +36,8 @@ from holdfast.stores.verbs.finish import reopen
 from holdfast.stores.verbs.journal import append
 from holdfast.stores.verbs.outgoing import send_messages
 from holdfast.stores.verbs.reply import insert_reply
-from holdfast.stores.verbs.sessions import new_session, undo_turns
+from holdfast.stores.verbs.rights import given_by, giver, judge_turns
+from holdfast.stores.verbs.sessions import PickedTurns, new_session, pick_turns, undo_turns
 
 SESSION = """
 select last_seq, turns, open_turn, token_ratio, title, parent_id, exists (select 1 from forget where swept_at is null),
@@ -107,14 +110,18 @@ update session
  where id = :session"""
 
 
-def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn]:
+def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn | NotAllowed]:
+    """The open turn; nothing is changed where the sender may not have the last one answered again."""
     held = yield from hold(claim)
     last_seq, turns, already, *_ = yield from live_session(claim, held, opening.session, opening.principal)
     if already is not None:
         return (yield from _repeated_opening(claim, opening, already))
     if opening.retry:
-        undone = yield from undo_turns(opening.session, claim, 1, by=opening.messages[0])
-        last_seq = undone.last_seq
+        again = yield from pick_turns(opening.session, 1)
+        refused = yield from _judge_retry(claim, opening, again)
+        if refused is not None:
+            return refused
+        last_seq = (yield from undo_turns(opening.session, claim, again, by=opening.messages[0])).last_seq
         opening = replace(opening, chain=(yield from _repeated_chain(opening)))
     n, first_seq = turns + 1, last_seq + 1
     last_seq = yield from append(opening.session, n, last_seq, opening.entries, claim)
@@ -145,6 +152,13 @@ def _repeated_chain(opening: TurnOpening) -> Script[Chain]:
     session, n = opening.repeats or (opening.session, 0)
     row = yield from one(REPEATED, session=session, n=n)
     return chain_of_turn(row[0], row[1]) if row is not None else chain_of_turn(None, opening.principal)
+
+
+def _judge_retry(claim: Claim, opening: TurnOpening, again: PickedTurns) -> Script[NotAllowed | None]:
+    given = yield from given_by(
+        opening.messages[0], mailbox=claim.mailbox, address=claim.address, operators=opening.operators
+    )
+    return (yield from judge_turns(Verb.RETRY, (yield from giver(Verb.RETRY, given)), again.by_session))
 
 
 def live_session(claim: Claim, held: Held, session: SessionId, principal: Principal) -> Script[Row]:
