@@ -56,10 +56,11 @@ def by_session(missing="session_not_found"):
     return table(bound=(OK, missing, missing), relay=found, other=same(missing), reader=found)
 
 
-def acting(missing):
+def acting(missing, *, robot=None):
     """It needs the scope operate, which only the bound tokens of this table have."""
     refused = same("scope_required")
-    return table(bound=(OK, missing, missing), relay=refused, other=refused, reader=refused)
+    row = table(bound=(OK, missing, missing), relay=refused, other=refused, reader=refused)
+    return {**row, "robot": same(robot)} if robot else row
 
 
 def overseeing(other=OK):
@@ -67,9 +68,9 @@ def overseeing(other=OK):
     return table(bound=same("token_bound"), relay=same(OK), other=same(other), reader=same(OK))
 
 
-def overseer_acts():
+def overseer_acts(*, robot="token_bound"):
     refused = same("scope_required")
-    return table(bound=same("token_bound"), relay=refused, other=refused, reader=refused)
+    return {**table(bound=same("token_bound"), relay=refused, other=refused, reader=refused), "robot": same(robot)}
 
 
 def everybody(other=OK):
@@ -137,9 +138,9 @@ ROUTES = [
         None,
         table(bound=NO_ATTACHMENT, relay=FOUND_ATTACHMENT, other=NO_ATTACHMENT, reader=FOUND_ATTACHMENT),
     ),
-    ("POST /v1/approvals/{approval}", {"decision": "deny"}, acting("approval_not_found")),
-    ("POST /v1/forget", {"session": "{old}"}, acting("session_not_found")),
-    ("POST /v1/forget", {"person": "{chat}"}, overseer_acts()),
+    ("POST /v1/approvals/{approval}", {"decision": "deny"}, acting("approval_not_found", robot="robot_not_allowed")),
+    ("POST /v1/forget", {"session": "{old}"}, acting("session_not_found", robot="robot_not_allowed")),
+    ("POST /v1/forget", {"person": "{chat}"}, overseer_acts(robot="robot_not_allowed")),
     ("POST /v1/deliveries/{delivery}/replay", None, overseer_acts()),
     ("POST /v1/replies/{reply}/resend", None, overseer_acts()),
     ("POST /v1/finalisations/{finalisation}/retry", None, overseer_acts()),

@@ -400,6 +400,14 @@ class TokenBound(HoldfastError):
     hint = "Nothing was changed. Use one of the token's own chats, or ask the operator for another token."
 
 
+class RobotNotAllowed(HoldfastError):
+    """A program's token would decide, admit or forget something, which is for people."""
+
+    code = "robot_not_allowed"
+    remedy = Remedy.CORRECT
+    hint = "Nothing was changed. Use a token that was made without --robot, in the hands of a person."
+
+
 class AllowlistNotImmutable(HoldfastError):
     """An allowlist names somebody by a name that its owner can change."""
 

@@ -218,6 +218,7 @@ STATUS_BY_CODE: Mapping[str, int] = {
     "token_expired": 401,
     "csrf_token_missing": 403,
     "origin_not_allowed": 403,
+    "robot_not_allowed": 403,
     "scope_required": 403,
     "token_bound": 403,
     "not_found": 404,
