@@ -60,6 +60,12 @@ def leaks_key(url: str) -> bool:
     return parts.scheme != "https" and not is_loopback(parts.hostname or "")
 
 
+def needs_no_proxy(url: str) -> bool:
+    """Whether an address is plain http of this machine. A proxy of the environment would read what is sent there."""
+    parts = urlsplit(url)
+    return parts.scheme == "http" and is_loopback(parts.hostname or "")
+
+
 def is_forbidden(host: str) -> bool:
     """An IPv4 address in one number, or in hexadecimal or octal parts, is refused whatever it means."""
     name = host.rstrip(".").lower()
