@@ -16,6 +16,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from websockets.asyncio.client import connect
+from websockets.typing import Origin
 
 from holdfast.channels.http.endpoint import OPEN
 from holdfast.channels.http.table import ENDPOINTS
@@ -164,7 +165,7 @@ async def test_control_2_a_foreign_host_is_refused_before_the_token_is_looked_at
 
 async def test_control_3_a_websocket_of_another_origin_is_closed(world):
     url, bearer = world.up.url.replace("http", "ws") + "/v1/ws", {"Authorization": f"Bearer {TOKEN}"}
-    async with connect(url, proxy=None, origin="http://localhost:3000", additional_headers=bearer) as socket:
+    async with connect(url, proxy=None, origin=Origin("http://localhost:3000"), additional_headers=bearer) as socket:
         assert await closed(socket) == (4403, "origin_not_allowed")
     async with connect(url, proxy=None, origin=world.up.url, additional_headers=bearer) as socket:
         assert json.loads(await socket.recv())["type"] == "ready"
