@@ -66,3 +66,8 @@ def test_the_api_is_what_its_document_says(case, url, session):
     """Who may ask is shown elsewhere, on every route, and would cost two more requests for each of these."""
     unsayable = [positive_data_acceptance] if case.operation.path in BEYOND_SCHEMAS else []
     case.call_and_validate(base_url=url, headers=BEARER, session=session, excluded_checks=[ignored_auth, *unsayable])
+
+
+def test_every_route_is_tried():
+    tried = {f"{one.ok().method.upper()} {one.ok().path}" for one in schema.get_all_operations()}
+    assert tried == {f"{one.method} {one.path}" for one in ENDPOINTS} | {"GET /openapi.json"}

@@ -193,7 +193,7 @@ class Way:
 WAYS = {
     "own chat": Way("ada", "ada", canary=ADAS),
     "another's chat": Way("ada", "bob", canary=BOBS),
-    "robot": Way("robot", "reports", canary=ROBOTS, by_id=(403, "robot_not_allowed")),
+    "robot": Way("robot", "reports", canary=ROBOTS, by_id=(403, "robot_refused")),
     "other agent": Way("other", "bob", canary=BOBS),
     "other token": Way("relay", "bob", canary=BOBS, sender="mallory", by_id=(403, "scope_required")),
 }

@@ -400,12 +400,12 @@ class TokenBound(HoldfastError):
     hint = "Nothing was changed. Use one of the token's own chats, or ask the operator for another token."
 
 
-class RobotNotAllowed(HoldfastError):
-    """A program's token would decide, admit or forget something, which is for people."""
+class RobotRefused(HoldfastError):
+    """A program asked for what only a person may decide."""
 
-    code = "robot_not_allowed"
+    code = "robot_refused"
     remedy = Remedy.CORRECT
-    hint = "Nothing was changed. Use a token that was made without --robot, in the hands of a person."
+    hint = "Nothing was changed. A person decides: in the chat, on the page, or with a token made without --robot."
 
 
 class AllowlistNotImmutable(HoldfastError):

@@ -42,7 +42,7 @@ from holdfast.channels.http.table import ENDPOINTS
 from holdfast.channels.http.websocket import Sockets
 from holdfast.core.access_token import Scope as TokenScope
 from holdfast.core.action import FOR_PROGRAMS
-from holdfast.core.errors import HoldfastError, RobotNotAllowed
+from holdfast.core.errors import HoldfastError, RobotRefused
 from holdfast.core.server_limits import ServerLimits
 from holdfast.ports.actor import acting_as
 from holdfast.ports.channel import Hooks
@@ -132,7 +132,7 @@ class _Handling:
     def _refuse_robots(self, caller: Caller) -> None:
         act = self._endpoint.act
         if caller.token.robot and act is not None and act not in FOR_PROGRAMS:
-            raise RobotNotAllowed(f"{act.stored} is for people, and this token is a program's")
+            raise RobotRefused(f"{act.stored} is for people, and this token is a program's")
 
     async def _respond(self, request: Request) -> Response:
         settings = self._settings
