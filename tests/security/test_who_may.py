@@ -54,7 +54,8 @@ OWNERS = {"ada": "ada", "bob": "bob", "reports": "robot"}  # whose token a chat 
 BOBS, ADAS, GROUPS, ROBOTS = "Byron", "Ariel", "Nelson", "Hal"
 DANGEROUS = 'use recall {"query": "cat"}'
 READ_NOTES = 'use memory {"action": "read"}'
-QUESTION = "What is the canary called?"
+TELLING = "The canary of the lighthouse at the northern harbour is called {}."
+QUESTION = "What is the canary of the lighthouse at the northern harbour called?"
 CONFIRM = re.compile(r"/delete (\S+)\s*\Z")
 NUMBERS = itertools.count()
 
@@ -160,12 +161,12 @@ async def plant(world: World) -> None:
     """Each place has said its canary, and has asked over OpenAI's API."""
     for who, chat, canary in (("ada", "ada", ADAS), ("bob", "bob", BOBS), ("robot", "reports", ROBOTS)):
         headers = world.tokens[who]
-        await said(world.client, chat, f"The canary is called {canary}.", agent="main", headers=headers)
+        await said(world.client, chat, TELLING.format(canary), agent="main", headers=headers)
         asked = {"model": "main", "input": "hello", "user": chat}
         response = await world.client.post("/v1/responses", json=asked, headers=headers)
         assert response.status_code == 200, response.text
         world.places[chat] = {"response": response.json()["id"]}
-    await world.room.ask(world.eve, f"The canary is called {GROUPS}.")
+    await world.room.ask(world.eve, TELLING.format(GROUPS))
     sessions = (await world.client.get("/v1/sessions", params={"agent": "main"})).json()["sessions"]
     group = next(one["id"] for one in sessions if ":telegram:" in one["address"])
     message = re.search(r"msg_\w+", (await world.client.get("/v1/replies")).text)
@@ -301,7 +302,7 @@ class OverHttp:
 
     async def delete(self) -> str:
         chat = await self.begun("gone")
-        reply = await self.commanded("/delete", chat, "/delete ")
+        reply = await self.commanded("/delete", chat, "cannot be taken back")
         if reply != "ok":
             return reply
         before = await self.world.state()
