@@ -8,6 +8,7 @@ import pytest
 import requests
 import schemathesis
 from hypothesis import HealthCheck, settings
+from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
 
 from holdfast.channels.http.openapi import document
@@ -69,5 +70,6 @@ def test_the_api_is_what_its_document_says(case, url, session):
 
 
 def test_every_route_is_tried():
-    tried = {f"{one.ok().method.upper()} {one.ok().path}" for one in schema.get_all_operations()}
+    found = [one.ok() for one in schema.get_all_operations() if isinstance(one, Ok)]
+    tried = {f"{one.method.upper()} {one.path}" for one in found}
     assert tried == {f"{one.method} {one.path}" for one in ENDPOINTS} | {"GET /openapi.json"}
