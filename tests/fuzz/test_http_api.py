@@ -8,6 +8,7 @@ import pytest
 import requests
 import schemathesis
 from hypothesis import HealthCheck, settings
+from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
 
 from holdfast.channels.http.openapi import document
@@ -66,3 +67,9 @@ def test_the_api_is_what_its_document_says(case, url, session):
     """Who may ask is shown elsewhere, on every route, and would cost two more requests for each of these."""
     unsayable = [positive_data_acceptance] if case.operation.path in BEYOND_SCHEMAS else []
     case.call_and_validate(base_url=url, headers=BEARER, session=session, excluded_checks=[ignored_auth, *unsayable])
+
+
+def test_every_route_is_tried():
+    found = [one.ok() for one in schema.get_all_operations() if isinstance(one, Ok)]
+    tried = {f"{one.method.upper()} {one.path}" for one in found}
+    assert tried == {f"{one.method} {one.path}" for one in ENDPOINTS} | {"GET /openapi.json"}

@@ -21,6 +21,7 @@ from holdfast.core.forget import ForgetRequest
 from holdfast.core.ids import AgentName, ForgetId, Principal
 from holdfast.core.journal import ToolCall
 from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.core.policy import AccessPolicy
 from holdfast.loops.agents import Agent, Agents
 from holdfast.loops.forgetter import Forgetter
 from holdfast.loops.toolbox import ToolBox
@@ -194,8 +195,10 @@ WORD = re.compile(r"(?:marmalade|rexdog)\w*")
 def gossiping():
     model = Gossip()
     names = [AgentName("main"), AgentName("moss")]
-    chosen = replace(policy(), memory={"local": {}, "files": {}})
-    made = {name: Agent(policy=chosen, model=model, summariser=model, tools=ToolBox()) for name in names}
+    access = AccessPolicy(operators=frozenset({"bob"}))  # who may begin another session in a chat of several people
+    chosen = replace(policy(), memory={"local": {}, "files": {}}, access=access)
+    chosen_for = {names[0]: replace(chosen, talks_to=("moss",)), names[1]: chosen}
+    made = {name: Agent(policy=one, model=model, summariser=model, tools=ToolBox()) for name, one in chosen_for.items()}
     return Agents(None, made)
 
 

@@ -97,6 +97,30 @@ async def test_a_key_of_the_vendor_that_is_only_in_the_environment_counts_as_wel
     assert problem.code == "plain_http_refused"
 
 
+@pytest.mark.parametrize(
+    ("vendor", "variable"),
+    [("openai", "OPENAI_BASE_URL"), ("openai-chat", "OPENAI_BASE_URL"), ("anthropic", "ANTHROPIC_BASE_URL")],
+)
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("http://models.example/v1", "plain_http_refused"),
+        ("https://169.254.169.254/", "provider_url_forbidden"),
+        ("https://models.example/v1", None),
+        ("http://127.0.0.1:9/v1", None),
+    ],
+)
+async def test_an_address_that_the_environment_names_is_checked_like_one_in_the_file(
+    tmp_path, vendor, variable, url, code
+):
+    """The vendors' own libraries send the key there."""
+    config = parse_config(f'[agents.a]\nmodel = "{vendor}:m"'.encode(), tmp_path / "holdfast.toml")
+    keys = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY"), "canary")
+    found = (await inspect(config, tmp_path / "data", {**keys, variable: url})).problems
+    assert [one.code for one in found] == ([code] if code else [])
+    assert all(variable in str(one) and "canary" not in str(one) for one in found)
+
+
 async def test_a_start_is_refused_with_the_code(tmp_path):
     file = tmp_path / "holdfast.toml"
     file.write_text(f"[agents.a]\n{TABLES['model'].format(url='http://models.example')}\n")
@@ -156,3 +180,32 @@ async def test_a_redirect_does_not_take_an_mcp_servers_token_along():
         await server.close()
     assert "canary" in "".join(first.heard)
     assert "canary" not in "".join(elsewhere.heard)
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if name != "mcp"])
+async def test_no_proxy_of_the_environment_is_shown_a_key_that_goes_to_this_machine(tmp_path, monkeypatch, name):
+    """Plain http to loopback is fine because nobody is on the way; a proxy would be."""
+    async with web() as proxy, web() as server:
+        for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(variable, proxy.url)
+        for variable in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(variable, raising=False)
+        config = configured(tmp_path, name, server.url)
+        await soon(inspect(config, tmp_path / "data", KEYS, connect_wait_s=30.0))
+    assert proxy.heard == []
+    assert "canary" in "".join(server.heard)
+
+
+async def test_no_proxy_of_the_environment_is_shown_an_mcp_servers_token(monkeypatch):
+    async with web() as proxy, web() as server:
+        for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(variable, proxy.url)
+        for variable in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(variable, raising=False)
+        settings = read_settings("mcp.m", "m", {"url": f"{server.url}/mcp", "token_env": "MODEL"}, KEYS)
+        one = McpServer("a", settings, Connection, clock=SystemClock(), entropy=SystemEntropy(), tasks=AsyncTasks())
+        one.start()
+        await soon(one.settled())
+        await one.close()
+    assert proxy.heard == []
+    assert "canary" in "".join(server.heard)

@@ -27,6 +27,8 @@ CODES = {
     "invalid_json": Remedy.CORRECT,
     "login_not_found": Remedy.CORRECT,
     "plain_http_refused": Remedy.REPAIR,
+    "provider_url_forbidden": Remedy.REPAIR,
+    "robot_refused": Remedy.CORRECT,
     "token_bound": Remedy.CORRECT,
     "unsupported_media_type": Remedy.CORRECT,
     "allowlist_not_immutable": Remedy.REPAIR,

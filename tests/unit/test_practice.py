@@ -90,6 +90,14 @@ async def test_it_answers_with_what_the_tool_said():
     assert (await ask(*said, result, tools=(CLOCK,))).text == "The tool clock answered: noon"
 
 
+async def test_what_a_tool_looked_up_is_answered_and_not_looked_up_again():
+    said = (user("use clock"), ModelMessage(role="assistant", content=""))
+    result = ModelMessage(role="tool", name="clock", content="see below", call="call_1")
+    data = ModelMessage(role="user", content="<recalled-memory>noon</recalled-memory>", data="recall")
+    answer = await ask(*said, result, data, tools=(CLOCK,))
+    assert (answer.calls, "noon" in answer.text) == ((), True)
+
+
 async def test_a_tool_it_does_not_have_is_not_called():
     assert (await ask(user("use hammer"), tools=(CLOCK,))).text == "There is no tool hammer; I have: clock."
 

@@ -23,7 +23,7 @@ def test_a_plain_address_is_taken(url):
         ("http://", "must start with http:// or https://"),
         ("http://a.example:0", "no port 0"),
         ("http://a.example:70000", "no address"),
-        ("http://169.254.169.254/latest", "provider_url_forbidden"),
+        ("http://169.254.169.254/latest", "answer about themselves"),
     ],
 )
 def test_what_is_wrong_with_an_address_is_said(url, why):

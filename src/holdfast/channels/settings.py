@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core.errors import ConfigInvalid, PlainHttpRefused
-from holdfast.core.urls import READABLE, leaks_key
+from holdfast.core.urls import FORBIDDEN, READABLE, is_forbidden, leaks_key, wrong_url
 from holdfast.ports.channel import ChannelSetup
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -113,6 +113,8 @@ def check_url(setup: ChannelSetup, url: str, *, key: str = "api_url", plain_http
         raise ConfigInvalid(f"{setup.name}.{key} is {url!r}: it must start with https:// and a host", key=key)
     if parts.query or parts.fragment or not _PRINTABLE.match(url):
         raise ConfigInvalid(f"{setup.name}.{key} is {url!r}: it must be plain, without ?, # or blanks", key=key)
+    if is_forbidden(host):
+        raise wrong_url(f"{setup.name}.{key}", repr(url), FORBIDDEN, key=key)
     if leaks_key(url) and not plain_http:
         raise PlainHttpRefused(f"{setup.name}.{key} is {url!r}: {READABLE}", key=key)
     return url.rstrip("/")

@@ -93,6 +93,8 @@ class Act(Enum):
 
 
 BY_NAME: Mapping[str, Act] = {act.stored: act for act in Act}
+# What a program may do as well: nothing is decided or lost by it.
+FOR_PROGRAMS = frozenset({Act.LOGIN, Act.LOGOUT, Act.DELIVERY_REPLAYED, Act.REPLY_RESENT, Act.FINALISATION_RETRIED})
 
 
 class ActionOutcome(Enum):

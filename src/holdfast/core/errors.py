@@ -604,6 +604,13 @@ class PlainHttpRefused(ConfigInvalid):
     hint = "Use https, or an address of this machine; to accept the risk for this one, send_key_over_plain_http = true."
 
 
+class ProviderUrlForbidden(ConfigInvalid):
+    """An address leads to where machines answer about themselves, with secrets of their own; nothing was sent there."""
+
+    code = "provider_url_forbidden"
+    hint = "Name the service itself by its host name or its own address, which is not link-local."
+
+
 # --- we must act -----------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from holdfast.core.dates import civil
 from holdfast.core.framing import framed, label, quoted
 from holdfast.core.ids import Instant, Principal
 from holdfast.core.memory import Capacity, Memory, MemoryEntry, Target
-from holdfast.core.memory_safety import reason_to_block
+from holdfast.core.memory_safety import reason_to_block, reason_to_block_text
 from holdfast.core.review import mark_of
 from holdfast.core.visibility import ShownEntry, ShownNotes, person_of
 
@@ -49,7 +49,7 @@ def notes_block(shown: ShownNotes, capacity: Capacity, strangers: Collection[Pri
 def soul_text(text: str | None) -> str:
     """The operator's SOUL.md for the instructions; empty when there is none."""
     kept = (text or "").strip()
-    reason = reason_to_block(kept)
+    reason = reason_to_block_text(kept)
     if reason is None and len(kept) > SOUL_CHARS_MAX:
         reason = f"it has more than {SOUL_CHARS_MAX} characters"
     return f"[BLOCKED: {reason}]" if reason else kept

@@ -5,12 +5,14 @@ text; it names the code point or the kind of marker.
 
 Rule 1: no character that is not shown, except where writing needs it: joiners inside emoji and inside the scripts that
         are written with them, one variation selector behind the sign it varies, and the three flags made of tags.
-Rule 2: nothing that a model's template, or the frame around recalled memory, could take for its own marker.
+Rule 2: nothing that a model's template could take for its own marker. A note imitates no frame of ours either: neither
+        its tags, nor the heading of the operator's notes, nor the brackets that say who wrote a line and when.
 Rule 3: no line that separates entries in a file.
 """
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 ZERO_WIDTH_NON_JOINER, ZERO_WIDTH_JOINER = "\u200c", "\u200d"
 VARIATIONS = frozenset("\ufe0e\ufe0f")
@@ -54,17 +56,42 @@ MARKERS = (
         "a line that begins like a speaker of a conversation",
     ),
 )
+# What the frames of notes, summaries and recollections are made of (framing.py, memory_prompt.py, recall.py).
+FRAME_MARKERS = (
+    (
+        re.compile(r"<\s*/?\s*(?:notes|summary|earlier-in-this-chat)\b[^<>]{0,200}>"),
+        "a tag that frames what a model is told",
+    ),
+    (
+        re.compile(r"\((?:shared by the operator|your (?:own )?notes\b[^()\n]{0,40})\)[^:\n]{0,80}:"),
+        "a heading of the notes",
+    ),
+    (
+        re.compile(r"^[\s>*•-]*\[(?=[^\]\n]*\b\d{4}-\d{2}-\d{2}\b)[^\]\n;]*;[^\]\n]*\]", re.MULTILINE),
+        "brackets as they stand before a note",
+    ),
+)
 
 
 def reason_to_block(text: str) -> str | None:
-    """Why the text may not be kept or shown, or None."""
+    """Why the text may not be kept or shown as a note, or None."""
+    found = reason_to_block_text(text)
+    return found if found is not None else _posing(text, FRAME_MARKERS)
+
+
+def reason_to_block_text(text: str) -> str | None:
+    """The same for the operator's own text, which may speak of our frames."""
     hidden = _hidden(text)
     if hidden is not None:
         return f"it holds {hidden}"
     if SEPARATOR_LINE.search(text):
         return "it holds a line with only '§', which separates entries"
+    return _posing(text, MARKERS)
+
+
+def _posing(text: str, markers: Sequence[tuple[re.Pattern[str], str]]) -> str | None:
     plain = unicodedata.normalize("NFKC", text).casefold()
-    found = next((what for marker, what in MARKERS if marker.search(plain)), None)
+    found = next((what for marker, what in markers if marker.search(plain)), None)
     return f"it holds {found}" if found else None
 
 

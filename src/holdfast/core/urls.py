@@ -7,8 +7,11 @@ import ipaddress
 import re
 from urllib.parse import urlsplit
 
+from holdfast.core.errors import ConfigInvalid, ProviderUrlForbidden
+
 METADATA_HOSTS = frozenset({"metadata", "metadata.google.internal", "metadata.goog", "instance-data"})
 METADATA_ADDRESSES = frozenset({"100.100.100.200", "fd00:ec2::254"})
+FORBIDDEN = "machines answer about themselves there; no service of yours does"
 READABLE = "over plain http the key could be read on its way to another machine"
 _NUMBERS = re.compile(r"(0x[0-9a-f]+|\d+)(\.(0x[0-9a-f]+|\d+)){0,3}")
 _PRINTABLE = re.compile(r"[\x21-\x7e]+\Z")  # what may stand in a request line
@@ -33,8 +36,14 @@ def fault_of_url(url: str) -> str:
     if port == 0:
         return "there is no port 0"
     if is_forbidden(host):
-        return "(provider_url_forbidden) machines answer about themselves there; no service of yours does"
+        return FORBIDDEN
     return ""
+
+
+def wrong_url(where: str, shown: str, fault: str, *, key: str) -> ConfigInvalid:
+    """The error for a fault of an address."""
+    kind = ProviderUrlForbidden if fault == FORBIDDEN else ConfigInvalid
+    return kind(f"{where} is {shown}: {fault}", key=key)
 
 
 def is_loopback(host: str) -> bool:
@@ -49,6 +58,12 @@ def leaks_key(url: str) -> bool:
     """Whether a key that is sent there leaves this machine in the clear."""
     parts = urlsplit(url)
     return parts.scheme != "https" and not is_loopback(parts.hostname or "")
+
+
+def needs_no_proxy(url: str) -> bool:
+    """Whether an address is plain http of this machine. A proxy of the environment would read what is sent there."""
+    parts = urlsplit(url)
+    return parts.scheme == "http" and is_loopback(parts.hostname or "")
 
 
 def is_forbidden(host: str) -> bool:

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from holdfast.core.errors import MemoryWriteBlocked
 from holdfast.core.key import PART_CHARS_MAX
 from holdfast.core.memory import (
     Applied,
@@ -176,7 +177,7 @@ def _refusal(
     answer: Answer = {
         **_shown(own, target, capacity),
         "ok": False,
-        "code": outcome.code,
+        "code": MemoryWriteBlocked.code if outcome.code == "blocked" else outcome.code,
         "error": f"{which}{reason}.{nothing}",
     }
     if outcome.code == "over_capacity":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from holdfast.core.errors import ConfigInvalid, ModelFailed, PlainHttpRefused
 from holdfast.core.policy import AgentPolicy
-from holdfast.core.urls import READABLE, leaks_key
+from holdfast.core.urls import READABLE, fault_of_url, has_credentials, leaks_key, wrong_url
 from holdfast.models.any import AnyModel
 from holdfast.models.fallback import Fallback
 from holdfast.models.practice import PracticeModel
@@ -92,10 +92,22 @@ def make_model(settings: ModelSettings, environment: Mapping[str, str], tasks: T
         return PracticeModel()
     _check_libraries(settings, where)
     key = read_key(settings, environment, where)
-    url = settings.base_url
-    if key is not None and url is not None and leaks_key(url) and not settings.send_key_over_plain_http:
-        raise PlainHttpRefused(f"{where}.base_url is {url[:200]!r}: {READABLE}", key="base_url")
+    if key is not None:
+        _check_way(settings, environment, where)
     return AnyModel(settings, key, tasks)
+
+
+def _check_way(settings: ModelSettings, environment: Mapping[str, str], where: str) -> None:
+    """Where the key would go. Raises `ConfigInvalid`, `PlainHttpRefused` and `ProviderUrlForbidden`."""
+    url, place = settings.base_url, f"{where}.base_url"
+    if url is None:
+        variable = VENDORS[settings.vendor].address_env
+        url, place = environment.get(variable or "", "").strip(), f"{where}: {variable} in the environment"
+        fault = fault_of_url(url) if url else ""
+        if fault:
+            raise wrong_url(place, "an address" if has_credentials(url) else repr(url[:200]), fault, key="base_url")
+    if url and leaks_key(url) and not settings.send_key_over_plain_http:
+        raise PlainHttpRefused(f"{place} is {url[:200]!r}: {READABLE}", key="base_url")
 
 
 def read_key(settings: ModelSettings, environment: Mapping[str, str], where: str = "model") -> str | None:

@@ -42,9 +42,9 @@ class PracticeModel:
 
 def reply(request: ModelRequest) -> Answer:
     messages = request.messages
-    last = messages[-1] if messages else ModelMessage(role="user", content="")
+    last, looked_up = _last_and_data(messages)
     if last.role == "tool":
-        return _answer(messages, f"The tool {last.name} answered: {last.content}")
+        return _answer(messages, f"The tool {last.name} answered: {last.content}{looked_up}")
     asked = _last_user_text(messages)
     wanted = _USE.match(asked.strip())
     if wanted:
@@ -55,6 +55,14 @@ def reply(request: ModelRequest) -> Answer:
     if told:
         return _answer(messages, f"Noted: {'; '.join(told)}.")
     return _answer(messages, f"You said: {asked.strip()} (I am the practice model: configure a real one to talk.)")
+
+
+def _last_and_data(messages: Sequence[ModelMessage]) -> tuple[ModelMessage, str]:
+    """The newest message that is no data, and the data behind it, which a tool may have looked up."""
+    place = next((n for n in range(len(messages) - 1, -1, -1) if not messages[n].data), None)
+    if place is None:
+        return ModelMessage(role="user", content=""), ""
+    return messages[place], "".join(f"\n{one.content}" for one in messages[place + 1 :])
 
 
 def _use(messages: Sequence[ModelMessage], wanted: re.Match[str], tools: Sequence[ToolSpec]) -> Answer:

@@ -21,7 +21,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from holdfast.core.errors import ConfigInvalid
-from holdfast.core.urls import fault_of_url, has_credentials
+from holdfast.core.urls import fault_of_url, has_credentials, wrong_url
 from holdfast.models.vendors import VENDORS
 
 PRACTICE = "practice"
@@ -156,7 +156,7 @@ def _check_address(settings: ModelSettings, where: str) -> None:
     if not fault and not settings.is_practice and not VENDORS[settings.vendor].has_address:
         fault = f"{settings.vendor} has one address only; leave it out"
     if fault:
-        raise ConfigInvalid(f"{where}.base_url is {_shown(url)}: {fault}", key="base_url")
+        raise wrong_url(f"{where}.base_url", _shown(url), fault, key="base_url")
 
 
 def _check_key(settings: ModelSettings, where: str) -> None:

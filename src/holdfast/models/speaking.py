@@ -34,6 +34,7 @@ from pydantic_ai.usage import RequestUsage
 from holdfast.core.errors import ModelFailed
 from holdfast.core.journal import ToolCall, estimate_tokens
 from holdfast.core.turn import Usage
+from holdfast.core.urls import needs_no_proxy
 from holdfast.models.faults import FOREIGN, failed, late, refused, translated
 from holdfast.models.messages import messages_of, parameters_of
 from holdfast.models.prices import price_micros
@@ -62,7 +63,13 @@ class Speaker:
         """The vendor's client. Reaches nobody."""
         timeout = httpx2.Timeout(max(settings.first_token_wait_s, PAUSE_WAIT_S), connect=CONNECT_WAIT_S)
         limits = httpx2.Limits(max_connections=CONNECTIONS_MAX)
-        client = httpx2.AsyncClient(verify=_tls(), timeout=timeout, limits=limits, follow_redirects=False)
+        client = httpx2.AsyncClient(
+            verify=_tls(),
+            timeout=timeout,
+            limits=limits,
+            follow_redirects=False,
+            trust_env=not needs_no_proxy(settings.base_url or ""),
+        )
         given: dict[str, Any] = {"api_key": key or NO_KEY}
         if settings.base_url is not None:
             given["base_url"] = settings.base_url

@@ -15,6 +15,7 @@ class Vendor:
     key_env: str | None = None  # None: no key is needed
     default: str = ""  # the model that is chosen when only the key is there
     has_address: bool = False  # whether base_url may point elsewhere
+    address_env: str | None = None  # where its library looks for an address when base_url names none
     prices: str = ""  # its name in the table of prices; empty: it costs nothing
 
     @property
@@ -36,6 +37,19 @@ class Vendor:
             return self.package
 
 
+GOOGLE_ADDRESS = "GOOGLE_GEMINI_BASE_URL"
+
+
+def _openai(default: str = "") -> Vendor:
+    return Vendor(
+        key_env="OPENAI_API_KEY",
+        default=default,
+        has_address=True,
+        address_env="OPENAI_BASE_URL",
+        prices="openai",
+    )
+
+
 def _compatible(name: str, key_env: str) -> Vendor:
     """A vendor that speaks OpenAI's protocol at an address of its own."""
     return Vendor(key_env=key_env, prices=name)
@@ -43,14 +57,15 @@ def _compatible(name: str, key_env: str) -> Vendor:
 
 VENDORS: Mapping[str, Vendor] = {
     # `openai` is the Responses API, or at an address of its own Chat Completions, which every compatible server has.
-    "openai": Vendor(key_env="OPENAI_API_KEY", default="gpt-6-luna", has_address=True, prices="openai"),
-    "openai-chat": Vendor(key_env="OPENAI_API_KEY", has_address=True, prices="openai"),
-    "openai-responses": Vendor(key_env="OPENAI_API_KEY", has_address=True, prices="openai"),
+    "openai": _openai(default="gpt-6-luna"),
+    "openai-chat": _openai(),
+    "openai-responses": _openai(),
     "anthropic": Vendor(
         package="anthropic",
         key_env="ANTHROPIC_API_KEY",
         default="claude-haiku-5-5",
         has_address=True,
+        address_env="ANTHROPIC_BASE_URL",
         prices="anthropic",
     ),
     "ollama": Vendor(default="llama3.2", has_address=True),
@@ -58,11 +73,11 @@ VENDORS: Mapping[str, Vendor] = {
     "deepseek": _compatible("deepseek", "DEEPSEEK_API_KEY"),
     "together": _compatible("together", "TOGETHER_API_KEY"),
     "fireworks": _compatible("fireworks", "FIREWORKS_API_KEY"),
-    "moonshotai": _compatible("moonshotai", "MOONSHOTAI_API_KEY"),
+    "moonshotai": Vendor(key_env="MOONSHOTAI_API_KEY", address_env="MOONSHOTAI_BASE_URL", prices="moonshotai"),
     "cerebras": _compatible("cerebras", "CEREBRAS_API_KEY"),
     "zai": _compatible("zai", "ZAI_API_KEY"),
-    "google": Vendor(package="google.genai", key_env="GOOGLE_API_KEY", prices="google"),
-    "groq": Vendor(package="groq", key_env="GROQ_API_KEY", prices="groq"),
+    "google": Vendor(package="google.genai", key_env="GOOGLE_API_KEY", address_env=GOOGLE_ADDRESS, prices="google"),
+    "groq": Vendor(package="groq", key_env="GROQ_API_KEY", address_env="GROQ_BASE_URL", prices="groq"),
     "mistral": Vendor(package="mistralai", key_env="MISTRAL_API_KEY", prices="mistral"),
-    "cohere": Vendor(package="cohere", key_env="CO_API_KEY", prices="cohere"),
+    "cohere": Vendor(package="cohere", key_env="CO_API_KEY", address_env="CO_BASE_URL", prices="cohere"),
 }

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core.errors import ConfigInvalid, PlainHttpRefused
-from holdfast.core.urls import READABLE, is_forbidden, leaks_key
+from holdfast.core.urls import FORBIDDEN, READABLE, is_forbidden, leaks_key, wrong_url
 
 T = TypeVar("T", bound=msgspec.Struct)
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?\Z", re.DOTALL)
@@ -86,9 +86,8 @@ def check_url(provider: str, url: str) -> None:
     if port == 0:
         raise _wrong_url(provider, url, "there is no port 0")
     if is_forbidden(host):
-        what = "(provider_url_forbidden) machines answer about themselves there; no memory service does"
-        raise _wrong_url(provider, url, what)
+        raise _wrong_url(provider, url, FORBIDDEN)
 
 
 def _wrong_url(provider: str, url: str, what: str) -> ConfigInvalid:
-    return ConfigInvalid(f"{provider}.url is {url!r}: {what}", key="url")
+    return wrong_url(f"{provider}.url", repr(url), what, key="url")

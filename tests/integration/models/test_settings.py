@@ -60,7 +60,7 @@ EXAMPLE = 'write the vendor, a colon and the model, as in "openai:gpt-5.2", or "
         (
             {"name": GPT, "base_url": "http://169.254.169.254/v1"},
             (
-                "model.base_url is 'http://169.254.169.254/v1': (provider_url_forbidden) "
+                "model.base_url is 'http://169.254.169.254/v1': "
                 "machines answer about themselves there; no service of yours does"
             ),
         ),

@@ -41,7 +41,8 @@ from holdfast.channels.http.stream import EventStream
 from holdfast.channels.http.table import ENDPOINTS
 from holdfast.channels.http.websocket import Sockets
 from holdfast.core.access_token import Scope as TokenScope
-from holdfast.core.errors import HoldfastError
+from holdfast.core.action import FOR_PROGRAMS
+from holdfast.core.errors import HoldfastError, RobotRefused
 from holdfast.core.server_limits import ServerLimits
 from holdfast.ports.actor import acting_as
 from holdfast.ports.channel import Hooks
@@ -128,12 +129,18 @@ class _Handling:
                 await self._settings.service.actions.refuse(self._endpoint.act, subject_of(request), error.code)
             raise
 
+    def _refuse_robots(self, caller: Caller) -> None:
+        act = self._endpoint.act
+        if caller.token.robot and act is not None and act not in FOR_PROGRAMS:
+            raise RobotRefused(f"{act.stored} is for people, and this token is a program's")
+
     async def _respond(self, request: Request) -> Response:
         settings = self._settings
         if not self._endpoint.is_open:
             caller = caller_of(request)  # without one nothing that needs a token is ever run
             if isinstance(self._endpoint.scope, TokenScope):
                 caller.require(self._endpoint.scope)
+            self._refuse_robots(caller)
             self._guard.check_cookie_use(caller, request.scope)
             settings = fenced(settings, caller, self._guard.client_of(request.scope))
         if self._endpoint.body is not None:

@@ -246,6 +246,7 @@ STATUS_BY_CODE: Mapping[str, int] = {
     "session_moved": 409,
     "message_too_large": 413,
     "unsupported_media_type": 415,
+    "memory_write_blocked": 422,
     "mailbox_full": 429,
     "rate_limited": 429,
     "byte_rate_exceeded": 429,

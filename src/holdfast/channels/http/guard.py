@@ -37,7 +37,9 @@ from holdfast.ports.clock import Clock
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\Z|\[[0-9A-Fa-f:.]{2,45}\]\Z")
-TOKEN_FIELDS = frozenset({"token", "access_token"})
+TOKEN_FIELDS = frozenset(
+    {"token", "access_token", "api_key", "api-key", "apikey", "auth", "authorization", "bearer", "secret", "password"}
+)
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 ATTEMPTS_MAX = 20
 ATTEMPTS_WINDOW_MS = 60_000

@@ -23,6 +23,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from holdfast.channels.slack.answers import ANSWERS
 from holdfast.core.answers import Meaning, answer_to
+from holdfast.core.urls import needs_no_proxy
 from holdfast.core.vendor_error import NO_ANSWER, VendorError, texts_in, vendor_error
 
 CALL_S = 30
@@ -98,6 +99,8 @@ class Web:
                 logger=SILENT,
                 retry_handlers=[],
             )
+            if needs_no_proxy(self._api_url):
+                self._client.proxy = None  # the SDK has read it from the environment
         return self._client
 
     async def get(self, method: str, **params: object) -> dict[str, Any] | Failure:

@@ -20,6 +20,7 @@ from honcho.http.exceptions import HonchoError  # type: ignore[import-untyped]
 
 from holdfast.core.delivery import Uncertain, Unreachable
 from holdfast.core.ids import Instant
+from holdfast.core.urls import needs_no_proxy
 from holdfast.providers.honcho.faults import MISSHAPEN, CallFailed, HonchoAnswer, failed
 from holdfast.providers.honcho.rendering import Said
 
@@ -54,6 +55,7 @@ class Calls:
         self._honcho: Any = Honcho(base_url=url, workspace_id=workspace, api_key=key, timeout=timeout_s, max_retries=0)
         if key is None:  # without one the SDK looks into the process's environment, which is not ours to send
             self._honcho._http_config["api_key"] = self._honcho._http.api_key = None  # noqa: SLF001
+        self._is_direct = needs_no_proxy(url)
         self._key = key
         self._key_env = key_env
 
@@ -61,7 +63,10 @@ class Calls:
     def _calling(self, *, writes: bool) -> Iterator[None]:
         seen = HonchoAnswer(self._key)
         token = _seen.set(seen)
-        self._honcho._async_http_client._client.event_hooks = {"response": [_on_answer]}  # noqa: SLF001
+        client = self._honcho._async_http_client._client  # noqa: SLF001 - the SDK makes it, one for each loop
+        client.event_hooks = {"response": [_on_answer]}
+        if self._is_direct:
+            client._mounts.clear()  # noqa: SLF001 - the proxies of the environment
         try:
             yield
         except (HonchoError, *MISSHAPEN) as error:

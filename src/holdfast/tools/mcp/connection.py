@@ -20,6 +20,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, REQUEST_TIMEOUT
 
+from holdfast.core.urls import needs_no_proxy
 from holdfast.ports.tool import ToolOutcome
 from holdfast.tools.mcp.program import how_to_start
 from holdfast.tools.mcp.settings import McpSettings
@@ -108,7 +109,8 @@ class _Transport:
             return stdio_client(how_to_start(settings, home), errlog=self._errors(opening))
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
         timeout = httpx2.Timeout(HTTP_TIMEOUT_S, read=settings.timeout_s + HTTP_READ_TIMEOUT_S)
-        client = await opening.enter_async_context(_Sending(headers=headers, timeout=timeout))
+        trusts = not needs_no_proxy(settings.url)
+        client = await opening.enter_async_context(_Sending(headers=headers, timeout=timeout, trust_env=trusts))
         return streamable_http_client(settings.url, http_client=client)
 
     def _passing_home(self, opening: AsyncExitStack) -> Path:

@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.core.errors import ConfigInvalid, InvalidName, PlainHttpRefused
 from holdfast.core.key import agent_name
-from holdfast.core.urls import READABLE, fault_of_url, has_credentials, leaks_key
+from holdfast.core.urls import READABLE, fault_of_url, has_credentials, leaks_key, wrong_url
 from holdfast.tools.mcp.confinement import Confine, Confinement, NotOffered, choose, offer_for
 from holdfast.tools.mcp.user import ProgramUser, read_user
 
@@ -147,7 +147,7 @@ def _check_url(key: str, url: str, *, has_token: bool) -> None:
         raise ConfigInvalid(f"{where}: it must hold no user and no password; use token_env", key=where)
     fault = fault_of_url(url)
     if fault:
-        raise ConfigInvalid(f"{where} is {url!r}: {fault}", key=where)
+        raise wrong_url(where, repr(url), fault, key=where)
     if has_token and leaks_key(url):
         raise PlainHttpRefused(f"{where} is {url!r}: {READABLE}", key=where)
 
