@@ -4,6 +4,7 @@ whatever is still on its way."""
 
 import pytest
 
+from holdfast.core.command_rights import Rank
 from holdfast.core.delivery import DeliveryState, Op
 from holdfast.core.errors import ClaimLost
 from holdfast.core.ids import AgentName, MailboxId, MessageId, Principal, Provider, ReplyId
@@ -203,7 +204,7 @@ async def test_it_is_followed_where_the_rows_of_the_messages_were_pruned(post, d
 
 async def test_a_turn_that_somebody_tried_again_with_an_answer_of_another_agent_goes(post, driver):
     await round_trip(post)
-    message = await driver.say("/retry", who="bob")
+    message = await driver.say("/retry", who="bob", rank=Rank.OPERATOR)
     claim = await post.claimed(FERN)
     mail = await driver.store.read_mail(claim, limit=1)
     ((_, body),) = await driver.rows(

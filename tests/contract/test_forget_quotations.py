@@ -3,6 +3,7 @@ them; one that repeats none stays, and so does every word that somebody typed.""
 
 import pytest
 
+from holdfast.core.command_rights import Rank
 from holdfast.core.ids import Principal
 from holdfast.core.journal import AssistantSaid, Recalled, ToolCall, ToolReturned
 from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, NotApplied, Target
@@ -124,7 +125,7 @@ async def test_a_note_that_was_made_for_somebody_else_of_the_words_goes_and_what
     scope = f"chat:{address_of('home')}"
     await noted(driver, f"ada has {CANARY}", first.session, subject=scope, by=by)
     await noted(driver, "bob has Rex", first.session, subject=scope if by == "model" else "bob", by=by)
-    await driver.command("/new", who="bob")
+    await driver.command("/new", who="bob", rank=Rank.OPERATOR)
     later = await driver.talk("what is noted?", f"that {CANARY} is ada's", who="bob")
     assert later.session != first.session
     await driver.store.forget(person())

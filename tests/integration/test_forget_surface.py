@@ -75,10 +75,11 @@ async def test_the_report_lists_what_went_by_kind_and_what_is_kept_and_why(tmp_p
     assert set(kept) == {"names", "places", "trail", "others_words", "answers"}
     assert kept["others_words"] == (1, True)
     assert {"entries", "messages", "replies", "sessions"} <= set(body["blanked"])
-    shown = holdfast("forget-status", "please-1")
+    shown = await asyncio.to_thread(holdfast, "forget-status", "please-1")
     assert shown.exit_code == 0, shown.output
     assert "kept: others words (1): " in shown.output
-    assert json.loads(holdfast("forget-status", "please-1", "--json").output)["kept"] == body["kept"]
+    as_json = await asyncio.to_thread(holdfast, "forget-status", "please-1", "--json")
+    assert json.loads(as_json.output)["kept"] == body["kept"]
 
 
 class Stubborn:

@@ -38,7 +38,7 @@ def test_a_configuration_that_cannot_work_is_refused_with_a_sentence(tmp_path, c
     arguments = ["up", "--config", str(tmp_path / "holdfast.toml"), "--data", str(tmp_path / "data"), "--port", "0"]
     done = CliRunner().invoke(app, arguments, env={**QUIET, "A": SECRET, "B": SECRET}, prog_name="holdfast")
     assert done.exit_code == 1, done.output
-    sentence, hint = done.stderr.splitlines()
+    *_, sentence, hint = done.stderr.splitlines()
     assert sentence.startswith("error[config_invalid]: ")
     assert named in sentence
     assert hint.strip().startswith("hint: ")

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.core.command_rights import Rank
 from holdfast.core.compress import Thresholds
 from holdfast.core.ids import AgentName
 from holdfast.core.inbound import Accepted
@@ -62,11 +63,11 @@ async def live(tmp_path):
         yield running
 
 
-async def said(live, chat, text, *, sender, type="group"):
+async def said(live, chat, text, *, sender, type="group", rank=Rank.MEMBER):
     """A message as a platform brings it, and the reply to it."""
     address = Address(agent=MAIN, channel="telegram", type=type, chat=chat)
     event = live.runtime._new_id("event")
-    received = Received(address=address, event_id=event, sender=sender, text=text, account="bot")
+    received = Received(address=address, event_id=event, sender=sender, text=text, account="bot", rank=rank)
     outcome = await live.runtime.gateway.accept(received)
     assert isinstance(outcome, Accepted), outcome
     return await soon(live.runtime.reply_to(outcome.message))
@@ -201,7 +202,7 @@ async def test_a_private_session_is_not_resumed_in_a_group(live):
     (session,) = await sessions_of(live, "dm", "7")
     await said(live, "7", "/new", sender="telegram:7", type="dm")
     live.side.requests.clear()
-    answer = await said(live, "-100", f"/resume {session}", sender="telegram:7")
+    answer = await said(live, "-100", f"/resume {session}", sender="telegram:7", rank=Rank.ADMIN)
     assert "no session" in answer.lower()
     await said(live, "-100", "what is the canary?", sender="telegram:8")
     assert "Marzipan" not in live.side.sent(task=Task.REPLY)

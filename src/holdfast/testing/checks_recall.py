@@ -6,11 +6,12 @@ known.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from holdfast.core.agent_chain import PRINCIPALS
 from holdfast.core.journal import Recalled
+from holdfast.core.recall import RecallQuery
 from holdfast.core.visibility import is_group
 from holdfast.ports.model import Task
 from holdfast.testing.evidence import Evidence, Found
@@ -82,14 +83,43 @@ def recalls_stay_where_they_are(evidence: Evidence) -> Found:
 
 def lookups_say_who_reads(evidence: Evidence) -> Found:
     """A provider is told truly who asks, and whether others read along, since it judges by that what it may show."""
-    homes = {row["address"] for row in evidence.rows["mailbox"]}
+    homes = {row["address"]: row["id"] for row in evidence.rows["mailbox"]}
+    turns = evidence.rows.by("turn", "mailbox")
     for lookup in evidence.lookups:
         query = lookup.query
         is_operators = not query.key.session  # somebody asks the agent's memory, in no conversation
         if query.agent != lookup.lane.agent or (query.naming.address not in homes and not is_operators):
             yield f"lookup {lookup.n} for {query.naming.address} was asked of {lookup.lane.agent}"
         is_agents = query.key.principal.startswith(PRINCIPALS)  # it speaks for many people
-        if query.group != (is_group(query.naming.address) or is_agents) or (is_agents and query.askers):
+        here = [] if is_operators else turns.get(homes.get(query.naming.address, ""), [])
+        if query.group not in _is_chat_alone(evidence, query, here) or (is_agents and query.askers):
             yield f"lookup {lookup.n} for {query.naming.address} says that it is for that chat alone: {query.group}"
         if (query.naming.session, query.naming.principal) != (query.key.session, query.key.principal):
             yield f"lookup {lookup.n} for {query.key.session} names {query.naming.session}"
+
+
+def _is_chat_alone(evidence: Evidence, query: RecallQuery, here: Sequence[Row]) -> set[bool]:
+    """Whether only what was said in the chat may be found: in a group, for an agent, and once others have spoken there.
+
+    Where others spoke at another time than the turn that asks, or were linked to its speaker for a while, either may be
+    true.
+    """
+    if is_group(query.naming.address) or query.key.principal.startswith(PRINCIPALS):
+        return {True}
+    me = query.key.principal
+    others = [row for row in here if row["principal"] != me and not row["principal"].startswith(PRINCIPALS)]
+    if not others:
+        return {False}
+    asking = [
+        row["opened_at"]
+        for row in here
+        if row["session"] == query.key.session and row["first_seq"] - 1 == query.key.head_seq
+    ]
+    strangers = [row for row in others if not _ever_linked(evidence, me, row["principal"])]
+    is_certain = bool(asking) and any(row["opened_at"] < min(asking) for row in strangers)
+    return {True} if is_certain else {True, False}
+
+
+def _ever_linked(evidence: Evidence, one: str, other: str) -> bool:
+    company = evidence.company
+    return company is not None and company.identities.may_be_one(one, other, 0, float("inf"))

@@ -12,6 +12,7 @@ from typing import cast
 import pytest
 
 from holdfast.app import make_agents, open_runtime
+from holdfast.core.command_rights import Rank
 from holdfast.core.identity import LinkRequest
 from holdfast.core.ids import AgentName, OperationId, Principal, SessionId
 from holdfast.core.ids import Provider as ProviderName
@@ -96,7 +97,9 @@ class World:
 
     async def say(self, reader: Reader, text: str) -> str:
         event = self.runtime._new_id("event")
-        received = Received(address=reader.address, event_id=event, sender=reader.who, text=text, account="bot")
+        received = Received(
+            address=reader.address, event_id=event, sender=reader.who, text=text, account="bot", rank=Rank.ADMIN
+        )
         outcome = await self.runtime.gateway.accept(received)
         assert isinstance(outcome, Accepted), outcome
         return await self.runtime.reply_to(outcome.message)
