@@ -93,6 +93,7 @@ class World:
         self.places: dict[str, Place] = {}
         self.channels: dict[str, dict[str, object]] = {}
         self.secrets: dict[str, str] = {}
+        self.operators: set[str] = set()  # the first of each group: who may begin another session there
 
     def people_of(self, group: int) -> tuple[int, ...]:
         return tuple(person for person in range(PEOPLE) if person % GROUPS == group)
@@ -117,6 +118,7 @@ class World:
         bot = self.telegram.bot("moss_bot")
         self._channel("telegram", self.telegram.url, token=bot.token)
         self.tg_users = [self.telegram.user(f"Person{n}") for n in range(PEOPLE)]
+        self.operators |= {f"telegram:{user.id}" for user in self.tg_users[:GROUPS]}
         rooms = [(f"telegramdm{n}", self.telegram.private(bot, self.tg_users[n]), self.alone(n)) for n in range(PEOPLE)]
         rooms += [(f"telegramgroup{g}", self.telegram.group(bot), self.people_of(g)) for g in range(GROUPS)]
         for name, room, members in rooms:
@@ -134,6 +136,7 @@ class World:
         bot = self.discord.add_bot("moss")
         self._channel("discord", self.discord.url, token=bot.token)
         users = [self.discord.add_user(f"Person{n}") for n in range(PEOPLE)]
+        self.operators |= {f"discord:{user['id']}" for user in users[:GROUPS]}
         guild = self.discord.add_guild("Crew", bot)
         rooms = [(f"discorddm{n}", self.discord.open_dm(bot, users[n]), self.alone(n)) for n in range(PEOPLE)]
         rooms += [
@@ -158,6 +161,7 @@ class World:
         bot = self.slack.bot("moss")
         self._channel("slack", self.slack.api_url, token=bot.token, app_token=bot.app_token)
         users = [self.slack.person(f"Person{n}") for n in range(PEOPLE)]
+        self.operators |= {f"slack:{bot.team}.{user}" for user in users[:GROUPS]}
         rooms = [(f"slackdm{n}", self.slack.room(bot, kind="im"), self.alone(n)) for n in range(PEOPLE)]
         rooms += [(f"slackgroup{g}", self.slack.room(bot), self.people_of(g)) for g in range(GROUPS)]
         for name, room, members in rooms:
@@ -233,7 +237,7 @@ async def world(monkeypatch):
 def agents_of(world: World, model: Gossip) -> Agents:
     chosen = replace(
         policy(thresholds=SMALL),
-        access=AccessPolicy(door=Door.OPEN, group_door=Door.OPEN),
+        access=AccessPolicy(door=Door.OPEN, group_door=Door.OPEN, operators=frozenset(world.operators)),
         channels=world.channels,
         memory={"local": {}, "files": {}},
     )
