@@ -9,9 +9,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 import holdfast
+from holdfast.app import make_agents
+from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.core.delivery import DeliveryState
+from holdfast.core.ids import TokenId
+from holdfast.core.token_binding import Binding
 from holdfast.models.practice import PracticeModel
-from holdfast.ports.model import ModelEvent, ModelRequest, Task
+from holdfast.ports.model import Answer, ModelEvent, ModelRequest, Task
+from tests.live import code_of, serve
 from tests.patience import within
 
 SECRET = "Byron"
@@ -24,12 +29,14 @@ class Listening:
     name = "listening"
 
     def __init__(self) -> None:
-        self.shown = ""
+        self.shown = self.said = ""
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         if request.task is Task.REPLY:
             self.shown = "\n".join(message.content for message in request.messages)
         async for event in PracticeModel().ask(request):
+            if request.task is Task.REPLY and isinstance(event, Answer):
+                self.said = event.text
             yield event
 
 
@@ -79,3 +86,37 @@ async def test_a_second_account_of_the_same_person_leaves_the_chat_private(runti
     await runtime.access.link("telegram:1", "ada")
     await runtime.ask("room", QUESTION, sender="ada")
     assert SECRET in model.shown
+
+
+# --- what another person's token reads of the chat
+
+
+@pytest.fixture
+async def live(tmp_path, model):
+    async with serve(tmp_path / "data", agents=make_agents(model=model)) as live:
+        for n, sender in enumerate(("ada", "bob"), 1):
+            token = AccessToken(
+                id=TokenId(f"tok_{n}"),
+                scopes=frozenset({Scope.SEND, Scope.READ}),
+                binding=Binding(sender=sender, chats=frozenset({"family"})),
+            )
+            await live.runtime.store.add_token(token, hash_token(spell_token(n)))
+        await live.runtime.ask("ada", f"My cat is called {SECRET}.", sender="ada")
+        await live.runtime.ask("ada", "/new", sender="ada")
+        await remembered(live.runtime)
+        await live.runtime.ask("family", "What do you know about my pets?", sender="ada")
+        yield live
+
+
+async def test_another_persons_token_reads_what_was_said_and_not_what_the_model_was_shown(live, model):
+    assert SECRET in model.shown, "she was alone there, so it was recalled for her"
+    ada, bob = ({"Authorization": f"Bearer {spell_token(n)}"} for n in (1, 2))
+    (session,) = (await live.client.get("/v1/sessions", params={"chat": "family"}, headers=bob)).json()["sessions"]
+    for part in ("entries", "context"):
+        own = await live.client.get(f"/v1/sessions/{session['id']}/{part}", headers=ada)
+        assert (own.status_code, SECRET in own.text) == (200, True), part
+    entries = await live.client.get(f"/v1/sessions/{session['id']}/entries", headers=bob)
+    assert "about my pets" in entries.text
+    assert SECRET not in entries.text.replace(model.said, ""), "but for what was answered there"
+    context = await live.client.get(f"/v1/sessions/{session['id']}/context", headers=bob)
+    assert (context.status_code, code_of(context)) == (403, "token_bound")

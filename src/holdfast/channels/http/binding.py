@@ -3,11 +3,16 @@
 Rule 1: for a bound token only its own chats exist. Messages, sessions and approvals of other chats are not found; a
         request that names another chat or sender is refused by the name alone (`TokenBound`).
 Rule 2: what is not listed here is refused, as is everything that concerns more than the token's chats.
-Rule 3: a relay speaks anywhere, and does not find by id what another token sent.
+Rule 3: of a chat in which others speak too, a bound token is shown what was said there. What the model was shown and
+        what its tools did is not part of the chat.
+Rule 4: a relay speaks anywhere, and does not find by id what another token sent.
 """
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
+
+from msgspec import structs as bodies
 
 from holdfast.core.access_token import AccessToken
 from holdfast.core.approval import ApprovalView, Decision
@@ -24,6 +29,7 @@ from holdfast.core.errors import (
 from holdfast.core.forget import Forgetting, Kind
 from holdfast.core.ids import ApprovalId, ForgetId, MessageId, Principal, SessionId
 from holdfast.core.inbound import AcceptOutcome, Conflict, Duplicate
+from holdfast.core.journal import AssistantSaid, Recalled, ToolReturned, ToolStarted
 from holdfast.core.key import check_part, parse
 from holdfast.core.recall import Found
 from holdfast.core.session import Session, no_place_after
@@ -72,8 +78,16 @@ class BoundReader:
         return None
 
     async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
-        await self.session(session)
-        return await self._inner.snapshot(session, n)
+        is_own = await self.is_own(session)
+        summary, covered = await self._inner.snapshot(session, n)
+        return summary, covered if is_own else said_in(covered)
+
+    async def is_own(self, session: SessionId) -> bool:
+        """Whether nobody but the token's own person has spoken in the session and in its chat."""
+        found = await self.session(session)
+        speaker = self._token.binding.speaker(None, parse(found.address or "").chat)
+        context = await self._inner.context(session)
+        return not context.shared and found.principal in await self._inner.kin(Principal(speaker))
 
     async def operations(
         self, *, session: SessionId | None = None, after: str = "", limit: int = 1_000
@@ -209,16 +223,28 @@ class BoundService:
                 raise no_place_after(after) from None
 
     async def history(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
-        await self.reader.session(session)
-        return await self._inner.history(session, after=after, limit=limit)
+        if await self.reader.is_own(session):
+            return await self._inner.history(session, after=after, limit=limit)
+        found: list[EntryView] = []
+        while len(found) < limit:
+            page = await self._inner.history(session, after=after, limit=PAGE)
+            found += said_in(page)
+            if len(page) < PAGE:
+                break
+            after = page[-1].entry.seq
+        return found[:limit]
 
     async def context(self, session: SessionId) -> Context:
-        await self.reader.session(session)
+        await self._check_own(session)
         return await self._inner.context(session)
 
     async def prompt(self, session: SessionId) -> Prompt:
-        await self.reader.session(session)
+        await self._check_own(session)
         return await self._inner.prompt(session)
+
+    async def _check_own(self, session: SessionId) -> None:
+        if not await self.reader.is_own(session):
+            refuse(self._token, "what the model is shown where others speak")
 
     async def begin_compression(self, session: SessionId) -> Operation:
         await self.reader.session(session)
@@ -290,6 +316,17 @@ def bound(service: Service, token: AccessToken) -> object:
     if token.binding.is_bound:
         return BoundService(service, token)
     return service if token.finds_all else RelayService(service, token)
+
+
+def said_in(entries: Sequence[EntryView]) -> list[EntryView]:
+    """What was said, without what the model was shown and what its tools did."""
+    kept = [view for view in entries if not isinstance(view.entry.body, Recalled | ToolStarted | ToolReturned)]
+    return [
+        replace(view, entry=replace(view.entry, body=bodies.replace(view.entry.body, calls=())))
+        if isinstance(view.entry.body, AssistantSaid)
+        else view
+        for view in kept
+    ]
 
 
 def no_message(message: MessageId) -> MessageNotFound:
