@@ -7,7 +7,6 @@ did. The simulated platforms have private chats and groups with one admin (`work
 from collections.abc import Iterator, Mapping
 
 from holdfast.core.journal import Undone, UserSaid
-from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.rows import Row, body_of
 from holdfast.testing.workload import ADMINS, Say, verb_of
@@ -46,7 +45,7 @@ def turns_are_undone_by_those_who_may(evidence: Evidence) -> Found:
             for one in evidence.lineage.counting(entry["session"], entry["seq"] - 1)
             if undo.first_turn <= one.turn <= undo.last_turn and isinstance(one.body, UserSaid)
         ]
-        is_own = evidence.has(ChannelArea.LINKS) or set(picked) <= {row["principal"]}
+        is_own = _are_linked(evidence) or set(picked) <= {row["principal"]}
         if not say.human or not is_own:
             yield f"{say.event_id} of {_who(say)} took back turns of {sorted(set(picked))} in {entry['session']}"
 
@@ -58,7 +57,7 @@ def turns_are_stopped_by_those_who_may(evidence: Evidence) -> Found:
             stops.setdefault(row["mailbox"], []).append((row, say))
     for turn in evidence.rows["turn"]:
         given = stops.get(turn["mailbox"] or "", [])
-        if turn["stop_at"] is None or evidence.has(ChannelArea.LINKS):
+        if turn["stop_at"] is None or _are_linked(evidence):
             continue
         if not any(may_change(say) or (say.human and row["principal"] == turn["principal"]) for row, say in given):
             yield f"turn {turn['n']} of {turn['session']} was stopped, and nobody who may said so"
@@ -72,7 +71,7 @@ def calls_are_decided_by_those_who_may(evidence: Evidence) -> Found:
     for approval in evidence.rows["approval"]:
         by = approval["decided_by"]
         given = [(row, say) for row, say in said.get(approval["id"], []) if by in {row["principal"], say.sender}]
-        if approval["decision"] not in DECIDED or not given or evidence.has(ChannelArea.LINKS):
+        if approval["decision"] not in DECIDED or not given or _are_linked(evidence):
             continue
         if not any(may_change(say) or (say.human and approval["principal"] == row["principal"]) for row, say in given):
             yield f"approval {approval['id']} was {approval['decision']} by {by}, who may not"
@@ -88,3 +87,8 @@ def _commands(evidence: Evidence, *, also_in_turns: bool = False) -> Iterator[tu
 
 def _who(say: Say) -> str:
     return say.sender if say.human else f"a program as {say.sender}"
+
+
+def _are_linked(evidence: Evidence) -> bool:
+    """Whether accounts were linked in the history: then nobody can say here whose turns are whose."""
+    return evidence.company is not None and bool(evidence.company.identities.changes)

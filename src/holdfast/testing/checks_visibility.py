@@ -11,7 +11,7 @@ they are linked asks as both. Every moment at which a link may have held counts.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -137,12 +137,15 @@ class Archive:
         company = self._evidence.company
         changes = company.identities.changes if company is not None else []
         others = {name for change in changes for name in (change.principal, change.person)}
-        linked = {
-            other
-            for other in others
-            if company is not None and company.identities.may_be_one(sender, other, since_s, until_s)
-        }
-        return frozenset({sender, *linked})
+        found, last = {sender}, set[str]()
+        while company is not None and found != last:  # two accounts may be one person through a third
+            last = set(found)
+            found |= {
+                other
+                for other in others
+                if any(company.identities.may_be_one(one, other, since_s, until_s) for one in last)
+            }
+        return frozenset(found)
 
     def said(self, text: str) -> list[Origin]:
         return [self.origins[mark[1:]] for mark in marks_in(text) if mark[1:] in self.origins]
@@ -237,8 +240,10 @@ class Archive:
     def readers(self, asked: Asked) -> list[Reader]:
         """Whom a request is for. A summary or an extraction is for everybody who speaks in the session."""
         turns = [asked.turn] if asked.task is Task.REPLY else [n for s, n in self._turns if s == asked.session]
-        found = (self.reader(asked.session, n, asked.at_ms) for n in turns)
-        return [one for one in found if one is not None]
+        found = [one for n in turns if (one := self.reader(asked.session, n, asked.at_ms)) is not None]
+        if asked.task is Task.EXTRACT:  # it is shown the notes that it may change, and what it answers goes to those
+            return [replace(one, in_company=False) for one in found]
+        return found
 
 
 def _seconds(at_ms: int) -> float:

@@ -117,6 +117,8 @@ def acknowledged_is_kept(evidence: Evidence) -> Found:
             yield f"{sent.say.event_id} is refused without a reason"
         if sent.message and kept[0]["message"] != sent.message:
             yield f"{sent.say.event_id} was acknowledged as {sent.message} and kept as {kept[0]['message']}"
+        if sent.taken_for_its_own and kept[0]["body_hash"]:
+            yield f"{sent.say.event_id}: another text under its id was taken for its own"
         yield from (f"{sent.say.event_id}: {what}" for what in sent.wrong)
 
 

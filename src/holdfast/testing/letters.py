@@ -131,7 +131,7 @@ class WritingTools:
         return await self._of(name).call(name, arguments, context)
 
     def _has(self, agent: AgentName, name: str) -> bool:
-        return bool(self._lists[agent]) if name == NAME else name not in self._lacks[agent]
+        return bool(self._lists.get(agent)) if name == NAME else name not in self._lacks.get(agent, ())
 
     def _of(self, name: str) -> Tools:
         return self._box if name == NAME else self._others

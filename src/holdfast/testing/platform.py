@@ -41,6 +41,7 @@ class Sent:
     refusals: int = 0
     recorded_refusal: bool = False
     attempts: int = 0
+    taken_for_its_own: bool = False  # another text under its id; right only once its words were blanked
     wrong: list[str] = field(default_factory=list)  # answers that no honest gateway gives
 
 
@@ -117,7 +118,9 @@ class Platform:
         for _ in range(ATTEMPTS_MAX):
             outcome = await self._try(sent.say, f"{sent.say.text} (edited)", rng)
             if outcome is not None and not isinstance(outcome, StoreUnavailable):
-                if not isinstance(outcome, Conflict):
+                if isinstance(outcome, Duplicate):
+                    sent.taken_for_its_own = True
+                elif not isinstance(outcome, Conflict):
                     sent.wrong.append(f"another text under its id gave {outcome!r}")
                 return
             await asyncio.sleep(rng.random() * AGAIN_S_MAX)

@@ -13,7 +13,7 @@ from holdfast.core.context import ModelMessage
 from holdfast.testing.workload import CHATS, FILLER, SENDERS, Chat, Say, mark_of, marks_in
 
 MEMORY, RECALL, HISTORY = "memory", "recall", "history"  # the tools of these histories
-FIRST = 600  # what these people say is numbered from here
+FIRST = 1_100  # what these people say is numbered from here
 SAID = 19
 SAID_WITHIN_MS = 14_000  # longer than an epoch takes to end, so that what was noted of it is shown to somebody
 PRIVATE: Mapping[Chat, tuple[str, ...]] = {

@@ -47,7 +47,7 @@ def trusting_nobody(seed: int | str, made: Mapping[AgentName, AgentPolicy]) -> d
     rng = random.Random(f"{seed}/strangers/policy")
     before = made[AGENT]
     window = replace(before.thresholds, context_tokens=rng.choice(CONTEXT_TOKENS))
-    return {**made, AGENT: replace(before, thresholds=window, tools=WISHES)}
+    return {**made, AGENT: replace(before, thresholds=window, tools=WISHES, talks_to=())}
 
 
 def equipped(  # noqa: PLR0917 - what a process is assembled of
