@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from holdfast.core.command_rights import Rank
 from holdfast.testing.checks_rights import may_change
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.lineage import NO_LIMIT, Lineage
@@ -123,9 +124,9 @@ class Replay:
                 return after == before
 
     def _is_refused(self, row: Row, before: str | None, after: str | None) -> bool:
-        """Whether the sender may not change the session, and did not."""
+        """Whether the sender may not change the session, or nobody could be asked whether they may, and did not."""
         say = self.says.get(row["event_id"])
-        return before == after and say is not None and not may_change(say)
+        return before == after and say is not None and (not may_change(say) or row["rank"] == Rank.UNKNOWN.value)
 
     def _row(self, session: str | None) -> Row:
         return self.lineage.sessions.get(session or "", {"parent_id": None, "state": None})
