@@ -103,3 +103,13 @@ async def test_the_origin_of_a_note_that_is_made_of_its_text_is_another_one_afte
     await driver.store.forget(person())
     assert await driver.rows("select origin from memory_op") == [("forgotten:1",)]
     assert await driver.rows("select origin from memory_batch") == [("forgotten:1",)]
+
+
+@pytest.mark.parametrize("command", ["/delete", "/undo"])
+async def test_no_hash_is_left_of_what_a_command_takes_back_between_two_attempts(driver, command):
+    driver.policies = EACH
+    await driver.talk(CANARY)
+    await driver.write("update delivery set payload_hash = 'of an attempt that failed'")
+    await (driver.delete() if command == "/delete" else driver.command(command))
+    found = await driver.rows("select state, payload_hash from delivery where op = 'retain'")
+    assert found == [("dropped", None)]

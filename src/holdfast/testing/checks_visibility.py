@@ -28,6 +28,7 @@ from holdfast.testing.workload import marks_in
 NOTE = re.compile(r"\b(note|kept) (\d+)((?: w\d{2,})+)")
 RECALL = "recall"
 RESUME = "/resume"
+ROOM = "room:"  # how principals of the platform in rooms.py begin
 People: TypeAlias = frozenset[str]
 RECORDERS: People = frozenset({"ghost", "spook"})  # as a program without a mailbox says (platform.py)
 
@@ -107,7 +108,9 @@ class Archive:
         self._heard: dict[str, list[tuple[int, str]]] = {}  # by chat: when each turn of a person began, and whose it is
         for row in evidence.rows["turn"]:
             if not row["principal"].startswith("agent:"):
-                self._heard.setdefault(row["mailbox"], []).append((row["opened_at"], row["principal"]))
+                self._heard.setdefault(row["mailbox"], []).append(
+                    (row["opened_at"], row["principal"].removeprefix(ROOM))
+                )
         rows = {row["event_id"]: row for row in evidence.rows["inbound"]}
         self.origins = {
             mark[1:]: self._origin(mark, sent, rows[sent.say.event_id])

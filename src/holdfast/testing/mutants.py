@@ -177,7 +177,7 @@ def double_reply() -> Sequence[Patch]:
     return [(turns, "insert_reply", broken)]
 
 
-@mutant("I2", budget=60, first=71)
+@mutant("I2", budget=240)
 def resume_repeats_tool() -> Sequence[Patch]:
     """A resumed turn runs a tool again although it may have taken effect."""
 

@@ -209,7 +209,10 @@ def agent_taken_for_a_person() -> Sequence[Patch]:
     def broken(_principal: str) -> bool:
         return False
 
-    return [(recall, "is_agent", broken), (recaller, "is_chat_alone", lambda address, _principal: is_group(address))]
+    def alone(address: str, _principal: str, *, shared: bool = False) -> bool:
+        return shared or is_group(address)
+
+    return [(recall, "is_agent", broken), (recaller, "is_chat_alone", alone)]
 
 
 @mutant("I25", "I1", "I2", budget=40, area=AGENTS)

@@ -46,7 +46,7 @@ select id, agent, provider, place, stream, from_seq, from_turn, through_turn, at
  where stream = :stream and op = 'retain' and through_turn >= :first and from_turn <= :last
    and state <> 'dropped' order by n"""
 LOCK_LANE = "select fence from lane where agent = :agent and provider = :provider and place = :place /*lock*/"
-DROP = "update delivery set state = 'dropped', reason = 'undone', settled_at = :now where n = :n"
+DROP = "update delivery set state = 'dropped', reason = 'undone', settled_at = :now, payload_hash = null where n = :n"
 SHORTEN = """
 update delivery
    set through_turn = :through, through_seq = (select last_seq from turn where session = :stream and n = :through)

@@ -34,7 +34,7 @@ LANES = """
 select distinct agent, provider, place from delivery
  where stream = :session and state = 'scheduled' order by agent, provider, place"""
 CANCEL = """
-update delivery set state = 'dropped', reason = 'deleted', settled_at = :now
+update delivery set state = 'dropped', reason = 'deleted', settled_at = :now, payload_hash = null
  where stream = :session and state = 'scheduled'"""
 FORGET_FINALISATIONS = "delete from finalisation where session = :session"
 DELETED = """

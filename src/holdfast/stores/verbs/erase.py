@@ -20,7 +20,7 @@ STANDING = "select state, attempt from delivery where n = :n"
 UNHASH = """
 update delivery set payload_hash = null
  where n = :n and payload_hash is not null and state not in ('sending', 'uncertain')"""
-DROP = "update delivery set state = 'dropped', reason = :reason, settled_at = :now where n = :n"
+DROP = "update delivery set state = 'dropped', reason = :reason, settled_at = :now, payload_hash = null where n = :n"
 NEXT_SEQ = "select coalesce(max(from_seq), 0) + 1 from delivery where stream = :stream and provider = :provider"
 NUMBER = """
 select n from delivery where stream = :stream and provider = :provider and from_seq = :seq and op = 'erase'"""
