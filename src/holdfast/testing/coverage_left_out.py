@@ -50,7 +50,7 @@ LEFT_OUT: dict[str, str] = {
     "loops.intake.Reception._refused": "the mailboxes of rooms are hardly ever full",
     "loops.intake.Reception.disconnected": "a simulated connection that breaks raises",
     "loops.intake.Tries.count": ONLY_A_BUG,
-    "loops.chained_tools.ChainedTools.is_idempotent": "it is asked only of a call of unknown outcome in a turn that an agent began",
+    "loops.chained_tools.ChainedTools.is_idempotent": "no agent's turn dies while a tool runs",
     "loops.liaison._unlisted": "the tool refuses first, and lists do not change within a history",
     "loops.liaison.AgentChannel.run": "the channel between agents receives nothing by itself, and nobody runs it",
     "loops.presence.Presence._type": "no simulated platform shows that somebody is typing",
