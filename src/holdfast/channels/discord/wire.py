@@ -92,10 +92,14 @@ class Wire(HTTPClient):
 
     async def hang_up(self) -> None:
         """Give the gateway's connection back without waiting: closing may have been cut off before it began."""
-        with contextlib.suppress(TimeoutError, OSError, aiohttp.ClientError):
-            async with asyncio.timeout(0):
-                if self._socket is not None:
+        if self._socket is None:
+            return
+        try:
+            with contextlib.suppress(TimeoutError, OSError, aiohttp.ClientError):
+                async with asyncio.timeout(0):
                     await self._socket.close()
+        finally:  # another task may be closing it still, and then the line above does nothing
+            self._socket._response.close()  # noqa: SLF001 - there is no other way to its connection
 
     def stop_heartbeat(self) -> None:
         """A connection that was given up between hello and ready has a thread which nobody else knows."""
