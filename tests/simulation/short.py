@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from holdfast.testing.history import plan_of, run_history
 
-FIRST = 10_000
+FIRST = 10_040
 MEASURED = range(FIRST, FIRST + 200)  # lived through by test_coverage, which looks at the lines they reach
 OTHERS = range(MEASURED.stop, FIRST + 2_000)
 MESSAGES = 9
