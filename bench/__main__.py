@@ -112,7 +112,7 @@ def startup() -> dict[str, float]:
     bare = timed([sys.executable, "-c", "pass"])
     return {
         "import_s": round(timed([sys.executable, "-c", "import holdfast"]) - bare, 3),
-        "import_all_s": round(timed([sys.executable, "-c", "import holdfast.facade"]) - bare, 3),
+        "import_all_s": round(timed([sys.executable, "-c", "import holdfast.runtime.library"]) - bare, 3),
         "help_s": round(timed([sys.executable, "-m", "holdfast", "--help"]), 3),
     }
 

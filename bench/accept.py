@@ -5,8 +5,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from holdfast.app import make_agents, open_runtime
-from holdfast.ports.model import Answer, ModelEvent, ModelRequest
+from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.turns.model import Answer, ModelEvent, ModelRequest
 
 MESSAGES = {1: 150, 64: 960}
 

@@ -13,19 +13,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from bench.accept import Instant
-from holdfast.app import make_agents
-from holdfast.assembly import assemble
-from holdfast.core.delivery import Delivered, Landing, Outcome, Parcel, Unreachable
-from holdfast.core.ids import Provider
-from holdfast.core.naming import PerSession
-from holdfast.core.policy import AgentPolicy
-from holdfast.core.recall import RecallPolicy, RecallQuery, Recollection
-from holdfast.loops.providers import Providers
-from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.ports.provider import Capabilities, Configured
-from holdfast.runtime import Runtime
-from holdfast.stores.sqlite.writer import ThreadedDatabase
-from holdfast.stores.store import SqlStore
+from holdfast.kernel.ids import Provider
+from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, Unreachable
+from holdfast.memory.naming import PerSession
+from holdfast.memory.provider import Capabilities, Configured
+from holdfast.memory.providers import Providers
+from holdfast.memory.recall import RecallPolicy, RecallQuery, Recollection
+from holdfast.runtime.app import make_agents
+from holdfast.runtime.assembly import assemble
+from holdfast.runtime.runtime import Runtime
+from holdfast.store.sql_store import SqlStore
+from holdfast.store.sqlite.writer import ThreadedDatabase
+from holdfast.turns.policy import AgentPolicy
 
 SESSIONS = 1_000
 AT_ONCE = 64

@@ -9,10 +9,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from holdfast.app import open_runtime
-from holdfast.channels.http.app import Setup, make_app
-from holdfast.channels.http.server import HttpServer, bind, url_of
-from holdfast.core.inbound import (
+from holdfast.api.app import Setup, make_app
+from holdfast.api.server import HttpServer, bind, url_of
+from holdfast.inbox.message import (
     Accepted,
     AcceptOutcome,
     Arrival,
@@ -22,7 +21,8 @@ from holdfast.core.inbound import (
     MailboxFull,
     MessageState,
 )
-from holdfast.runtime import Runtime
+from holdfast.runtime.app import open_runtime
+from holdfast.runtime.runtime import Runtime
 
 TOKEN = "a-token-for-measuring-that-is-long-enough"
 BODY_BYTES_MAX = 1_000_000

@@ -11,13 +11,13 @@ from typing import Any
 
 import aiosqlite
 
-from holdfast.core.compress import COMPRESS, Operation, SummaryDraft
-from holdfast.core.ids import NodeId, OperationId, Principal, SessionId
-from holdfast.core.journal import AssistantSaid, UserSaid
-from holdfast.core.turn import TurnRecord
-from holdfast.machine import SystemClock
-from holdfast.stores.sqlite.writer import ThreadedDatabase
-from holdfast.stores.store import SqlStore
+from holdfast.kernel.ids import NodeId, OperationId, Principal, SessionId
+from holdfast.kernel.machine import SystemClock
+from holdfast.sessions.compression import COMPRESS, Operation, SummaryDraft
+from holdfast.store.sql_store import SqlStore
+from holdfast.store.sqlite.writer import ThreadedDatabase
+from holdfast.turns.journal import AssistantSaid, UserSaid
+from holdfast.turns.turn import TurnRecord
 
 USER_TEXT = "What did we decide about the harbour project and who takes the next step? " * 4
 ASSISTANT_TEXT = "We agreed that the survey comes first and that the report is due on Friday. " * 11

@@ -9,19 +9,19 @@ from typing import Any
 
 import httpx
 
-from holdfast.app import make_agents, open_runtime
-from holdfast.channels.http.app import HttpApp, Setup, make_app
-from holdfast.channels.http.guard import Names
-from holdfast.channels.http.hook_routes import NoHooks
-from holdfast.channels.http.server import HttpServer, bind, url_of
-from holdfast.core.policy import AgentPolicy
-from holdfast.core.server_limits import ServerLimits
-from holdfast.loops.agents import Agents
+from holdfast.api.app import HttpApp, Setup, make_app
+from holdfast.api.auth.guard import Names
+from holdfast.api.limits.server_limits import ServerLimits
+from holdfast.api.routes.webhooks import NoHooks
+from holdfast.api.server import HttpServer, bind, url_of
+from holdfast.inbox.channel import Hooks
+from holdfast.kernel.clock import Clock
 from holdfast.models.practice import PracticeModel
-from holdfast.ports.channel import Hooks
-from holdfast.ports.clock import Clock
-from holdfast.ports.model import Model, ModelEvent, ModelRequest
-from holdfast.runtime import Runtime
+from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.runtime.runtime import Runtime
+from holdfast.turns.agents import Agents
+from holdfast.turns.model import Model, ModelEvent, ModelRequest
+from holdfast.turns.policy import AgentPolicy
 from tests.patience import HANGS_S
 from tests.processes import PLAIN
 

@@ -29,10 +29,10 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from holdfast.ports.clock import Clock
-from holdfast.stores.database import Database
-from holdfast.stores.postgres import Migration, PostgresDatabase
-from holdfast.stores.script import R, Script, run
+from holdfast.kernel.clock import Clock
+from holdfast.store.database import Database
+from holdfast.store.postgres import Migration, PostgresDatabase
+from holdfast.store.script import R, Script, run
 from tests.patience import HANGS_S
 
 START_TIMEOUT_S = HANGS_S

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 import holdfast
-from holdfast.core.journal import (
+from holdfast.turns.journal import (
     AnyBody,
     AssistantSaid,
     Forgotten,

@@ -23,14 +23,15 @@ sys.path[:0] = [str(ROOT / "src")]
 import msgspec  # noqa: E402
 
 import holdfast  # noqa: E402
-from holdfast import config, log  # noqa: E402
-from holdfast.core.action import Act, ActorKind  # noqa: E402
-from holdfast.core.command import HELP, SIGNALS, Verb  # noqa: E402
-from holdfast.core.command_rights import NEEDS, Needs, Place, Rank, Speaker, judge  # noqa: E402
-from holdfast.core.errors import HoldfastError, Remedy  # noqa: E402
-from holdfast.core.inbound import MessageState  # noqa: E402
-from holdfast.core.session import SessionState  # noqa: E402
-from holdfast.core.turn import CLOSED, TRANSITIONS, Phase, TurnEvent  # noqa: E402
+from holdfast import config  # noqa: E402
+from holdfast.audit.action import Act, ActorKind  # noqa: E402
+from holdfast.inbox.message import MessageState  # noqa: E402
+from holdfast.kernel import log  # noqa: E402
+from holdfast.kernel.errors import HoldfastError, Remedy  # noqa: E402
+from holdfast.sessions.command import HELP, SIGNALS, Verb  # noqa: E402
+from holdfast.sessions.command_rights import NEEDS, Needs, Place, Rank, Speaker, judge  # noqa: E402
+from holdfast.sessions.session import SessionState  # noqa: E402
+from holdfast.turns.turn import CLOSED, TRANSITIONS, Phase, TurnEvent  # noqa: E402
 
 DOCS = ROOT / "docs"
 MARK = "<!-- Written by tools/reference.py. Change the code, then run it again. -->"
@@ -245,7 +246,7 @@ def every_error() -> list[type[HoldfastError]]:
 
 
 def errors() -> str:
-    from holdfast.channels.http.errors import status_of  # noqa: PLC0415
+    from holdfast.api.errors import status_of  # noqa: PLC0415
 
     every = every_error()
     intro = (
@@ -454,8 +455,8 @@ def _commands(command: Any, *words: str) -> Iterable[tuple[str, ...]]:  # noqa: 
 
 
 def http() -> str:
-    from holdfast.channels.http.openapi import document  # noqa: PLC0415
-    from holdfast.channels.http.table import ENDPOINTS  # noqa: PLC0415
+    from holdfast.api.openapi import document  # noqa: PLC0415
+    from holdfast.api.routes.table import ENDPOINTS  # noqa: PLC0415
 
     api = document(ENDPOINTS, holdfast.__version__)
     intro = (

@@ -20,9 +20,9 @@ from tempfile import TemporaryDirectory
 from types import CodeType, FrameType
 
 import holdfast
-from holdfast.core.delivery import DeliveryState
-from holdfast.core.ids import MessageId
-from holdfast.runtime import Runtime
+from holdfast.kernel.ids import MessageId
+from holdfast.memory.delivery import DeliveryState
+from holdfast.runtime.runtime import Runtime
 
 SRC = Path(holdfast.__file__).parent
 SETTLED = {DeliveryState.DELIVERED.value, DeliveryState.PARKED.value, DeliveryState.DROPPED.value}

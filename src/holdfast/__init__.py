@@ -6,24 +6,24 @@ Nothing lost, nothing doubled, nothing misattributed, and you can prove it.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.core.errors import HoldfastError
-    from holdfast.core.policy import AgentPolicy, Arrivals
-    from holdfast.facade import SyncRuntime, open, open_sync  # noqa: A004 - `holdfast.open` reads well
-    from holdfast.ports.service import Delta
-    from holdfast.runtime import Runtime
+    from holdfast.api.protocols.service import Delta
+    from holdfast.kernel.errors import HoldfastError
+    from holdfast.runtime.library import SyncRuntime, open, open_sync  # noqa: A004 - `holdfast.open` reads well
+    from holdfast.runtime.runtime import Runtime
+    from holdfast.turns.policy import AgentPolicy, Arrivals
 
 __version__ = "0.3.0"
 
 # In the order of the flow; loaded on first use, so that importing the package costs next to nothing.
 _PUBLIC = {
-    "open": "holdfast.facade",
-    "open_sync": "holdfast.facade",
-    "Runtime": "holdfast.runtime",
-    "SyncRuntime": "holdfast.facade",
-    "Delta": "holdfast.ports.service",
-    "AgentPolicy": "holdfast.core.policy",
-    "Arrivals": "holdfast.core.policy",
-    "HoldfastError": "holdfast.core.errors",
+    "open": "holdfast.runtime.library",
+    "open_sync": "holdfast.runtime.library",
+    "Runtime": "holdfast.runtime.runtime",
+    "SyncRuntime": "holdfast.runtime.library",
+    "Delta": "holdfast.api.protocols.service",
+    "AgentPolicy": "holdfast.turns.policy",
+    "Arrivals": "holdfast.turns.policy",
+    "HoldfastError": "holdfast.kernel.errors",
 }
 __all__ = [
     "AgentPolicy",

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.app import open_runtime
-from holdfast.core.compress import Thresholds
-from holdfast.core.ids import AgentName
-from holdfast.core.journal import ToolCall
-from holdfast.core.policy import AccessPolicy, Door
-from holdfast.loops.agents import Agent, Agents
-from holdfast.loops.toolbox import ToolBox
-from holdfast.ports.model import Answer, ModelEvent, ModelRequest, Task
+from holdfast.kernel.ids import AgentName
+from holdfast.runtime.app import open_runtime
+from holdfast.sessions.compression import Thresholds
+from holdfast.tools.toolbox import ToolBox
+from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.journal import ToolCall
+from holdfast.turns.model import Answer, ModelEvent, ModelRequest, Task
+from holdfast.turns.policy import AccessPolicy, Door
 from tests.integration.fakes import policy
 from tests.patience import within
 from tests.platforms.discord import FakeDiscord

@@ -14,19 +14,19 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast.cli.commands import app
-from holdfast.core.context import ModelMessage, summary_request
-from holdfast.core.delivery import Delivered, Landing, Outcome, Parcel, Unreachable
-from holdfast.core.errors import ModelFailed, ProviderFailed
-from holdfast.core.ids import Provider as ProviderName
-from holdfast.core.naming import PerSession
-from holdfast.core.recall import RecallQuery, Recollection
 from holdfast.eval.compression import Plan, Report, measure
 from holdfast.eval.compression.report import fallen
-from holdfast.loops import compressor
-from holdfast.models.gist import EARLIER, Notes
+from holdfast.kernel.errors import ModelFailed, ProviderFailed
+from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, Unreachable
+from holdfast.memory.naming import PerSession
+from holdfast.memory.provider import Capabilities, Configured
+from holdfast.memory.recall import RecallQuery, Recollection
+from holdfast.models.extractive_summary import EARLIER, Notes
 from holdfast.models.practice import PracticeModel
-from holdfast.ports.model import Answer, ModelEvent, ModelRequest, Task
-from holdfast.ports.provider import Capabilities, Configured
+from holdfast.sessions import compressor
+from holdfast.turns.context import ModelMessage, summary_request
+from holdfast.turns.model import Answer, ModelEvent, ModelRequest, Task
 
 BASELINE = Path(__file__).parents[2] / "bench" / "results" / "compression-baseline.json"
 SMALL = Plan(turns=96, facts=42, compressions=4, recall=False)

@@ -3,9 +3,9 @@
 import asyncio
 import re
 
-from holdfast.core.compress import Thresholds
-from holdfast.core.context import ModelMessage
-from holdfast.core.ids import SessionId
+from holdfast.kernel.ids import SessionId
+from holdfast.sessions.compression import Thresholds
+from holdfast.turns.context import ModelMessage
 from tests.integration.fakes import Process, ScriptedModel, agents, policy, says, soon
 from tests.patience import within
 

@@ -8,13 +8,13 @@ from functools import partial
 
 import pytest
 
-from holdfast.app import open_runtime
-from holdfast.core.compress import Thresholds
-from holdfast.core.ids import AgentName
-from holdfast.core.policy import AccessPolicy, Door, GroupPolicy, TurnPolicy
-from holdfast.loops.agents import Agent, Agents
-from holdfast.loops.toolbox import ToolBox
-from holdfast.ports.reader import MessageTrace
+from holdfast.kernel.ids import AgentName
+from holdfast.runtime.app import open_runtime
+from holdfast.sessions.compression import Thresholds
+from holdfast.store.protocols.reader import MessageTrace
+from holdfast.tools.toolbox import ToolBox
+from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.policy import AccessPolicy, Door, GroupPolicy, TurnPolicy
 from tests.integration.fakes import QUICK, Gate, ScriptedModel, gist, policy, says, stands_at
 from tests.patience import within
 from tests.platforms.discord import FakeDiscord

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.call_view import short_digest
-from holdfast.core.ids import TokenId
-from holdfast.core.login import LoginEnd
-from holdfast.core.policy import AgentPolicy, ApprovalPolicy
-from holdfast.core.token_binding import Binding
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.login import LoginEnd
+from holdfast.api.auth.token_binding import Binding
+from holdfast.kernel.ids import TokenId
+from holdfast.turns.call_view import short_digest
+from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from tests.browser.chromium import browser
 from tests.integration.fakes import ScriptedModel, calls, says
 from tests.live import TOKEN, GatedModel, serve

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from operator import eq
 from pathlib import Path
 
-from holdfast.app import open_runtime
-from holdfast.ports.reader import Reader
-from holdfast.ports.reply_surface import ON_ITS_WAY
+from holdfast.api.shapes.replies import ON_ITS_WAY
+from holdfast.runtime.app import open_runtime
+from holdfast.store.protocols.reader import Reader
 from tests.chaos.fleet import Fleet
 from tests.chaos.weather import Weather
 from tests.patience import within

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.app import open_runtime
-from holdfast.core.ids import MessageId, SessionId
-from holdfast.core.inbound import MessageState
-from holdfast.core.journal import Observed, UserSaid
-from holdfast.ports.reader import EntryView, MessageTrace, Reader
-from holdfast.ports.reply_store import PostedReply
+from holdfast.inbox.message import MessageState
+from holdfast.kernel.ids import MessageId, SessionId
+from holdfast.runtime.app import open_runtime
+from holdfast.store.protocols.reader import EntryView, MessageTrace, Reader
+from holdfast.store.protocols.reply_store import PostedReply
+from holdfast.turns.journal import Observed, UserSaid
 from tests.chaos.fleet import MARK, Chat, Fleet
 
 PAGE = 200

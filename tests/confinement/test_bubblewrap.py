@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.ports.standing import LineState
+from holdfast.inbox.channel_status import LineState
 from holdfast.tools.mcp import confine
 from holdfast.tools.mcp.confinement import Confine, offer_for, wrapped
 from tests.integration.encryption.kit import holdfast

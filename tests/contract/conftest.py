@@ -5,7 +5,7 @@ Whatever a test did, the ledgers must agree with each other afterwards.
 
 import pytest
 
-from holdfast.stores.store import SqlStore
+from holdfast.store.sql_store import SqlStore
 from holdfast.testing import ManualClock
 from tests.contract.driver import Driver
 from tests.contract.engines import SERVING, open_engine

@@ -3,11 +3,10 @@
 import re
 from collections.abc import Sequence
 
-from holdfast.core.command import parse_command
-from holdfast.core.command_rights import Rank, delete_word
-from holdfast.core.compress import COMPRESS, Operation, Summary, SummaryDraft
-from holdfast.core.delivery import DeliveryPolicy
-from holdfast.core.ids import (
+from holdfast.inbox.address import Address
+from holdfast.inbox.mailbox import Claim
+from holdfast.inbox.message import Accepted, AcceptOutcome, Arrival, Limits, kind_of
+from holdfast.kernel.ids import (
     AgentName,
     MailboxId,
     MessageId,
@@ -18,18 +17,19 @@ from holdfast.core.ids import (
     ReplyId,
     SessionId,
 )
-from holdfast.core.inbound import Accepted, AcceptOutcome, Arrival, Limits, kind_of
-from holdfast.core.journal import AnyBody, AssistantSaid, ToolCall, ToolReturned, ToolStarted, UserSaid
-from holdfast.core.key import Address
-from holdfast.core.mailbox import Claim
-from holdfast.core.naming import PerAddress
-from holdfast.core.session import CommandDone, CommandRun
-from holdfast.core.turn import Reply, Step, Turn, TurnCommit, TurnEvent, TurnOpening, TurnRecord, Usage
-from holdfast.ports.store import Committed
-from holdfast.stores.database import Database
-from holdfast.stores.script import Row, rows
-from holdfast.stores.store import SqlStore
+from holdfast.memory.delivery import DeliveryPolicy
+from holdfast.memory.naming import PerAddress
+from holdfast.sessions.command import parse_command
+from holdfast.sessions.command_rights import Rank, delete_word
+from holdfast.sessions.compression import COMPRESS, Operation, Summary, SummaryDraft
+from holdfast.sessions.session import CommandDone, CommandRun
+from holdfast.store.database import Database
+from holdfast.store.protocols.store import Committed
+from holdfast.store.script import Row, rows
+from holdfast.store.sql_store import SqlStore
 from holdfast.testing import ManualClock
+from holdfast.turns.journal import AnyBody, AssistantSaid, ToolCall, ToolReturned, ToolStarted, UserSaid
+from holdfast.turns.turn import Reply, Step, Turn, TurnCommit, TurnEvent, TurnOpening, TurnRecord, Usage
 
 LIMITS = Limits()
 

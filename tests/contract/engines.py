@@ -10,18 +10,18 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from holdfast.stores.database import Database
-from holdfast.stores.postgres import PostgresDatabase
-from holdfast.stores.script import R, Script, rows, run
-from holdfast.stores.sqlite import InlineDatabase, ThreadedDatabase
-from holdfast.stores.sqlite.opening import open_ready
+from holdfast.store.database import Database
+from holdfast.store.postgres import PostgresDatabase
+from holdfast.store.script import R, Script, rows, run
+from holdfast.store.sqlite import InlineDatabase, ThreadedDatabase
+from holdfast.store.sqlite.opening import open_ready
 from holdfast.testing import ManualClock
 from tests.servers import Clocked, Dice, PostgresServer, set_now, use_test_clock
 
 SCHEMA = "contract"
 TABLES = "select tablename from pg_tables where schemaname = current_schema() and tablename not like 'holdfast%'"
 ENGINES = ("inline", "threaded", "postgres")
-# Both SQLite engines run the same batches of the same scripts (stores/sqlite/batch.py). They differ in how calls become
+# Both SQLite engines run the same batches of the same scripts (store/sqlite/batch.py). They differ in how calls become
 # batches, and on which thread. So the engine that users have runs the whole contract; `inline` runs what depends on
 # batches and on callers at the same time (test_atomic, test_concurrency) and the conformance checks.
 SERVING = ("threaded", "postgres")

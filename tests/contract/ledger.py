@@ -3,7 +3,7 @@
 Each check is one query for the rows that break a promise; an honest store answers all of them with nothing.
 """
 
-from holdfast.stores.script import Script, rows
+from holdfast.store.script import Script, rows
 
 CHECKS = {
     "the audit trail has no gap and ends at its head": """

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.inbound import Accepted, Conflict, Duplicate, Limits, MailboxFull, MessageState, TooMany
-from holdfast.core.naming import NOWHERE, Whereabouts
-from holdfast.stores.store import SqlStore
+from holdfast.inbox.message import Accepted, Conflict, Duplicate, Limits, MailboxFull, MessageState, TooMany
+from holdfast.memory.naming import NOWHERE, Whereabouts
+from holdfast.store.sql_store import SqlStore
 from tests.contract.driver import address_of
 
 EVERY_CHARACTER = "".join(chr(point) for point in range(0x110000) if not 0xD800 <= point <= 0xDFFF)

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.access import HOUR_MS, PAIRING, Pairing, PairingAsk, PairingDecision, PairingPolicy, spelt
-from holdfast.core.errors import PairingNotFound
-from holdfast.core.forget import ForgetRequest
-from holdfast.core.identity import LinkRequest
-from holdfast.core.ids import AgentName, ForgetId, MailboxId, OperationId, Principal, ReplyId
-from holdfast.core.key import Address
-from holdfast.core.policy import DAY_MS
+from holdfast.inbox.access import HOUR_MS, PAIRING, Pairing, PairingAsk, PairingDecision, PairingPolicy, spelt
+from holdfast.inbox.address import Address
+from holdfast.inbox.identity import LinkRequest
+from holdfast.kernel.errors import PairingNotFound
+from holdfast.kernel.ids import AgentName, ForgetId, MailboxId, OperationId, Principal, ReplyId
+from holdfast.memory.forget import ForgetRequest
+from holdfast.turns.policy import DAY_MS
 
 FERN = AgentName("fern")
 BOB = Principal("telegram:7")

@@ -7,8 +7,9 @@ from typing import cast
 
 import pytest
 
-from holdfast.core.access_token import AccessToken, Scope
-from holdfast.core.action import (
+from holdfast.api.auth.access_token import AccessToken, Scope
+from holdfast.api.auth.login import Login, LoginEnd
+from holdfast.audit.action import (
     NO_DIGEST,
     PROGRAM,
     REFUSALS_MAX,
@@ -19,14 +20,11 @@ from holdfast.core.action import (
     By,
     broken_link,
 )
-from holdfast.core.approval import Decision
-from holdfast.core.command_rights import Rank
-from holdfast.core.delivery import DeliveryState
-from holdfast.core.errors import HoldfastError, IdentityConflict, StoreUnavailable
-from holdfast.core.finish import FinishEvent
-from holdfast.core.forget import ForgetRequest
-from holdfast.core.identity import ChatMove
-from holdfast.core.ids import (
+from holdfast.audit.actor import acting_as
+from holdfast.inbox.address import Address
+from holdfast.inbox.identity import ChatMove
+from holdfast.kernel.errors import HoldfastError, IdentityConflict, StoreUnavailable
+from holdfast.kernel.ids import (
     AgentName,
     ApprovalId,
     DeliveryId,
@@ -36,14 +34,16 @@ from holdfast.core.ids import (
     Principal,
     TokenId,
 )
-from holdfast.core.key import Address
-from holdfast.core.login import Login, LoginEnd
-from holdfast.core.memory import Change, MemoryBatch, MemoryUndo, MemoryVerb, Target
-from holdfast.core.outgoing import ReplyState
-from holdfast.ports.actor import acting_as
-from holdfast.stores.database import Database
-from holdfast.stores.script import run
-from holdfast.stores.store import SqlStore
+from holdfast.memory.delivery import DeliveryState
+from holdfast.memory.forget import ForgetRequest
+from holdfast.memory.notes import Change, MemoryBatch, MemoryUndo, MemoryVerb, Target
+from holdfast.outbox.post import ReplyState
+from holdfast.sessions.command_rights import Rank
+from holdfast.sessions.finalisation import FinishEvent
+from holdfast.store.database import Database
+from holdfast.store.script import run
+from holdfast.store.sql_store import SqlStore
+from holdfast.turns.approval import Decision
 from tests.contract import test_access, test_finish, test_lanes, test_replies
 from tests.contract.driver import LIMITS, address_of, retain
 from tests.contract.test_approvals import waiting

@@ -3,11 +3,11 @@ the turn, the turn's own messages and its answer, whoever resumes it."""
 
 from dataclasses import replace
 
-from holdfast.core.agent_chain import UNKNOWN, chain_of_turn, extended, loaded, reachable, stored
-from holdfast.core.identity import LinkRequest
-from holdfast.core.ids import AgentName, OperationId, Principal, ReplyId
-from holdfast.core.key import Address
-from holdfast.core.turn import OutgoingMessage
+from holdfast.inbox.address import Address
+from holdfast.inbox.agent_chain import UNKNOWN, chain_of_turn, extended, loaded, reachable, stored
+from holdfast.inbox.identity import LinkRequest
+from holdfast.kernel.ids import AgentName, OperationId, Principal, ReplyId
+from holdfast.turns.turn import OutgoingMessage
 from tests.contract.driver import returned, tool_step
 
 ADA, BEN, FERN = AgentName("ada"), AgentName("ben"), AgentName("fern")

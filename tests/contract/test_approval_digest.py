@@ -6,14 +6,14 @@ import hashlib
 import msgspec
 import pytest
 
-from holdfast.core.action import ActionOutcome
-from holdfast.core.approval import ApprovalAsk, Decision
-from holdfast.core.call_view import short_digest
-from holdfast.core.errors import ApprovalChanged, ApprovalDigestNeeded, InvariantBroken
-from holdfast.core.forget import ForgetRequest
-from holdfast.core.ids import ApprovalId, ForgetId, Principal, ReplyId
-from holdfast.core.journal import ToolCall, encode_body
-from holdfast.core.turn import Step, TurnEvent
+from holdfast.audit.action import ActionOutcome
+from holdfast.kernel.errors import ApprovalChanged, ApprovalDigestNeeded, InvariantBroken
+from holdfast.kernel.ids import ApprovalId, ForgetId, Principal, ReplyId
+from holdfast.memory.forget import ForgetRequest
+from holdfast.turns.approval import ApprovalAsk, Decision
+from holdfast.turns.call_view import short_digest
+from holdfast.turns.journal import ToolCall, encode_body
+from holdfast.turns.turn import Step, TurnEvent
 from tests.contract.test_approvals import begins, refusal, resumed, told, wish
 
 ID = ApprovalId("K7M2QX")

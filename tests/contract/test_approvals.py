@@ -7,12 +7,12 @@ import hashlib
 
 import pytest
 
-from holdfast.core.approval import ApprovalAsk, Decision
-from holdfast.core.errors import ApprovalNotFound, InvariantBroken
-from holdfast.core.identity import LinkRequest
-from holdfast.core.ids import ApprovalId, OperationId, Principal, ReplyId
-from holdfast.core.journal import AssistantSaid, ToolCall, ToolReturned, ToolStarted
-from holdfast.core.turn import OutgoingMessage, Phase, Step, TurnEvent
+from holdfast.inbox.identity import LinkRequest
+from holdfast.kernel.errors import ApprovalNotFound, InvariantBroken
+from holdfast.kernel.ids import ApprovalId, OperationId, Principal, ReplyId
+from holdfast.turns.approval import ApprovalAsk, Decision
+from holdfast.turns.journal import AssistantSaid, ToolCall, ToolReturned, ToolStarted
+from holdfast.turns.turn import OutgoingMessage, Phase, Step, TurnEvent
 from tests.contract.driver import address_of, returned, started, tool_step
 
 PAY = ToolCall(id="c1", name="pay", arguments='{"amount": 3}')

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.delivery import DeliveryState
-from holdfast.core.errors import StoreUnavailable
-from holdfast.core.ids import AgentName, DeliveryId, Provider
-from holdfast.core.lane import LaneKey, Settlement
-from holdfast.stores.script import rows
-from holdfast.stores.store import SqlStore
+from holdfast.kernel.errors import StoreUnavailable
+from holdfast.kernel.ids import AgentName, DeliveryId, Provider
+from holdfast.memory.delivery import DeliveryState
+from holdfast.memory.lane import LaneKey, Settlement
+from holdfast.store.script import rows
+from holdfast.store.sql_store import SqlStore
 from tests.contract.driver import LIMITS, record, retain, returned, tool_step
 from tests.contract.engines import ENGINES
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.delivery import Delivered, Landing, Op, Refused, Unreachable
-from holdfast.core.ids import DeliveryId
-from holdfast.core.ids import Provider as ProviderName
-from holdfast.core.recall import Recollection
+from holdfast.kernel.ids import DeliveryId
+from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.memory.delivery import Delivered, Landing, Op, Refused, Unreachable
+from holdfast.memory.recall import Recollection
 from holdfast.testing import check_provider as suite
 from holdfast.testing.check_provider import CHECKS, check_provider, sentence
 from tests.integration.local.world import open_local

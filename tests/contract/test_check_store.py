@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from holdfast.stores.store import SqlStore
+from holdfast.store.sql_store import SqlStore
 from holdfast.testing import ManualClock
 from holdfast.testing.check_store import CHECKS, check_store
 from tests.contract.engines import ENGINES, open_engine
@@ -37,7 +37,7 @@ async def test_a_store_that_forgets_what_it_accepted_is_named(tmp_path):
             return outcome
 
     def forget():
-        from holdfast.stores.script import run
+        from holdfast.store.script import run
 
         yield from run("delete from inbound")
         yield from run("update mailbox set depth = 0, ready_at = null")

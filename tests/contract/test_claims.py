@@ -5,8 +5,8 @@ Rules: D4, D7.
 
 import pytest
 
-from holdfast.core.errors import ClaimLost, NodeLost
-from holdfast.core.ids import NodeId
+from holdfast.kernel.errors import ClaimLost, NodeLost
+from holdfast.kernel.ids import NodeId
 from tests.contract.driver import address_of, tool_step
 
 OTHER = NodeId("node_b")

@@ -6,10 +6,10 @@ when the message came.
 
 import pytest
 
-from holdfast.core.action import ActionOutcome
-from holdfast.core.command_rights import NotAllowed, Rank
-from holdfast.core.ids import OperationId
-from holdfast.core.turn import Turn
+from holdfast.audit.action import ActionOutcome
+from holdfast.kernel.ids import OperationId
+from holdfast.sessions.command_rights import NotAllowed, Rank
+from holdfast.turns.turn import Turn
 from tests.contract.driver import confirmed
 from tests.contract.test_approvals import told, waiting
 from tests.contract.test_identity import linking

@@ -5,12 +5,12 @@ Rules: D15, D23, D41.
 
 import pytest
 
-from holdfast.core.command_rights import Rank
-from holdfast.core.errors import ClaimLost, InvariantBroken
-from holdfast.core.identity import LinkRequest
-from holdfast.core.ids import NodeId, OperationId, Principal
-from holdfast.core.inbound import Duplicate
-from holdfast.core.session import SessionState
+from holdfast.inbox.identity import LinkRequest
+from holdfast.inbox.message import Duplicate
+from holdfast.kernel.errors import ClaimLost, InvariantBroken
+from holdfast.kernel.ids import NodeId, OperationId, Principal
+from holdfast.sessions.command_rights import Rank
+from holdfast.sessions.session import SessionState
 from tests.contract.driver import address_of, record
 from tests.contract.test_claims import EVERYTHING
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.ids import NodeId
-from holdfast.core.inbound import Accepted, Duplicate
-from holdfast.core.key import parse
+from holdfast.inbox.address import parse
+from holdfast.inbox.message import Accepted, Duplicate
+from holdfast.kernel.ids import NodeId
 from tests.contract.driver import address_of
 from tests.contract.engines import ENGINES
 

@@ -5,10 +5,10 @@ Rules: D18, D22, R2, R6, R9.
 
 from dataclasses import replace
 
-from holdfast.core.ids import AgentName
-from holdfast.core.naming import Whereabouts
-from holdfast.stores.script import run
-from holdfast.stores.verbs import cursors
+from holdfast.kernel.ids import AgentName
+from holdfast.memory import cursor_sql
+from holdfast.memory.naming import Whereabouts
+from holdfast.store.script import run
 from tests.contract.driver import address_of, record, retain
 
 UNITS = """
@@ -65,7 +65,7 @@ async def test_a_cursor_that_another_transaction_put_off_is_not_scheduled_early(
     later = driver.clock.now() + 1_000
 
     def scheduled():
-        script = cursors.schedule_overdue(10)
+        script = cursor_sql.schedule_overdue(10)
         answer = yield next(script)
         yield from run("update cursor set due_at = :later", later=later)
         while True:

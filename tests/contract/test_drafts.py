@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.drafting import HOLD_MS, Draft, DraftFate, DraftIntent, DraftState
-from holdfast.core.errors import ClaimLost
-from holdfast.core.forget import ForgetRequest
-from holdfast.core.identity import ChatMove
-from holdfast.core.ids import AgentName, DraftId, ForgetId, OperationId, ReplyId
-from holdfast.core.key import Address
-from holdfast.core.outgoing import OnDoubt, ReplyState
-from holdfast.core.posting import Kept, ReplySettlement
-from holdfast.core.turn import OutgoingMessage, Step, TurnEvent
+from holdfast.inbox.address import Address
+from holdfast.inbox.identity import ChatMove
+from holdfast.kernel.errors import ClaimLost
+from holdfast.kernel.ids import AgentName, DraftId, ForgetId, OperationId, ReplyId
+from holdfast.memory.forget import ForgetRequest
+from holdfast.outbox.draft import HOLD_MS, Draft, DraftFate, DraftIntent, DraftState
+from holdfast.outbox.post import OnDoubt, ReplyState
+from holdfast.outbox.reply import Kept, ReplySettlement
+from holdfast.turns.turn import OutgoingMessage, Step, TurnEvent
 from tests.contract.driver import returned, tool_step
 
 FERN = AgentName("fern")

@@ -10,23 +10,23 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.errors import ClaimLost, FinalisationNotFound, InvariantBroken
-from holdfast.core.extraction import Notes, Unusable, parse_answer
-from holdfast.core.extraction_rules import decode_result
-from holdfast.core.finish import Ending, Finalisation, FinishEvent, FinishStep, NotEnded
-from holdfast.core.ids import AgentName, Instant, NodeId
-from holdfast.core.memory import Capacity, Change, MemoryBatch, MemoryVerb, Target
-from holdfast.core.policy import AgentPolicy
-from holdfast.core.session import Purpose, SessionState
-from holdfast.core.turn import Usage
-from holdfast.loops.agents import Agent, Agents
-from holdfast.loops.bell import Bell
-from holdfast.loops.finisher import Finisher
-from holdfast.loops.member import Member
-from holdfast.loops.toolbox import ToolBox
-from holdfast.machine import AsyncTasks
-from holdfast.stores.verbs.finish import forget_answers
+from holdfast.kernel.errors import ClaimLost, FinalisationNotFound, InvariantBroken
+from holdfast.kernel.ids import AgentName, Instant, NodeId
+from holdfast.kernel.machine import AsyncTasks
+from holdfast.kernel.notifier import Bell
+from holdfast.memory.notes import Capacity, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.sessions.extraction import Notes, Unusable, parse_answer
+from holdfast.sessions.extraction_rules import decode_result
+from holdfast.sessions.finalisation import Ending, Finalisation, FinishEvent, FinishStep, NotEnded
+from holdfast.sessions.finalisation_sql import forget_answers
+from holdfast.sessions.finisher import Finisher
+from holdfast.sessions.session import Purpose, SessionState
+from holdfast.store.membership import Member
 from holdfast.testing import SeededEntropy
+from holdfast.tools.toolbox import ToolBox
+from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.policy import AgentPolicy
+from holdfast.turns.turn import Usage
 from tests.contract.driver import address_of, record, retain
 from tests.integration.fakes import ScriptedModel, says
 

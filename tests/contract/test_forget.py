@@ -5,10 +5,8 @@ import asyncio
 
 import pytest
 
-from holdfast.core.audit import Audit
-from holdfast.core.command_rights import Rank
-from holdfast.core.delivery import DeliveryState, Op
-from holdfast.core.errors import (
+from holdfast.inbox.message import Duplicate
+from holdfast.kernel.errors import (
     ClaimLost,
     ForgetNotFound,
     IdempotencyConflict,
@@ -16,16 +14,18 @@ from holdfast.core.errors import (
     SessionNotFound,
     SummaryStale,
 )
-from holdfast.core.finish import Ending, FinishEvent
-from holdfast.core.forget import ForgetRequest
-from holdfast.core.ids import AgentName, ForgetId, Instant, Principal, Provider, SessionId
-from holdfast.core.inbound import Duplicate
-from holdfast.core.journal import AssistantSaid, Recalled, UserSaid
-from holdfast.core.lane import LaneKey, Settlement
-from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
-from holdfast.core.turn import Step, Turn, TurnEvent, TurnRecord
-from holdfast.stores.script import rows
-from holdfast.stores.verbs.provenance import RECORDED
+from holdfast.kernel.ids import AgentName, ForgetId, Instant, Principal, Provider, SessionId
+from holdfast.memory.delivery import DeliveryState, Op
+from holdfast.memory.forget import ForgetRequest
+from holdfast.memory.lane import LaneKey, Settlement
+from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.provenance_sql import RECORDED
+from holdfast.sessions.command_rights import Rank
+from holdfast.sessions.compression_audit import Audit
+from holdfast.sessions.finalisation import Ending, FinishEvent
+from holdfast.store.script import rows
+from holdfast.turns.journal import AssistantSaid, Recalled, UserSaid
+from holdfast.turns.turn import Step, Turn, TurnEvent, TurnRecord
 from tests.contract.driver import address_of, record, retain
 
 CANARY = "marmalade"

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.ids import Principal, SessionId
-from holdfast.core.inbound import Conflict, Duplicate
-from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
-from holdfast.core.memory_text import digest
+from holdfast.inbox.message import Conflict, Duplicate
+from holdfast.kernel.ids import Principal, SessionId
+from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes_text import digest
 from tests.contract.test_forget import CANARY, EACH, FERN, carry, carry_all, person, whole
 
 

@@ -4,16 +4,16 @@ whatever is still on its way."""
 
 import pytest
 
-from holdfast.core.command_rights import Rank
-from holdfast.core.delivery import DeliveryState, Op
-from holdfast.core.errors import ClaimLost
-from holdfast.core.ids import AgentName, MailboxId, MessageId, Principal, Provider, ReplyId
-from holdfast.core.inbound import Accepted, Arrival, Duplicate, Kind, Unfit
-from holdfast.core.journal import AssistantSaid, ToolCall, ToolReturned, UserSaid, decode_body
-from holdfast.core.key import Address, parse
-from holdfast.core.lane import LaneKey, Settlement
-from holdfast.core.turn import OutgoingMessage, Step, TurnEvent, TurnOpening
-from holdfast.stores.script import rows
+from holdfast.inbox.address import Address, parse
+from holdfast.inbox.message import Accepted, Arrival, Duplicate, Kind, Unfit
+from holdfast.kernel.errors import ClaimLost
+from holdfast.kernel.ids import AgentName, MailboxId, MessageId, Principal, Provider, ReplyId
+from holdfast.memory.delivery import DeliveryState, Op
+from holdfast.memory.lane import LaneKey, Settlement
+from holdfast.sessions.command_rights import Rank
+from holdfast.store.script import rows
+from holdfast.turns.journal import AssistantSaid, ToolCall, ToolReturned, UserSaid, decode_body
+from holdfast.turns.turn import OutgoingMessage, Step, TurnEvent, TurnOpening
 from tests.contract.driver import LIMITS
 from tests.contract.test_forget import CANARY, EACH, carry_all, found_in, person
 
@@ -46,7 +46,7 @@ class Post:
         return taken
 
     def arrival(self, letter, sender, address, text):
-        """What the channel between agents hands over (loops/liaison.py)."""
+        """What the channel between agents hands over (channels/agent.py)."""
         return Arrival(
             message=MessageId(self.driver.id("msg")),
             address=parse(address),

@@ -3,11 +3,11 @@ them; one that repeats none stays, and so does every word that somebody typed.""
 
 import pytest
 
-from holdfast.core.command_rights import Rank
-from holdfast.core.ids import Principal
-from holdfast.core.journal import AssistantSaid, Recalled, ToolCall, ToolReturned
-from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, NotApplied, Target
-from holdfast.core.turn import Step, TurnEvent
+from holdfast.kernel.ids import Principal
+from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, NotApplied, Target
+from holdfast.sessions.command_rights import Rank
+from holdfast.turns.journal import AssistantSaid, Recalled, ToolCall, ToolReturned
+from holdfast.turns.turn import Step, TurnEvent
 from tests.contract.driver import address_of
 from tests.contract.test_forget import CANARY, EACH, FERN, carry_all, found_in, person, recall_in
 from tests.contract.test_forget_passed_on import MOSS, Post

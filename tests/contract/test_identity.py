@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.errors import AddressNotFound, AddressTaken, IdentityConflict, InvalidInput, InvalidName
-from holdfast.core.forget import ForgetRequest
-from holdfast.core.identity import ChatMove, LinkRequest, Moved
-from holdfast.core.ids import AgentName, ForgetId, OperationId, Principal
-from holdfast.core.inbound import Conflict, Duplicate
-from holdfast.core.key import Address, parse
+from holdfast.inbox.address import Address, parse
+from holdfast.inbox.identity import ChatMove, LinkRequest, Moved
+from holdfast.inbox.message import Conflict, Duplicate
+from holdfast.kernel.errors import AddressNotFound, AddressTaken, IdentityConflict, InvalidInput, InvalidName
+from holdfast.kernel.ids import AgentName, ForgetId, OperationId, Principal
+from holdfast.memory.forget import ForgetRequest
 from tests.contract.test_access import CODE, ask
 from tests.contract.test_approvals import told, waiting
 from tests.contract.test_forget import found_in

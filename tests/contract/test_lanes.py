@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.delivery import DeliveryPolicy, DeliveryState, Op
-from holdfast.core.errors import DeliveryNotFound, InvalidInput, LaneLost
-from holdfast.core.ids import AgentName, DeliveryId, NodeId, Provider
-from holdfast.core.lane import LaneClaim, LaneKey, Settlement
-from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.kernel.errors import DeliveryNotFound, InvalidInput, LaneLost
+from holdfast.kernel.ids import AgentName, DeliveryId, NodeId, Provider
+from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, Op
+from holdfast.memory.lane import LaneClaim, LaneKey, Settlement
+from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target
 from tests.contract.driver import address_of, record, retain
 
 KEY = LaneKey(AgentName("fern"), Provider("mem"))

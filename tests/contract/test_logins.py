@@ -1,8 +1,8 @@
 """The promise: a login is found by the hash of its cookie, says why it is over, and stays over since the first time."""
 
-from holdfast.core.access_token import AccessToken, Scope, hash_token
-from holdfast.core.ids import Instant, LoginId, TokenId
-from holdfast.core.login import IDLE_MS, KEPT_MS, LASTS_MS, LOGINS_MAX, Login, LoginEnd, hash_cookie, spell_cookie
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token
+from holdfast.api.auth.login import IDLE_MS, KEPT_MS, LASTS_MS, LOGINS_MAX, Login, LoginEnd, hash_cookie, spell_cookie
+from holdfast.kernel.ids import Instant, LoginId, TokenId
 
 
 def hashed(n):

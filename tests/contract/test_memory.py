@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.delivery import DeliveryPolicy
-from holdfast.core.errors import InvalidInput, InvalidName, StoreUnavailable
-from holdfast.core.ids import AgentName, Principal, Provider
-from holdfast.core.memory import (
+from holdfast.kernel.errors import InvalidInput, InvalidName, StoreUnavailable
+from holdfast.kernel.ids import AgentName, Principal, Provider
+from holdfast.memory.delivery import DeliveryPolicy
+from holdfast.memory.notes import (
     Applied,
     Capacity,
     MemoryBatch,
@@ -21,9 +21,9 @@ from holdfast.core.memory import (
     Target,
     stream_of,
 )
-from holdfast.stores.script import rows
-from holdfast.stores.store import SqlStore
-from holdfast.stores.verbs.memory import memory_notes
+from holdfast.memory.notes_sql import memory_notes
+from holdfast.store.script import rows
+from holdfast.store.sql_store import SqlStore
 from tests.contract.test_atomic import STATEMENTS_MAX, Cutting
 from tests.unit.test_memory_rules import CHANGES, add, remove, swap
 

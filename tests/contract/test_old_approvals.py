@@ -4,19 +4,19 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from holdfast.core.approval import Decision
-from holdfast.core.call_view import call_digest, short_digest
-from holdfast.core.errors import ApprovalChanged, ApprovalDigestNeeded, InvariantBroken
-from holdfast.core.ids import ApprovalId
-from holdfast.core.journal import AssistantSaid, ToolCall, ToolStarted, UserSaid, encode_body
-from holdfast.core.turn import Step, TurnEvent
-from holdfast.stores.postgres.migrate import known_migrations
-from holdfast.stores.script import run
-from holdfast.stores.sqlite import ThreadedDatabase
-from holdfast.stores.sqlite.migrate import load_migrations
-from holdfast.stores.sqlite.opening import open_ready
-from holdfast.stores.store import SqlStore
+from holdfast.kernel.errors import ApprovalChanged, ApprovalDigestNeeded, InvariantBroken
+from holdfast.kernel.ids import ApprovalId
+from holdfast.store.postgres.migrate import known_migrations
+from holdfast.store.script import run
+from holdfast.store.sql_store import SqlStore
+from holdfast.store.sqlite import ThreadedDatabase
+from holdfast.store.sqlite.migrate import load_migrations
+from holdfast.store.sqlite.opening import open_ready
 from holdfast.testing import ManualClock
+from holdfast.turns.approval import Decision
+from holdfast.turns.call_view import call_digest, short_digest
+from holdfast.turns.journal import AssistantSaid, ToolCall, ToolStarted, UserSaid, encode_body
+from holdfast.turns.turn import Step, TurnEvent
 from tests.servers import fresh_schema, postgres_database
 
 STEP = next(n for n, step in enumerate(load_migrations()) if "alter table approval add column digest" in step)

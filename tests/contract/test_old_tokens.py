@@ -4,15 +4,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from holdfast.core.access_token import hash_token
-from holdfast.core.ids import MessageId, TokenId
-from holdfast.core.token_binding import UNSAID
-from holdfast.stores.postgres.migrate import known_migrations
-from holdfast.stores.script import run
-from holdfast.stores.sqlite import ThreadedDatabase
-from holdfast.stores.sqlite.migrate import load_migrations
-from holdfast.stores.sqlite.opening import open_ready
-from holdfast.stores.store import SqlStore
+from holdfast.api.auth.access_token import hash_token
+from holdfast.api.auth.token_binding import UNSAID
+from holdfast.kernel.ids import MessageId, TokenId
+from holdfast.store.postgres.migrate import known_migrations
+from holdfast.store.script import run
+from holdfast.store.sql_store import SqlStore
+from holdfast.store.sqlite import ThreadedDatabase
+from holdfast.store.sqlite.migrate import load_migrations
+from holdfast.store.sqlite.opening import open_ready
 from holdfast.testing import ManualClock
 from tests.servers import fresh_schema, postgres_database
 

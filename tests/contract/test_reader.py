@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.errors import MessageNotFound, SessionNotFound
-from holdfast.stores.verbs.contexts import read_context
+from holdfast.kernel.errors import MessageNotFound, SessionNotFound
+from holdfast.turns.context_sql import read_context
 from tests.contract.driver import address_of, record, retain
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.forget import ForgetRequest
-from holdfast.core.ids import ForgetId, Principal
-from holdfast.core.inbound import Accepted, Conflict, Duplicate, Enclosure, Limits, MailboxFull
+from holdfast.inbox.message import Accepted, Conflict, Duplicate, Enclosure, Limits, MailboxFull
+from holdfast.kernel.ids import ForgetId, Principal
+from holdfast.memory.forget import ForgetRequest
 
 
 def enclosure(body=b"a picture", name="cat.png"):

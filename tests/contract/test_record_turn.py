@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.errors import InvalidInput, SessionLive, SessionMoved, SessionNotFound
-from holdfast.core.naming import Whereabouts
+from holdfast.kernel.errors import InvalidInput, SessionLive, SessionMoved, SessionNotFound
+from holdfast.memory.naming import Whereabouts
 from tests.contract.driver import record
 
 EVERYTHING = "select session, seq, turn from entry order by session, seq"

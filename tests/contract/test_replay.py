@@ -1,7 +1,7 @@
 """The promise: an operator who replays what was parked brings nothing twice and nothing back that was undone."""
 
-from holdfast.core.delivery import DeliveryState
-from holdfast.core.ids import DeliveryId
+from holdfast.kernel.ids import DeliveryId
+from holdfast.memory.delivery import DeliveryState
 from tests.contract.driver import retain
 from tests.contract.test_lanes import marks, said, settle, states, take
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.errors import InvalidInput, ReplyNotFound
-from holdfast.core.identity import ChatMove
-from holdfast.core.ids import AgentName, NodeId, OperationId, ReplyId
-from holdfast.core.inbound import Duplicate, Limits, MailboxFull, MessageState, TooMany, Unfit
-from holdfast.core.outgoing import OnDoubt, ReplyState
-from holdfast.core.posting import NOBODY_KNOWS, POSSIBLE_DUPLICATE, Kept, ReplySettlement, chat_of, untried
+from holdfast.inbox.identity import ChatMove
+from holdfast.inbox.message import Duplicate, Limits, MailboxFull, MessageState, TooMany, Unfit
+from holdfast.kernel.errors import InvalidInput, ReplyNotFound
+from holdfast.kernel.ids import AgentName, NodeId, OperationId, ReplyId
+from holdfast.outbox.post import OnDoubt, ReplyState
+from holdfast.outbox.reply import NOBODY_KNOWS, POSSIBLE_DUPLICATE, Kept, ReplySettlement, chat_of, untried
 
 OTHER = NodeId("node_b")
 LEASE_MS = 15_000

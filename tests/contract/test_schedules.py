@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from holdfast.core.errors import ClaimLost, SessionLive
+from holdfast.kernel.errors import ClaimLost, SessionLive
 from tests.contract.driver import record, retain
 from tests.contract.engines import SCHEMA, open_engine
 from tests.contract.test_claims import EVERYTHING

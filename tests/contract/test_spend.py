@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from holdfast.core.ids import AgentName
-from holdfast.core.policy import DAY_MS
-from holdfast.core.spend import Spend, SpendTotal, day_start
+from holdfast.kernel.ids import AgentName
+from holdfast.turns.policy import DAY_MS
+from holdfast.turns.spend import Spend, SpendTotal, day_start
 
 FERN, MOSS = AgentName("fern"), AgentName("moss")
 ONE = Spend(

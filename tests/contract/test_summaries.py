@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.compress import COMPRESS
-from holdfast.core.errors import SessionNotFound, SummaryStale
-from holdfast.core.ids import NodeId
-from holdfast.ports.store import Busy
+from holdfast.kernel.errors import SessionNotFound, SummaryStale
+from holdfast.kernel.ids import NodeId
+from holdfast.sessions.compression import COMPRESS
+from holdfast.store.protocols.store import Busy
 from tests.contract.driver import tool_step
 
 OTHER = NodeId("node_b")

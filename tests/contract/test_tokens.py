@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.errors import TokenNotFound
-from holdfast.core.ids import TokenId
-from holdfast.core.token_binding import UNSAID, Binding
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.token_binding import UNSAID, Binding
+from holdfast.kernel.errors import TokenNotFound
+from holdfast.kernel.ids import TokenId
 
 SECRET = spell_token(7)
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.errors import ClaimLost, InvariantBroken
-from holdfast.core.identity import LinkRequest
-from holdfast.core.ids import OperationId, Principal
-from holdfast.core.inbound import MessageState
-from holdfast.core.journal import UserSaid
-from holdfast.core.naming import NOWHERE
-from holdfast.core.turn import Phase, Step, TurnEvent
+from holdfast.inbox.identity import LinkRequest
+from holdfast.inbox.message import MessageState
+from holdfast.kernel.errors import ClaimLost, InvariantBroken
+from holdfast.kernel.ids import OperationId, Principal
+from holdfast.memory.naming import NOWHERE
+from holdfast.turns.journal import UserSaid
+from holdfast.turns.turn import Phase, Step, TurnEvent
 from tests.contract.driver import address_of, returned, started, tool_step
 from tests.contract.test_claims import EVERYTHING
 

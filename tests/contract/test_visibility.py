@@ -7,15 +7,15 @@ Rules: D44.
 
 import pytest
 
-from holdfast.core.delivery import DeliveryPolicy
-from holdfast.core.extraction import Notes, Proposal
-from holdfast.core.finish import Ending, FinishEvent
-from holdfast.core.forget import ForgetRequest
-from holdfast.core.identity import LinkRequest
-from holdfast.core.ids import AgentName, ForgetId, Instant, OperationId, Principal, Provider
-from holdfast.core.memory import Applied, MemoryBatch, MemoryUndo
-from holdfast.core.visibility import Audience, is_group
-from holdfast.stores.verbs.memory import memory_notes
+from holdfast.inbox.identity import LinkRequest
+from holdfast.kernel.ids import AgentName, ForgetId, Instant, OperationId, Principal, Provider
+from holdfast.memory.delivery import DeliveryPolicy
+from holdfast.memory.forget import ForgetRequest
+from holdfast.memory.notes import Applied, MemoryBatch, MemoryUndo
+from holdfast.memory.notes_sql import memory_notes
+from holdfast.memory.visibility import Audience, is_group
+from holdfast.sessions.extraction import Notes, Proposal
+from holdfast.sessions.finalisation import Ending, FinishEvent
 from tests.unit.test_memory_rules import add, remove, swap
 
 FERN = AgentName("fern")

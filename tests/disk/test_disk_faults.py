@@ -13,8 +13,8 @@ from typing import Any
 import apsw
 import pytest
 
-from holdfast.core.errors import HoldfastError, InvalidInput, StoreBroken, StoreFull, StoreUnavailable
-from holdfast.stores.script import Script, run
+from holdfast.kernel.errors import HoldfastError, InvalidInput, StoreBroken, StoreFull, StoreUnavailable
+from holdfast.store.script import Script, run
 from tests.disk.disk import Disk, Fault, mounted
 from tests.disk.workload import WORKLOADS, Ledger, judge, keep, open_on, refuse, run_on
 
@@ -171,7 +171,7 @@ async def test_a_new_start_does_not_build_on_pages_that_a_failed_sync_forgot():
 
 
 async def test_without_the_log_written_again_a_new_start_does_build_on_them(monkeypatch):
-    monkeypatch.setattr("holdfast.stores.sqlite.opening.rewrite_log", lambda path, vfs, key: None)
+    monkeypatch.setattr("holdfast.store.sqlite.opening.rewrite_log", lambda path, vfs, key: None)
     found = [await start_again_after_a_failed_sync(seed) for seed in range(50)]
     assert ["acknowledged and lost: [3]"] in found
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.stores.script import Script, run
-from holdfast.stores.sqlite.inline import InlineDatabase
+from holdfast.store.script import Script, run
+from holdfast.store.sqlite.inline import InlineDatabase
 from tests.disk.disk import Disk, Image
 from tests.disk.workload import WORKLOADS, Ledger, Workload, judge, random_body, run_on
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import apsw
 
-from holdfast.core.errors import HoldfastError, InvalidInput
-from holdfast.core.ids import Instant
-from holdfast.stores.script import Many, Script, run
-from holdfast.stores.sqlite.connection import open_connection
-from holdfast.stores.sqlite.inline import InlineDatabase
-from holdfast.stores.sqlite.migrate import migrate
+from holdfast.kernel.errors import HoldfastError, InvalidInput
+from holdfast.kernel.ids import Instant
+from holdfast.store.script import Many, Script, run
+from holdfast.store.sqlite.connection import open_connection
+from holdfast.store.sqlite.inline import InlineDatabase
+from holdfast.store.sqlite.migrate import migrate
 from tests.disk.disk import VFS_NAME, Disk, Image, mounted
 
 SCHEMA = (

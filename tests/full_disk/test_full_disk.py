@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.app import make_agents, open_runtime
-from holdfast.core.delivery import Delivered, Unreachable
-from holdfast.core.errors import HoldfastError
-from holdfast.core.policy import AgentPolicy
+from holdfast.kernel.errors import HoldfastError
+from holdfast.memory.delivery import Delivered, Unreachable
 from holdfast.models.practice import PracticeModel
+from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.testing.provider_guest import Guest
+from holdfast.turns.policy import AgentPolicy
 from tests.integration.local.world import open_local
 from tests.live import serve
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from holdfast.config import AgentTable, Compression, Config, Intake, ServerTable, Turns, parse_config
 from holdfast.config.tables import Access
-from holdfast.core.errors import AllowlistNotImmutable, ConfigInvalid
-from holdfast.core.policy import AgentPolicy
+from holdfast.kernel.errors import AllowlistNotImmutable, ConfigInvalid
+from holdfast.turns.policy import AgentPolicy
 
 FILE = Path("holdfast.toml")
 keys = st.sampled_from(

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, settings
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
 
-from holdfast.channels.http.openapi import document
-from holdfast.channels.http.table import ENDPOINTS
+from holdfast.api.openapi import document
+from holdfast.api.routes.table import ENDPOINTS
 from tests.live import TOKEN, serve
 from tests.patience import HANGS_S
 

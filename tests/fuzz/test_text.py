@@ -5,18 +5,18 @@ from contextlib import suppress
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.core.command import ALIASES, meant_by, parse_command
-from holdfast.core.errors import (
+from holdfast.inbox.address import agent_name, parse
+from holdfast.inbox.message import Kind, Limits, check_event_id, check_text, kind_of
+from holdfast.kernel.errors import (
     EmptyMessage,
     InvalidAddress,
     InvalidName,
     InvalidUnicode,
     MessageTooLarge,
 )
-from holdfast.core.inbound import Kind, Limits, check_event_id, check_text, kind_of
-from holdfast.core.journal import UserSaid, decode_body, encode_body
-from holdfast.core.key import agent_name, parse
-from holdfast.core.session import clean_title
+from holdfast.sessions.command import ALIASES, meant_by, parse_command
+from holdfast.sessions.session import clean_title
+from holdfast.turns.journal import UserSaid, decode_body, encode_body
 
 anything = st.text(st.characters())  # lone surrogates too
 odd = st.text(st.sampled_from("agent:main%0Aé/ \0\n\ud800😀.-_\u200b3"), max_size=60)

@@ -2,7 +2,7 @@
 
 Each journal-<release>.json was written by that release (`python -m tools.golden`) and is never changed. `stored` is
 the body as the store kept it, `reads` what it meant. When a body changes its shape, it gets an upcast in
-core/journal.py, and what it is read as from then on is told in MEANS_NOW below.
+turns/journal.py, and what it is read as from then on is told in MEANS_NOW below.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.core.journal import BODIES, decode_body, encode_body
+from holdfast.turns.journal import BODIES, decode_body, encode_body
 from tools import golden
 
 FILES = sorted(golden.FOLDER.glob("journal-*.json"))

@@ -10,12 +10,12 @@ from dataclasses import replace
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from holdfast.core.delivery import Delivered, Landing, Uncertain, Unreachable
-from holdfast.core.hindsight_naming import BankTemplate
-from holdfast.core.ids import Provider
-from holdfast.machine import AsyncTasks, SystemClock
+from holdfast.kernel.ids import Provider
+from holdfast.kernel.machine import AsyncTasks, SystemClock
+from holdfast.memory.delivery import Delivered, Landing, Uncertain, Unreachable
 from holdfast.providers.hindsight import make_hindsight
-from holdfast.stores.sqlite.inline import InlineDatabase
+from holdfast.providers.hindsight.naming import BankTemplate
+from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import ManualClock
 from holdfast.testing.check_provider import CHECKS, check_provider
 from tests.hindsight_server.proxy import Proxy

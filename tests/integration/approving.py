@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.ids import AgentName
-from holdfast.core.policy import AccessPolicy, Door
-from holdfast.loops.channels import Channels
-from holdfast.ports.channel import ChannelCapabilities
+from holdfast.inbox.channel import ChannelCapabilities
+from holdfast.inbox.channels import Channels
+from holdfast.kernel.ids import AgentName
+from holdfast.turns.policy import AccessPolicy, Door
 from tests.integration.fakes import Process, ScriptedModel, agents, calls, policy, says
 
 OPEN = AccessPolicy(door=Door.OPEN, group_door=Door.OPEN)

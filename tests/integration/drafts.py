@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from holdfast.app import open_runtime
-from holdfast.core.drafting import FIRST_AFTER_CHARS
-from holdfast.core.ids import AgentName
-from holdfast.core.policy import AccessPolicy, Door
-from holdfast.loops.agents import Agent, Agents
-from holdfast.loops.toolbox import ToolBox
+from holdfast.kernel.ids import AgentName
+from holdfast.outbox.draft import FIRST_AFTER_CHARS
+from holdfast.runtime.app import open_runtime
+from holdfast.tools.toolbox import ToolBox
+from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.policy import AccessPolicy, Door
 from tests.integration.fakes import Gate, ScriptedModel, policy, says, stands_at
 
 OPEN = AccessPolicy(door=Door.OPEN, group_door=Door.OPEN)

@@ -11,28 +11,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from holdfast.app import DATABASE
-from holdfast.assembly import assemble
-from holdfast.core.compress import Thresholds
-from holdfast.core.context import ModelMessage
-from holdfast.core.ids import AgentName, MessageId, SessionId
-from holdfast.core.inbound import Limits
-from holdfast.core.journal import ToolCall
-from holdfast.core.policy import AgentPolicy, Arrivals, RetryPolicy, TurnPolicy
-from holdfast.core.turn import Usage
-from holdfast.loops.agents import Agent, Agents
-from holdfast.loops.channels import Channels
-from holdfast.loops.gateway import Received
-from holdfast.loops.member import LEASE_MS
-from holdfast.loops.toolbox import ToolBox
-from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.ports.clock import Clock
-from holdfast.ports.model import Answer, ModelEvent, ModelRequest, Task, TextDelta
-from holdfast.ports.notifier import Event
-from holdfast.ports.reader import MessageTrace
-from holdfast.runtime import Runtime
-from holdfast.stores.sqlite.inline import InlineDatabase
-from holdfast.stores.store import SqlStore
+from holdfast.inbox.channels import Channels
+from holdfast.inbox.gateway import Received
+from holdfast.inbox.message import Limits
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.ids import AgentName, MessageId, SessionId
+from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.kernel.notifier_port import Event
+from holdfast.kernel.retry import RetryPolicy
+from holdfast.runtime.app import DATABASE
+from holdfast.runtime.assembly import assemble
+from holdfast.runtime.runtime import Runtime
+from holdfast.sessions.compression import Thresholds
+from holdfast.store.membership import LEASE_MS
+from holdfast.store.protocols.reader import MessageTrace
+from holdfast.store.sql_store import SqlStore
+from holdfast.store.sqlite.inline import InlineDatabase
+from holdfast.tools.toolbox import ToolBox
+from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.context import ModelMessage
+from holdfast.turns.journal import ToolCall
+from holdfast.turns.model import Answer, ModelEvent, ModelRequest, Task, TextDelta
+from holdfast.turns.policy import AgentPolicy, Arrivals, TurnPolicy
+from holdfast.turns.turn import Usage
 from tests.patience import within
 
 SOON_S = 20.0  # whatever takes longer never comes
@@ -336,8 +337,8 @@ async def happened(feed: AsyncIterator[Event], name: str, **fields: object) -> E
 
 async def post(runtime: Runtime, chat: str, text: str, *, type: str = "dm", **more: Any) -> MessageId:
     """Hand a message to the gateway as a channel with groups and bots would."""
-    from holdfast.core.inbound import accepted_message
-    from holdfast.core.key import Address
+    from holdfast.inbox.address import Address
+    from holdfast.inbox.message import accepted_message
 
     address = Address(agent=AgentName("main"), channel="http", type=type, chat=chat)
     more = {"event_id": runtime.gateway.new_message(), "sender": "user", **more}

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from holdfast.channels.attendance import EVERY_MS
-from holdfast.core.ids import Instant
-from holdfast.machine import AsyncTasks, SystemClock
+from holdfast.channels.account_watermark import EVERY_MS
+from holdfast.kernel.ids import Instant
+from holdfast.kernel.machine import AsyncTasks, SystemClock
 from tests.patience import within
 
 WAIT_S = 30.0

@@ -3,22 +3,22 @@
 import json
 from typing import Any, cast
 
-from holdfast.core.delivery import Parcel
-from holdfast.core.ids import AgentName, Instant, NodeId, Provider
-from holdfast.core.lane import CourierPolicy, LaneClaim, LaneKey, Package, Settlement
-from holdfast.core.outgoing import OnDoubt, Post
-from holdfast.core.posting import Kept, PostmanPolicy, ReplyClaim, ReplySettlement
-from holdfast.log import JsonLines
-from holdfast.loops.bell import Bell
-from holdfast.loops.carrier import Carrier
-from holdfast.loops.channels import ChannelKey
-from holdfast.loops.poster import Desk, Poster
-from holdfast.machine import AsyncTasks
-from holdfast.ports.channel import Channel
-from holdfast.ports.provider import Provider as ProviderPort
-from holdfast.stores.script import Query
-from holdfast.stores.verbs.replies import settle_reply
-from holdfast.stores.verbs.settle import _params as settled_columns
+from holdfast.inbox.channel import Channel
+from holdfast.inbox.channels import ChannelKey
+from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
+from holdfast.kernel.log import JsonLines
+from holdfast.kernel.machine import AsyncTasks
+from holdfast.kernel.notifier import Bell
+from holdfast.memory.delivery import Parcel
+from holdfast.memory.delivery_call import Carrier
+from holdfast.memory.lane import CourierPolicy, LaneClaim, LaneKey, Package, Settlement
+from holdfast.memory.provider import Provider as ProviderPort
+from holdfast.memory.settle_sql import _params as settled_columns
+from holdfast.outbox.account_sender import Desk, Poster
+from holdfast.outbox.post import OnDoubt, Post
+from holdfast.outbox.reply import Kept, PostmanPolicy, ReplyClaim, ReplySettlement
+from holdfast.outbox.reply_sql import settle_reply
+from holdfast.store.script import Query
 from holdfast.testing import ManualClock, SeededEntropy
 
 

@@ -10,13 +10,13 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.app import make_agents, open_runtime
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.cli.commands import app
 from holdfast.config import TEMPLATE
-from holdfast.core.access import PairingAsk
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.ids import AgentName, MailboxId, Principal, ReplyId, TokenId
-from holdfast.core.policy import AgentPolicy
+from holdfast.inbox.access import PairingAsk
+from holdfast.kernel.ids import AgentName, MailboxId, Principal, ReplyId, TokenId
+from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.turns.policy import AgentPolicy
 from tests.live import code_of, serve
 
 BARE = AgentPolicy(memory={})

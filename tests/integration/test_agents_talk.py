@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast import connections
-from holdfast.app import open_runtime
-from holdfast.core.ids import AgentName, MessageId, ReplyId
-from holdfast.core.key import Address
-from holdfast.core.outgoing import Declined, Post, Sent
-from holdfast.core.policy import TurnPolicy
-from holdfast.loops.agents import Agent, Agents
-from holdfast.loops.liaison import AgentChannel
-from holdfast.loops.toolbox import ToolBox
-from holdfast.stores.script import rows
+from holdfast.channels.agent import AgentChannel
+from holdfast.inbox.address import Address
+from holdfast.kernel.ids import AgentName, MessageId, ReplyId
+from holdfast.outbox.post import Declined, Post, Sent
+from holdfast.runtime import channel_factory
+from holdfast.runtime.app import open_runtime
+from holdfast.store.script import rows
+from holdfast.tools.toolbox import ToolBox
+from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.policy import TurnPolicy
 from tests.integration.fakes import QUICK, Gate, ScriptedModel, calls, policy, says, soon, stands_at
 from tests.integration.test_intake import OPEN, Chat, wrote
 
@@ -27,7 +27,7 @@ POST = Post(reply=ReplyId("rep_1"), part=0, parts=1, address=TO_BEN, text="weath
 def team(monkeypatch, tmp_path):
     """Opens agents by name, each with a model; those with a chat are reached over it."""
     chats: dict[str, Chat] = {}
-    monkeypatch.setattr(connections, "_factory", lambda _name, _key: lambda setup: chats[setup.agent])
+    monkeypatch.setattr(channel_factory, "_factory", lambda _name, _key: lambda setup: chats[setup.agent])
 
     def agent(name, model, **more):
         given: dict[str, dict[str, object]] = {"chat": {}} if name in chats else {}

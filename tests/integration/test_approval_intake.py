@@ -3,8 +3,8 @@ overhears, and what is kept, stays as the policy says."""
 
 import pytest
 
-from holdfast.core.policy import GroupPolicy, Sharing
-from holdfast.ports.channel import Change, Verdict
+from holdfast.inbox.channel import Change, Verdict
+from holdfast.turns.policy import GroupPolicy, Sharing
 from tests.integration.approving import Till, asked_in, start
 from tests.integration.fakes import soon
 from tests.integration.test_intake import Chat, wrote

@@ -6,13 +6,13 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.channels.http.approval_routes import FencedApprovals
+from holdfast.api.auth.access_token import AccessToken, Scope
+from holdfast.api.routes.approvals import FencedApprovals
 from holdfast.cli.commands import app
-from holdfast.core.access_token import AccessToken, Scope
-from holdfast.core.approval import Decision
-from holdfast.core.errors import ApprovalNotFound
-from holdfast.core.ids import ApprovalId, MessageId, TokenId
-from holdfast.core.policy import AgentPolicy, ApprovalPolicy
+from holdfast.kernel.errors import ApprovalNotFound
+from holdfast.kernel.ids import ApprovalId, MessageId, TokenId
+from holdfast.turns.approval import Decision
+from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from tests.integration.fakes import ScriptedModel, calls, happened, says, soon
 from tests.live import code_of, serve
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from websockets.asyncio.client import connect
 
 from holdfast.cli.commands import app
-from holdfast.core.policy import AgentPolicy, ApprovalPolicy
+from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from tests.integration.fakes import ScriptedModel, calls, happened, says, soon
 from tests.live import TOKEN, serve
 
@@ -101,7 +101,7 @@ async def heard(socket, is_last):
 
 
 async def test_over_a_socket_a_question_is_told_once_for_each_and_answered_there(tmp_path, monkeypatch):
-    monkeypatch.setattr("holdfast.channels.http.talk.LOOK_EVERY_MS", 1)
+    monkeypatch.setattr("holdfast.api.streams.conversation.LOOK_EVERY_MS", 1)
     async with serving(tmp_path, calls(WISH), calls(WISH), says("done")) as live, ws(live) as socket:
         await say(socket, type="send", chat="hello", id="1", text="look")
         first = (await heard(socket, lambda one: one["type"] == "asked"))[-1]
@@ -135,7 +135,7 @@ async def test_who_follows_or_subscribes_over_a_socket_is_told_what_is_waited_fo
 
 async def test_a_reply_is_told_once_although_two_look_for_it_at_the_same_time(tmp_path, monkeypatch):
     """Whoever sent a signal looks at once, and whoever watches the chat looks now and then."""
-    monkeypatch.setattr("holdfast.channels.http.talk.LOOK_EVERY_MS", 1)
+    monkeypatch.setattr("holdfast.api.streams.conversation.LOOK_EVERY_MS", 1)
     async with serving(tmp_path) as live, ws(live) as socket:
         trace, both = live.runtime.reader.message, asyncio.Barrier(2)
         looks: list[str] = []
@@ -158,7 +158,7 @@ async def test_a_reply_is_told_once_although_two_look_for_it_at_the_same_time(tm
 
 async def test_a_reply_is_told_once_although_another_message_is_looked_up_before_it(tmp_path, monkeypatch):
     """The watch of a chat takes its list, and while it reads the first, the second is told by whoever sent it."""
-    monkeypatch.setattr("holdfast.channels.http.talk.LOOK_EVERY_MS", 1)
+    monkeypatch.setattr("holdfast.api.streams.conversation.LOOK_EVERY_MS", 1)
     async with serving(tmp_path) as live, ws(live) as socket:
         await say(socket, type="send", chat="hello", id="1", text="look")
         first = (await heard(socket, lambda one: one["type"] == "asked"))[-1]["message"]
@@ -201,7 +201,7 @@ async def send(folder, text, *more):
 
 
 async def test_send_prints_the_question_and_leaves_with_a_code_that_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("holdfast.runtime.LOOK_EVERY_MS", 1)
+    monkeypatch.setattr("holdfast.runtime.runtime.LOOK_EVERY_MS", 1)
     async with serving(tmp_path):
         code, out = await send(tmp_path, "look", "--id", "1")
         assert (code, out[: len(QUESTION)]) == (4, QUESTION)

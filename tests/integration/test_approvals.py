@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.approval import Decision
-from holdfast.core.ids import ApprovalId
-from holdfast.core.policy import ApprovalPolicy, Arrivals
-from holdfast.loops.agents import Agent, Agents
-from holdfast.loops.toolbox import ToolBox
+from holdfast.kernel.ids import ApprovalId
+from holdfast.tools.toolbox import ToolBox
+from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.approval import Decision
+from holdfast.turns.policy import ApprovalPolicy, Arrivals
 from tests.integration.fakes import (
     Gate,
     Process,

@@ -7,10 +7,10 @@ import asyncio
 
 import pytest
 
-from holdfast.core.errors import StoreUnavailable
-from holdfast.core.policy import Arrivals
-from holdfast.loops import watch
-from holdfast.stores.store import SqlStore
+from holdfast.kernel.errors import StoreUnavailable
+from holdfast.store.sql_store import SqlStore
+from holdfast.turns import interruption
+from holdfast.turns.policy import Arrivals
 from tests.integration.fakes import (
     Gate,
     Process,
@@ -276,7 +276,7 @@ async def test_stop_from_another_process_ends_the_turn(tmp_path):
 
 
 async def test_a_store_that_is_away_for_one_look_cuts_no_tool_off(tmp_path, monkeypatch):
-    monkeypatch.setattr(watch, "LOOK_EVERY_MS", 10)
+    monkeypatch.setattr(interruption, "LOOK_EVERY_MS", 10)
     look, gate, away = SqlStore.read_mail, Gate(), asyncio.Event()
 
     async def pay() -> str:

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 from typer.testing import CliRunner
 
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.cli.commands import app
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.ids import AgentName, TokenId
-from holdfast.core.inbound import Enclosure
-from holdfast.core.key import Address
-from holdfast.core.policy import AgentPolicy
-from holdfast.loops.gateway import Received
+from holdfast.inbox.address import Address
+from holdfast.inbox.gateway import Received
+from holdfast.inbox.message import Enclosure
+from holdfast.kernel.ids import AgentName, TokenId
+from holdfast.turns.policy import AgentPolicy
 from tests.integration.fakes import ScriptedModel, soon
 from tests.live import code_of, serve
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.app import make_agents, open_runtime
-from holdfast.core.errors import ConfigInvalid
-from holdfast.core.journal import Recalled
-from holdfast.core.policy import AgentPolicy
-from holdfast.ports.model import ModelEvent, ModelRequest, Task
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.turns.journal import Recalled
+from holdfast.turns.model import ModelEvent, ModelRequest, Task
+from holdfast.turns.policy import AgentPolicy
 from tests.integration.fakes import ScriptedModel, calls, says, soon, the_session
 
 
@@ -34,7 +34,7 @@ def shown(model) -> str:
 
 
 async def outgoing(runtime):
-    from holdfast.stores.script import rows
+    from holdfast.store.script import rows
 
     sql = "select agent, channel, address, hop, state, body from reply where channel = 'agent' order by n"
     return await runtime.store._db.read("look", lambda: rows(sql))

@@ -21,13 +21,13 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from holdfast.app import make_agents, open_runtime
-from holdfast.channels.http.server import bind
-from holdfast.channels.http.token import Token
+from holdfast.api.auth.operator_token import Token
+from holdfast.api.server import bind
 from holdfast.cli.chat import Talk
 from holdfast.cli.commands import app
 from holdfast.cli.up import HOST, PORT, Start, _announce
-from holdfast.core.ids import MessageId
+from holdfast.kernel.ids import MessageId
+from holdfast.runtime.app import make_agents, open_runtime
 from tests.live import GatedModel
 from tests.patience import HANGS_S
 
@@ -414,7 +414,7 @@ def test_the_audit_holds_after_branches_undos_and_compressions(data):
     lines = ["I like tea.", "I like cake.", "I like pie.", "/compress", "/branch other", "I like figs.", "/compress"]
     lines += ["/undo 3", "I like jam.", "/compress", "/new", "hello", "/delete"]
     assert holdfast("chat", "--data", data, stdin="\n".join(lines) + "\n").returncode == 0
-    report = asked("audit", "--data", data, "--log", data / "holdfast.log")
+    report = asked("audit", "--data", data, "--log", data / "holdfast.kernel.log")
     assert report["ok"] is True
     assert report["first_contradiction"] is None
     assert report["sessions"] == 3
@@ -493,13 +493,13 @@ def test_the_log_is_private_structured_and_without_peoples_words(data):
         assert here("send", "hello", "--data", data, "--chat", "secret-chat", "--wait").returncode == 0
         process.terminate()
         process.wait(timeout=HANGS_S)
-    log = (data / "holdfast.log").read_text(encoding="utf-8")
+    log = (data / "holdfast.kernel.log").read_text(encoding="utf-8")
     events = [json.loads(line)["event"] for line in log.splitlines()]
     assert {"runtime.opened", "accept.accepted", "turn.committed", "auth.refused", "runtime.closed"} <= set(events)
     assert "Byron" not in log
     assert TOKEN not in log
     if POSIX:
-        assert (data / "holdfast.log").stat().st_mode & 0o077 == 0
+        assert (data / "holdfast.kernel.log").stat().st_mode & 0o077 == 0
 
 
 def test_verbose_logs_to_stderr(data):
@@ -507,7 +507,7 @@ def test_verbose_logs_to_stderr(data):
         process.terminate()
         _, errors = process.communicate(timeout=HANGS_S)
     assert "runtime.opened" in errors
-    assert not (data / "holdfast.log").exists()
+    assert not (data / "holdfast.kernel.log").exists()
 
 
 def test_a_port_in_use_is_said(data):
@@ -616,7 +616,7 @@ def test_a_store_that_breaks_ends_the_process_with_70(data):
         errors = process.stderr.read()
     assert errors.startswith("error[store_broken]: ")
     assert "Traceback" not in errors
-    assert "store.broken" in (data / "holdfast.log").read_text()
+    assert "store.broken" in (data / "holdfast.kernel.log").read_text()
 
 
 @pytest.mark.skipif(not POSIX, reason="kill -9")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.app import make_agents, open_runtime
 from holdfast.cli import keyboard as keyboard_module
 from holdfast.cli.chat import Talk
 from holdfast.cli.keyboard import Keyboard
-from holdfast.core.errors import MessageTooLarge, StorePathInvalid
+from holdfast.kernel.errors import MessageTooLarge, StorePathInvalid
+from holdfast.runtime.app import make_agents, open_runtime
 from tests.integration.test_cli import POSIX, asked, environment, here, holdfast, refused
 from tests.live import GatedModel
 from tests.patience import HANGS_S, within

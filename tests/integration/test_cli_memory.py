@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 import holdfast
 from holdfast.cli.memory import memory
-from holdfast.core.ids import AgentName, Principal
-from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
+from holdfast.kernel.ids import AgentName, Principal
+from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
 
 
 @pytest.fixture

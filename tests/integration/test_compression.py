@@ -8,12 +8,12 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.core.compress import Thresholds
-from holdfast.core.context import ModelMessage
-from holdfast.core.errors import OperationBusy, StoreFull
-from holdfast.core.policy import AgentPolicy
-from holdfast.ports.model import Answer, TextDelta
+from holdfast.kernel.errors import OperationBusy, StoreFull
+from holdfast.sessions.compression import Thresholds
 from holdfast.testing import ManualClock
+from holdfast.turns.context import ModelMessage
+from holdfast.turns.model import Answer, TextDelta
+from holdfast.turns.policy import AgentPolicy
 from tests.contract.driver import confirmed
 from tests.integration.fakes import (
     Gate,
@@ -328,7 +328,7 @@ async def test_a_store_that_fails_while_a_compression_ends_does_not_block_later_
 
 
 async def test_a_bug_in_a_compression_leaves_no_operation_open(tmp_path, monkeypatch):
-    from holdfast.loops import compressor
+    from holdfast.sessions import compressor
 
     def summary_request(*_, **__):
         raise LookupError("a bug")

@@ -5,7 +5,7 @@ An approval moves nothing. The browser shows the same lines in tests/browser.
 
 import pytest
 
-from holdfast.core.policy import AgentPolicy, ApprovalPolicy
+from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from tests.integration.fakes import ScriptedModel, calls, happened, says, soon
 from tests.live import code_of, serve
 

@@ -9,7 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast.core.drafting import (
+from holdfast.inbox.address import Address
+from holdfast.inbox.channel import ChannelCapabilities
+from holdfast.inbox.channels import Channels
+from holdfast.kernel.errors import ClaimLost, MessageNotFound, StoreUnavailable
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.notifier import Bell
+from holdfast.kernel.notifier_port import Event, Topic
+from holdfast.outbox import drafter
+from holdfast.outbox.draft import (
     EVERY_MS_MIN,
     FIRST_AFTER_CHARS,
     FIRST_AFTER_MS,
@@ -21,17 +29,9 @@ from holdfast.core.drafting import (
     DraftState,
     StrayDraft,
 )
-from holdfast.core.errors import ClaimLost, MessageNotFound, StoreUnavailable
-from holdfast.core.ids import AgentName
-from holdfast.core.key import Address
-from holdfast.core.outgoing import Declined, Doubtful, NotSent, SendOutcome, Sent
-from holdfast.loops import drafting
-from holdfast.loops.bell import Bell
-from holdfast.loops.channels import Channels
-from holdfast.loops.drafting import END, STALE_MS, SWEEP_MS, TROUBLE_MS, Drafter
-from holdfast.loops.sketch import KEEP_ATTEMPTS_MAX
-from holdfast.ports.channel import ChannelCapabilities
-from holdfast.ports.notifier import Event, Topic
+from holdfast.outbox.draft_writer import KEEP_ATTEMPTS_MAX
+from holdfast.outbox.drafter import END, STALE_MS, SWEEP_MS, TROUBLE_MS, Drafter
+from holdfast.outbox.post import Declined, Doubtful, NotSent, SendOutcome, Sent
 from holdfast.testing import SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
 
 MAIN, OTHER = AgentName("main"), AgentName("other")
@@ -275,15 +275,15 @@ async def test_a_text_without_end_is_not_kept_for_ever(world):
     world.add_channel()
     world.open()
     for _ in range(5):
-        world.hear("x" * drafting.TEXT_CHARS_MAX)
+        world.hear("x" * drafter.TEXT_CHARS_MAX)
         await world.rest(10)
     (one,) = world.drafter._sketches.values()
-    assert len(one.text) <= 2 * drafting.TEXT_CHARS_MAX
+    assert len(one.text) <= 2 * drafter.TEXT_CHARS_MAX
 
 
 def test_turns_beyond_the_limit_are_answered_without_a_draft(world, monkeypatch):
     async def scenario():
-        monkeypatch.setattr(drafting, "SKETCHES_MAX", 1)
+        monkeypatch.setattr(drafter, "SKETCHES_MAX", 1)
         platform = world.add_channel()
         world.open()
         for chat in "ab":

@@ -8,22 +8,22 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.app import DATABASE
-from holdfast.assembly import assemble
-from holdfast.core.drafting import EVERY_MS_MIN, FIRST_AFTER_MS, HOLD_MS, MARK, WRITE_WAIT_MS, Draft, DraftState
-from holdfast.core.forget import ForgetRequest
-from holdfast.core.ids import DraftId, ForgetId
-from holdfast.core.key import Address
-from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
-from holdfast.loops.bell import Bell
-from holdfast.loops.channels import Channels
-from holdfast.loops.sketch import NOT_HELD, Pen, Place, Sketch
-from holdfast.ports.channel import ChannelCapabilities
-from holdfast.ports.draft_store import DraftStore
-from holdfast.ports.model import Answer, TextDelta
-from holdfast.stores.sqlite.inline import InlineDatabase
-from holdfast.stores.store import SqlStore
+from holdfast.inbox.address import Address
+from holdfast.inbox.channel import ChannelCapabilities
+from holdfast.inbox.channels import Channels
+from holdfast.kernel.ids import DraftId, ForgetId
+from holdfast.kernel.notifier import Bell
+from holdfast.memory.forget import ForgetRequest
+from holdfast.outbox.draft import EVERY_MS_MIN, FIRST_AFTER_MS, HOLD_MS, MARK, WRITE_WAIT_MS, Draft, DraftState
+from holdfast.outbox.draft_writer import NOT_HELD, Pen, Place, Sketch
+from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent
+from holdfast.runtime.app import DATABASE
+from holdfast.runtime.assembly import assemble
+from holdfast.store.protocols.draft_store import DraftStore
+from holdfast.store.sql_store import SqlStore
+from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import ManualClock, SeededEntropy, SimNode, SimTasks, crashing, points
+from holdfast.turns.model import Answer, TextDelta
 from tests.integration.fakes import ScriptedModel, agents, calls, policy, raises, says
 from tests.integration.test_postman import MAIN, Street, lives
 

@@ -8,12 +8,12 @@ from functools import partial
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.app import make_agents, open_runtime
 from holdfast.cli.commands import app
-from holdfast.core.finish import FinishPolicy
-from holdfast.loops import finisher
 from holdfast.models.practice import PracticeModel
-from holdfast.ports.model import Task
+from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.sessions import finisher
+from holdfast.sessions.finalisation import FinishPolicy
+from holdfast.turns.model import Task
 from tests.integration.fakes import raises, says, soon
 from tests.live import code_of, serve
 

@@ -9,22 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.finish import Finalisation, FinishPolicy
-from holdfast.core.ids import AgentName, NodeId, SessionId
-from holdfast.core.memory import Capacity, Change, MemoryBatch, MemoryVerb, NotesPolicy, Target
-from holdfast.core.policy import MINUTE_MS, AgentPolicy, ExpiryPolicy, RetryPolicy
-from holdfast.core.session import SessionState
-from holdfast.loops.agents import Agent, Agents
-from holdfast.loops.bell import Bell
-from holdfast.loops.finisher import Finisher
-from holdfast.loops.member import Member
-from holdfast.loops.toolbox import ToolBox
-from holdfast.machine import AsyncTasks
+from holdfast.kernel.ids import AgentName, NodeId, SessionId
+from holdfast.kernel.machine import AsyncTasks
+from holdfast.kernel.notifier import Bell
+from holdfast.kernel.retry import RetryPolicy
+from holdfast.memory.notes import Capacity, Change, MemoryBatch, MemoryVerb, NotesPolicy, Target
 from holdfast.models.practice import PracticeModel
-from holdfast.ports.model import Model, Task
-from holdfast.stores.sqlite.inline import InlineDatabase
-from holdfast.stores.store import SqlStore
+from holdfast.sessions.finalisation import Finalisation, FinishPolicy
+from holdfast.sessions.finisher import Finisher
+from holdfast.sessions.session import SessionState
+from holdfast.store.membership import Member
+from holdfast.store.sql_store import SqlStore
+from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import ManualClock, SeededEntropy
+from holdfast.tools.toolbox import ToolBox
+from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.model import Model, Task
+from holdfast.turns.policy import MINUTE_MS, AgentPolicy, ExpiryPolicy
 from tests.contract.driver import Driver, record
 from tests.integration.fakes import Gate, ScriptedModel, raises, says, soon, stands_at
 

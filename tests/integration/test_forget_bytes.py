@@ -15,20 +15,20 @@ from dataclasses import replace
 import apsw
 import pytest
 
-from holdfast.app import DATABASE, make_agents, open_runtime
-from holdfast.core.errors import StoreUnavailable
-from holdfast.core.forget import ForgetRequest
-from holdfast.core.ids import AgentName, ForgetId, Principal
-from holdfast.core.journal import ToolCall
-from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
-from holdfast.core.policy import AccessPolicy
-from holdfast.loops.agents import Agent, Agents
-from holdfast.loops.forgetter import Forgetter
-from holdfast.loops.toolbox import ToolBox
-from holdfast.ports.model import Answer, Task
-from holdfast.stores.sqlite import ThreadedDatabase
-from holdfast.stores.store import SqlStore
+from holdfast.kernel.errors import StoreUnavailable
+from holdfast.kernel.ids import AgentName, ForgetId, Principal
+from holdfast.memory.forget import ForgetRequest
+from holdfast.memory.forgetter import Forgetter
+from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.runtime.app import DATABASE, make_agents, open_runtime
+from holdfast.store.sql_store import SqlStore
+from holdfast.store.sqlite import ThreadedDatabase
 from holdfast.testing import ManualClock
+from holdfast.tools.toolbox import ToolBox
+from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.journal import ToolCall
+from holdfast.turns.model import Answer, Task
+from holdfast.turns.policy import AccessPolicy
 from tests.contract.driver import Driver
 from tests.integration.fakes import policy, soon
 from tests.patience import HANGS_S
@@ -90,7 +90,7 @@ async def test_no_byte_is_left_in_the_database_or_its_log(tmp_path):
 
 
 async def test_a_reader_that_holds_on_to_the_log_keeps_it_pending(tmp_path, monkeypatch):
-    monkeypatch.setattr("holdfast.stores.sqlite.writer.WRITE_LOCK_POLLS_MAX", 5)
+    monkeypatch.setattr("holdfast.store.sqlite.writer.WRITE_LOCK_POLLS_MAX", 5)
     async with driven(tmp_path) as driver:
         await driver.talk(CANARY)
         reader = apsw.Connection(str(tmp_path / DATABASE))

@@ -11,13 +11,13 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.app import make_agents, open_runtime
 from holdfast.cli.commands import app
-from holdfast.core.delivery import Delivered, Landing, Refused
-from holdfast.core.errors import ForgetNotFound, InvalidInput
-from holdfast.core.naming import PerSession
-from holdfast.core.policy import AgentPolicy
-from holdfast.ports.provider import Capabilities, Configured
+from holdfast.kernel.errors import ForgetNotFound, InvalidInput
+from holdfast.memory.delivery import Delivered, Landing, Refused
+from holdfast.memory.naming import PerSession
+from holdfast.memory.provider import Capabilities, Configured
+from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.turns.policy import AgentPolicy
 from tests.integration.fakes import soon
 from tests.live import code_of, serve
 
@@ -104,7 +104,9 @@ class Stubborn:
 
 
 async def test_a_provider_that_refuses_is_shown_as_parked_with_its_reason(tmp_path, monkeypatch):
-    monkeypatch.setattr("holdfast.provision.find_factory", lambda *_: lambda _: Configured(Stubborn(), PerSession()))
+    monkeypatch.setattr(
+        "holdfast.runtime.memory_factory.find_factory", lambda *_: lambda _: Configured(Stubborn(), PerSession())
+    )
     async with serve(tmp_path, policy=AgentPolicy(memory={"stubborn": {}})) as live:
         await live.runtime.ask("hello", CANARY, sender="ada")
         await soon(until(live, lambda rows: rows and all(row.state == "delivered" for row in rows)))

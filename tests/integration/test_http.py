@@ -9,14 +9,14 @@ import pytest
 import pytest_asyncio
 from starlette.routing import Route, Router
 
-from holdfast.channels.http.errors import PortInUse, PublicBindRefused
-from holdfast.channels.http.server import bind, url_of
-from holdfast.channels.http.table import ENDPOINTS
-from holdfast.core.compress import Thresholds
-from holdfast.core.errors import StoreBroken, StoreCorrupt, StoreFull, StoreUnavailable
-from holdfast.core.ids import SessionId
-from holdfast.core.inbound import Limits
-from holdfast.core.policy import AgentPolicy
+from holdfast.api.errors import PortInUse, PublicBindRefused
+from holdfast.api.routes.table import ENDPOINTS
+from holdfast.api.server import bind, url_of
+from holdfast.inbox.message import Limits
+from holdfast.kernel.errors import StoreBroken, StoreCorrupt, StoreFull, StoreUnavailable
+from holdfast.kernel.ids import SessionId
+from holdfast.sessions.compression import Thresholds
+from holdfast.turns.policy import AgentPolicy
 from tests.contract.driver import confirmed
 from tests.live import GatedModel, code_of, serve
 

@@ -6,8 +6,8 @@ import hmac
 import pytest
 import pytest_asyncio
 
-from holdfast.core.errors import BadSignature, StoreUnavailable
-from holdfast.ports.channel import WebhookAnswer
+from holdfast.inbox.channel import WebhookAnswer
+from holdfast.kernel.errors import BadSignature, StoreUnavailable
 from tests.live import BODY_BYTES_MAX, code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

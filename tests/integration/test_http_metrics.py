@@ -7,11 +7,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from websockets.asyncio.client import connect
 
-from holdfast.channels.http.metrics import Metrics, Present, Sources
-from holdfast.core.ids import Instant
-from holdfast.ports.notifier import Event
-from holdfast.ports.reader import Gauges
-from holdfast.ports.service import Health
+from holdfast.api.metrics import Metrics, Present, Sources
+from holdfast.api.protocols.service import Health
+from holdfast.kernel.ids import Instant
+from holdfast.kernel.notifier_port import Event
+from holdfast.store.protocols.reader import Gauges
 from tests.live import TOKEN, serve
 
 

@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 from websockets.asyncio.client import connect
 
-from holdfast.channels.http import frames, stream
-from holdfast.ports.notifier import Event
+from holdfast.api.streams import event_stream, frames
+from holdfast.kernel.notifier_port import Event
 from tests.integration.fakes import soon
 from tests.live import TOKEN, GatedModel, code_of, serve
 from tests.live import until as holds
@@ -112,7 +112,7 @@ async def test_a_message_that_is_not_there_has_no_stream(live):
 
 
 async def test_a_stream_that_has_nothing_to_tell_shows_that_it_lives(gated, monkeypatch):
-    monkeypatch.setattr(stream, "HEARTBEAT_MS", 1)
+    monkeypatch.setattr(event_stream, "HEARTBEAT_MS", 1)
     async with posting(gated, chat="quiet") as response:
         async for line in response.aiter_lines():
             if line.startswith(":"):
@@ -195,7 +195,7 @@ async def test_a_subscriber_hears_what_others_say_in_its_chat_and_in_no_other(li
 
 
 async def test_a_chat_may_be_subscribed_to_before_it_exists(live, monkeypatch):
-    monkeypatch.setattr("holdfast.channels.http.talk.LOOK_EVERY_MS", 1)
+    monkeypatch.setattr("holdfast.api.streams.conversation.LOOK_EVERY_MS", 1)
     async with ws(live) as socket:
         await until(socket, "ready")
         await say(socket, type="subscribe", chat="to-come")
@@ -225,7 +225,7 @@ async def test_after_a_connection_is_lost_a_message_is_followed_by_its_id(gated)
 async def test_a_reply_that_another_process_makes_is_told_all_the_same(live, monkeypatch):
     """Nothing is heard in this process: it looks for itself."""
     monkeypatch.setattr(frames, "LOOK_EVERY_MS", 1)
-    monkeypatch.setattr("holdfast.channels.http.talk.LOOK_EVERY_MS", 1)
+    monkeypatch.setattr("holdfast.api.streams.conversation.LOOK_EVERY_MS", 1)
     monkeypatch.setattr(live.runtime._notifier, "publish", lambda event: None)
     async with ws(live) as socket:
         await until(socket, "ready")
@@ -235,7 +235,7 @@ async def test_a_reply_that_another_process_makes_is_told_all_the_same(live, mon
 
 async def test_in_a_chat_that_is_never_silent_such_a_reply_is_told_as_well(live, monkeypatch):
     """Of the turn nothing is heard in this process, of what others say in the chat a lot."""
-    monkeypatch.setattr("holdfast.channels.http.talk.LOOK_EVERY_MS", 300)
+    monkeypatch.setattr("holdfast.api.streams.conversation.LOOK_EVERY_MS", 300)
     bell, is_over = live.runtime._notifier, asyncio.Event()
     publish = bell.publish
 
@@ -260,7 +260,7 @@ async def test_in_a_chat_that_is_never_silent_such_a_reply_is_told_as_well(live,
 
 
 async def test_a_signal_is_answered_however_many_messages_wait(gated, monkeypatch):
-    monkeypatch.setattr("holdfast.channels.http.talk.CHECKED_MAX", 1)
+    monkeypatch.setattr("holdfast.api.streams.conversation.CHECKED_MAX", 1)
     async with ws(gated) as socket:
         await until(socket, "ready")
         for n in range(3):

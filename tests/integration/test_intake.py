@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.errors import ChannelFailed, InvariantBroken, StoreUnavailable
-from holdfast.core.ids import AgentName
-from holdfast.core.inbound import Limits, MessageState
-from holdfast.core.outgoing import Sent
-from holdfast.core.policy import AccessPolicy, Door, GroupPolicy, Sharing
-from holdfast.core.vendor_error import vendor_error
-from holdfast.loops.channels import Channels
-from holdfast.loops.intake import TRIES_MAX
-from holdfast.loops.receiver import Line, Receiver
-from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.ports.channel import Attachment, Change, ChannelCapabilities, ChatMessage, Verdict
-from holdfast.ports.standing import LineState
+from holdfast.inbox.channel import Attachment, Change, ChannelCapabilities, ChatMessage, Verdict
+from holdfast.inbox.channel_status import LineState
+from holdfast.inbox.channels import Channels
+from holdfast.inbox.message import Limits, MessageState
+from holdfast.inbox.receiver import Line, Receiver
+from holdfast.inbox.router import TRIES_MAX
+from holdfast.kernel.errors import ChannelFailed, InvariantBroken, StoreUnavailable
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.kernel.vendor_error import vendor_error
+from holdfast.outbox.post import Sent
+from holdfast.turns.policy import AccessPolicy, Door, GroupPolicy, Sharing
 from tests.integration.fakes import Process, ScriptedModel, agents, policy, soon
 
 OPEN = AccessPolicy(door=Door.OPEN, group_door=Door.OPEN)
@@ -391,8 +391,8 @@ async def test_a_group_that_got_another_id_keeps_its_session(tmp_path):
 
 
 async def test_a_channel_that_fails_is_started_again_and_says_why_meanwhile(tmp_path, monkeypatch):
-    from holdfast.core.policy import RetryPolicy
-    from holdfast.loops import receiver
+    from holdfast.inbox import receiver
+    from holdfast.kernel.retry import RetryPolicy
 
     monkeypatch.setattr(receiver, "RETRY", RetryPolicy(delay_ms_base=0))
     chat = Chat(ChannelFailed("the token was refused"), ChannelFailed("the token was refused"))

@@ -10,8 +10,8 @@ from itertools import takewhile
 import pytest
 
 import holdfast
-from holdfast.core.errors import IdempotencyConflict, InvalidInput, MessageNotFound, SessionNotFound, StoreUnavailable
-from holdfast.core.ids import MessageId, SessionId
+from holdfast.kernel.errors import IdempotencyConflict, InvalidInput, MessageNotFound, SessionNotFound, StoreUnavailable
+from holdfast.kernel.ids import MessageId, SessionId
 from tests.integration.fakes import (
     Gate,
     Process,
@@ -198,7 +198,7 @@ def test_leaving_a_stream_early_ends_its_subscription(tmp_path):
 
 
 def test_a_thread_that_waits_while_the_runtime_closes_is_let_go(tmp_path, monkeypatch):
-    from holdfast.loops.supervisor import Supervisor
+    from holdfast.runtime.supervisor import Supervisor
 
     monkeypatch.setattr(Supervisor.stop, "__defaults__", (10,))  # of grace
     asked, caught = threading.Event(), []
@@ -268,7 +268,7 @@ def test_closing_once_more_does_nothing_whenever_it_comes(tmp_path):
 
 
 def test_a_close_that_fails_lets_go_of_whoever_waits(tmp_path, monkeypatch):
-    from holdfast.loops.supervisor import Supervisor
+    from holdfast.runtime.supervisor import Supervisor
 
     asked, caught = threading.Event(), []
 

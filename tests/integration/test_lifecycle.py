@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import app as app_module
-from holdfast.app import DATABASE, is_served, open_runtime
-from holdfast.assembly import assemble
-from holdfast.core.errors import StoreFull, StoreOwned, StoreUnavailable
-from holdfast.core.ids import MessageId
-from holdfast.loops import worker as worker_module
-from holdfast.loops.agents import Agents
-from holdfast.loops.member import Lookout, Member
-from holdfast.loops.providers import Providers
-from holdfast.loops.supervisor import GRACE_MS, LEAVE_MS
-from holdfast.loops.visit import Visit
-from holdfast.machine import AsyncTasks
-from holdfast.runtime import Runtime
-from holdfast.stores.sqlite.inline import InlineDatabase
-from holdfast.stores.store import SqlStore
+from holdfast.kernel.errors import StoreFull, StoreOwned, StoreUnavailable
+from holdfast.kernel.ids import MessageId
+from holdfast.kernel.machine import AsyncTasks
+from holdfast.memory.providers import Providers
+from holdfast.runtime import app as app_module
+from holdfast.runtime.app import DATABASE, is_served, open_runtime
+from holdfast.runtime.assembly import assemble
+from holdfast.runtime.runtime import Runtime
+from holdfast.runtime.supervisor import GRACE_MS, LEAVE_MS
+from holdfast.runtime.temporary_lease import Visit
+from holdfast.store.membership import Lookout, Member
+from holdfast.store.sql_store import SqlStore
+from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import ManualClock, SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
+from holdfast.turns import worker as worker_module
+from holdfast.turns.agents import Agents
 from tests.integration.fakes import (
     Gate,
     Process,
@@ -400,7 +400,7 @@ def test_health_means_that_a_write_succeeded_just_now(simulation: Simulation, mo
 
 async def test_a_claim_that_a_worker_thinks_lost_is_given_back(tmp_path, monkeypatch):
     """Otherwise a wrong `ClaimLost` would leave the mailbox taken by a living node for ever."""
-    from holdfast.core.errors import ClaimLost
+    from holdfast.kernel.errors import ClaimLost
 
     process = await Process.start(tmp_path, agents(ScriptedModel()))
     async with process as runtime:

@@ -6,7 +6,10 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from holdfast.core.errors import (
+from holdfast.inbox.gateway import CROWD, CROWD_LASTS_MS, Gateway
+from holdfast.inbox.mailbox import Claim
+from holdfast.inbox.message import Accepted, Conflict, Duplicate, Limits, MailboxFull, TooMany
+from holdfast.kernel.errors import (
     EmptyMessage,
     InvalidName,
     InvalidUnicode,
@@ -15,12 +18,9 @@ from holdfast.core.errors import (
     RateLimited,
     StoreUnavailable,
 )
-from holdfast.core.ids import MessageId
-from holdfast.core.inbound import Accepted, Conflict, Duplicate, Limits, MailboxFull, TooMany
-from holdfast.core.mailbox import Claim
-from holdfast.loops.gateway import CROWD, CROWD_LASTS_MS, Gateway
-from holdfast.loops.worker import Worker
+from holdfast.kernel.ids import MessageId
 from holdfast.testing import ManualClock
+from holdfast.turns.worker import Worker
 from tests.integration.fakes import (
     Gate,
     Process,

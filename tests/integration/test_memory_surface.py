@@ -10,13 +10,13 @@ from typer.testing import CliRunner
 
 import holdfast
 from holdfast.cli.commands import app
-from holdfast.core.delivery import Delivered, Landing, Outcome, Parcel, Refused
-from holdfast.core.errors import ConfigInvalid, InvalidInput
-from holdfast.core.naming import PerSession
-from holdfast.core.policy import AgentPolicy
-from holdfast.core.recall import RecallQuery, Recollection
-from holdfast.ports.provider import Capabilities, Configured
-from holdfast.runtime import Runtime
+from holdfast.kernel.errors import ConfigInvalid, InvalidInput
+from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, Refused
+from holdfast.memory.naming import PerSession
+from holdfast.memory.provider import Capabilities, Configured
+from holdfast.memory.recall import RecallQuery, Recollection
+from holdfast.runtime.runtime import Runtime
+from holdfast.turns.policy import AgentPolicy
 from tests.honcho_server import HonchoServer
 from tests.integration.fakes import soon
 from tests.live import serve
@@ -53,7 +53,9 @@ class Picky:
 @pytest.fixture
 def picky(monkeypatch):
     provider = Picky()
-    monkeypatch.setattr("holdfast.provision.find_factory", lambda *_: lambda _setup: Configured(provider, PerSession()))
+    monkeypatch.setattr(
+        "holdfast.runtime.memory_factory.find_factory", lambda *_: lambda _setup: Configured(provider, PerSession())
+    )
     return provider
 
 

@@ -49,7 +49,7 @@ async def test_a_repeat_of_it_is_one_message_with_one_reply(tmp_path):
 
 async def test_the_words_of_programs_are_plain_text(tmp_path):
     """Two agents must not correct each other's spelling for ever."""
-    from holdfast.core.inbound import Origin, accepted_message
+    from holdfast.inbox.message import Origin, accepted_message
 
     model = ScriptedModel(says("ok"))
     async with await Process.start(tmp_path, agents(model)) as runtime:
@@ -87,9 +87,9 @@ async def test_it_is_answered_over_every_kind_of_connection(tmp_path, door):
 
 async def test_in_a_group_it_is_answered_there_and_overheard_slips_are_left_alone(tmp_path):
     from holdfast.channels.telegram import make_telegram
-    from holdfast.core.ids import AgentName
-    from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
-    from holdfast.ports.channel import ChannelSetup
+    from holdfast.inbox.channel import ChannelSetup
+    from holdfast.kernel.ids import AgentName
+    from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
     from tests.integration.approving import Till, start
     from tests.platforms.telegram import FakeTelegram
 

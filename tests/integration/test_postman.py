@@ -10,18 +10,18 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.app import DATABASE
-from holdfast.assembly import assemble
-from holdfast.core.ids import AgentName
-from holdfast.core.inbound import accepted_message
-from holdfast.core.key import Address
-from holdfast.core.outgoing import Declined, Doubtful, NotSent, OnDoubt, Sent
-from holdfast.loops.channels import Channels
-from holdfast.loops.gateway import Received
-from holdfast.loops.supervisor import POSTMAN_GRACE_MS
-from holdfast.ports.channel import ChannelCapabilities
-from holdfast.stores.sqlite.inline import InlineDatabase
-from holdfast.stores.store import SqlStore
+from holdfast.inbox.address import Address
+from holdfast.inbox.channel import ChannelCapabilities
+from holdfast.inbox.channels import Channels
+from holdfast.inbox.gateway import Received
+from holdfast.inbox.message import accepted_message
+from holdfast.kernel.ids import AgentName
+from holdfast.outbox.post import Declined, Doubtful, NotSent, OnDoubt, Sent
+from holdfast.runtime.app import DATABASE
+from holdfast.runtime.assembly import assemble
+from holdfast.runtime.supervisor import POSTMAN_GRACE_MS
+from holdfast.store.sql_store import SqlStore
+from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
 from tests.integration.fakes import Gate, ScriptedModel, agents, policy, says, stands_at
 

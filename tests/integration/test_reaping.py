@@ -3,11 +3,11 @@ them, and not a moment before (D7). Messages are kept for thirty days after they
 
 import pytest
 
-from holdfast.loops.bell import Bell
-from holdfast.loops.member import LEASE_MS, Member, PrunePolicy, Reaper
-from holdfast.machine import AsyncTasks, SystemEntropy
-from holdfast.stores.sqlite import InlineDatabase
-from holdfast.stores.store import SqlStore
+from holdfast.kernel.machine import AsyncTasks, SystemEntropy
+from holdfast.kernel.notifier import Bell
+from holdfast.store.membership import LEASE_MS, Member, PrunePolicy, Reaper
+from holdfast.store.sql_store import SqlStore
+from holdfast.store.sqlite import InlineDatabase
 from holdfast.testing import ManualClock
 from tests.contract.driver import Driver
 

@@ -7,13 +7,13 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.app import open_runtime
 from holdfast.cli.commands import app
-from holdfast.core.ids import AgentName
-from holdfast.core.key import Address
-from holdfast.core.outgoing import ReplyState
-from holdfast.core.posting import ReplySettlement
-from holdfast.loops.gateway import Received
+from holdfast.inbox.address import Address
+from holdfast.inbox.gateway import Received
+from holdfast.kernel.ids import AgentName
+from holdfast.outbox.post import ReplyState
+from holdfast.outbox.reply import ReplySettlement
+from holdfast.runtime.app import open_runtime
 from tests.integration.fakes import soon
 from tests.live import code_of, serve
 

@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 from websockets.asyncio.client import connect
 
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.cli.commands import app
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.ids import TokenId
-from holdfast.core.policy import AgentPolicy, TurnPolicy
+from holdfast.kernel.ids import TokenId
+from holdfast.turns.policy import AgentPolicy, TurnPolicy
 from tests.integration.fakes import ScriptedModel, soon
 from tests.live import code_of, serve
 

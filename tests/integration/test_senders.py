@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 from websockets.asyncio.client import connect
 
-from holdfast.app import DATABASE
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.cli.commands import app
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.ids import TokenId
+from holdfast.kernel.ids import TokenId
+from holdfast.runtime.app import DATABASE
 from tests.live import TOKEN, code_of, serve
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

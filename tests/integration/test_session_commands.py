@@ -5,7 +5,7 @@ Rules: D16, R23.
 
 import pytest
 
-from holdfast.core.command_rights import Rank
+from holdfast.sessions.command_rights import Rank
 from tests.contract.driver import confirmed
 from tests.integration.fakes import (
     Gate,
@@ -247,8 +247,8 @@ async def test_a_session_that_is_live_and_busy_elsewhere_cannot_be_resumed(tmp_p
 
 async def happened_idle(runtime, chat: str) -> None:
     """Until the chat's mailbox is claimed by nobody."""
-    from holdfast.core.ids import AgentName
-    from holdfast.core.key import Address
+    from holdfast.inbox.address import Address
+    from holdfast.kernel.ids import AgentName
 
     address = str(Address(agent=AgentName("main"), channel="http", type="dm", chat=chat))
 

@@ -11,9 +11,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import holdfast
-from holdfast import spans
-from holdfast.core.policy import AgentPolicy
-from holdfast.spans import dotted, provider_and_model
+from holdfast.kernel import spans
+from holdfast.kernel.spans import dotted, provider_and_model
+from holdfast.turns.policy import AgentPolicy
 from tests.integration.fakes import ScriptedModel, calls, raises, says, soon
 from tests.integration.memory.real import settled
 from tests.integration.test_intake import Chat, start, wrote

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from holdfast.app import make_agents, open_runtime
-from holdfast.core.errors import ConfigInvalid
-from holdfast.core.policy import AgentPolicy
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.turns.policy import AgentPolicy
 from tests.integration.fakes import ScriptedModel, calls, says, soon
 from tests.integration.test_access_surface import asked, holdfast
 from tests.processes import Up

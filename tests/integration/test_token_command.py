@@ -7,12 +7,12 @@ import apsw
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.app import open_runtime
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token
 from holdfast.cli.commands import app
-from holdfast.core.access_token import AccessToken, Scope, hash_token
-from holdfast.core.ids import TokenId
-from holdfast.stores.sqlite.migrate import load_migrations
-from holdfast.stores.sqlite.opening import open_ready
+from holdfast.kernel.ids import TokenId
+from holdfast.runtime.app import open_runtime
+from holdfast.store.sqlite.migrate import load_migrations
+from holdfast.store.sqlite.opening import open_ready
 
 BEFORE = next(n for n, step in enumerate(load_migrations()) if "alter table token add column relay" in step)
 

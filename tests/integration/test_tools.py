@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from holdfast.core.ids import AgentName
-from holdfast.core.journal import ToolReturned
-from holdfast.loops.agents import Agent, Agents
-from holdfast.ports.model import ToolSpec
-from holdfast.ports.tool import ToolContext, ToolOutcome
+from holdfast.kernel.ids import AgentName
+from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.journal import ToolReturned
+from holdfast.turns.model import ToolSpec
+from holdfast.turns.tool import ToolContext, ToolOutcome
 from tests.integration.fakes import (
     Gate,
     Process,

@@ -5,10 +5,10 @@ import json
 import sys
 from pathlib import Path
 
-from holdfast.core.ids import AgentName
-from holdfast.loops.joined_tools import JoinedTools
-from holdfast.loops.toolbox import ToolBox
-from holdfast.ports.tool import TOOLS_NAMED_MAX, ToolOutcome
+from holdfast.kernel.ids import AgentName
+from holdfast.tools.joined_tools import JoinedTools
+from holdfast.tools.toolbox import ToolBox
+from holdfast.turns.tool import TOOLS_NAMED_MAX, ToolOutcome
 from tests.integration.test_channels_command import beside
 from tests.processes import Up
 from tests.unit.test_toolbox import CONTEXT

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.core.ids import MessageId
-from holdfast.core.inbound import MessageState
-from holdfast.core.journal import ToolCall
-from holdfast.core.turn import Usage
-from holdfast.loops.asking import ANSWER_CHARS_MAX
-from holdfast.ports.model import Answer, TextDelta
+from holdfast.inbox.message import MessageState
+from holdfast.kernel.ids import MessageId
+from holdfast.turns.journal import ToolCall
+from holdfast.turns.model import Answer, TextDelta
+from holdfast.turns.model_call import ANSWER_CHARS_MAX
+from holdfast.turns.turn import Usage
 from tests.integration.fakes import (
     Gate,
     Process,

@@ -6,8 +6,8 @@ from tools.walk import folder, walk_once
 async def test_a_walk_meets_every_part_of_the_way_and_counts_each_call_once():
     walk = await walk_once()
     met = {walk.place(code) for code in walk.functions}
-    assert {"loops/gateway.py", "loops/turn_runner.py", "models/practice.py", "providers/local/provider.py"} <= met
-    assert {"stores/sqlite/batch.py", "stores/verbs/turns.py"} <= met, "the threads of the store count too"
+    assert {"inbox/gateway.py", "turns/runner.py", "models/practice.py", "providers/local/provider.py"} <= met
+    assert {"store/sqlite/batch.py", "turns/turn_sql.py"} <= met, "the threads of the store count too"
     assert walk.totals["calls"] == sum(walk.functions.values())
     assert walk.totals["functions"] >= walk.totals["files"] > 0
     assert 0 < walk.totals["crossings"] < walk.totals["calls"]

@@ -14,11 +14,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from holdfast.app import open_runtime
-from holdfast.core.ids import MessageId
-from holdfast.core.inbound import MessageState
-from holdfast.core.journal import AssistantSaid, UserSaid
-from holdfast.runtime import Runtime
+from holdfast.inbox.message import MessageState
+from holdfast.kernel.ids import MessageId
+from holdfast.runtime.app import open_runtime
+from holdfast.runtime.runtime import Runtime
+from holdfast.turns.journal import AssistantSaid, UserSaid
 from tests.processes import Up
 
 CHATS = [f"chat{number}" for number in range(8)]

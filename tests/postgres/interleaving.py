@@ -26,10 +26,10 @@ from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
 
-from holdfast.core.errors import HoldfastError
-from holdfast.stores.postgres.database import ONE_AFTER_ANOTHER, SETTINGS, _arguments, _plain_numbers
-from holdfast.stores.postgres.dialect import translate
-from holdfast.stores.script import Many, Query, Script, Statement
+from holdfast.kernel.errors import HoldfastError
+from holdfast.store.postgres.database import ONE_AFTER_ANOTHER, SETTINGS, _arguments, _plain_numbers
+from holdfast.store.postgres.dialect import translate
+from holdfast.store.script import Many, Query, Script, Statement
 
 BLOCKED = "select cardinality(pg_blocking_pids($1)) > 0"
 TABLES = "select tablename from pg_tables where schemaname = current_schema() and tablename not like 'holdfast%'"

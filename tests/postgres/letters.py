@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
-from holdfast.core.ids import AgentName, Principal, ReplyId
-from holdfast.core.inbound import Arrival
-from holdfast.core.key import Address, parse
-from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
-from holdfast.core.turn import OutgoingMessage, Step, TurnEvent
-from holdfast.stores.verbs import accept, memory, turns
+from holdfast.inbox import accept_sql
+from holdfast.inbox.address import Address, parse
+from holdfast.inbox.message import Arrival
+from holdfast.kernel.ids import AgentName, Principal, ReplyId
+from holdfast.memory import notes_sql
+from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
+from holdfast.turns import turn_sql
+from holdfast.turns.turn import OutgoingMessage, Step, TurnEvent
 from tests.contract.driver import LIMITS, Driver, returned, tool_step
 from tests.postgres.pairs import FERN, SECRET, Situation, Verbs, party, person
 
@@ -39,7 +41,7 @@ async def a_letter(driver: Driver) -> Verbs:
     """Fern wrote to moss for the first time, and the message is being handed over."""
     address, _ = await _written(driver, "letter_1")
     return {
-        "hand over": party(accept.accept, _arrival(driver, "letter_1", address), LIMITS, SECRET),
+        "hand over": party(accept_sql.accept, _arrival(driver, "letter_1", address), LIMITS, SECRET),
         "forget the person": person("forget_1"),
     }
 
@@ -53,8 +55,8 @@ async def a_letter_that_waits(driver: Driver) -> Verbs:
     assert taken is not None
     mail = await driver.store.read_mail(taken, limit=1)
     return {
-        "open": party(turns.open_turn, taken, driver.opening(mail.session, mail.waiting)),
-        "hand over": party(accept.accept, _arrival(driver, "letter_2", address), LIMITS, SECRET),
+        "open": party(turn_sql.open_turn, taken, driver.opening(mail.session, mail.waiting)),
+        "hand over": party(accept_sql.accept, _arrival(driver, "letter_2", address), LIMITS, SECRET),
         "forget the person": person("forget_1"),
     }
 
@@ -78,9 +80,9 @@ async def a_repeated_word(driver: Driver) -> Verbs:
     await driver.store.apply_memory(replace(batch, origin="o1", changes=(replace(change, text="x"),), fence=0))
     quoting = Step(event=TurnEvent.CALLED, entries=tool_step().entries)
     return {
-        "answer": party(turns.commit_turn, claim, turn, driver.commit("it is marmalade")),
-        "step": party(turns.append_step, claim, turn, quoting),
-        "note": party(memory.apply_memory, batch),
+        "answer": party(turn_sql.commit_turn, claim, turn, driver.commit("it is marmalade")),
+        "step": party(turn_sql.append_step, claim, turn, quoting),
+        "note": party(notes_sql.apply_memory, batch),
         "forget the person": person("forget_1"),
     }
 

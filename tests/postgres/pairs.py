@@ -7,17 +7,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from holdfast.core.access import PairingAsk, PairingDecision, PairingPolicy
-from holdfast.core.approval import ApprovalAsk, Decision
-from holdfast.core.arrivals import hash_of
-from holdfast.core.compress import COMPRESS
-from holdfast.core.delivery import DeliveryPolicy, DeliveryState
-from holdfast.core.drafting import DraftIntent, DraftState
-from holdfast.core.extraction import Notes, Proposal
-from holdfast.core.finish import Ending, FinishEvent, NotEnded
-from holdfast.core.forget import ForgetRequest
-from holdfast.core.identity import ChatMove, LinkRequest
-from holdfast.core.ids import (
+from holdfast.inbox import accept_sql, access_sql, attachment_sql, identity_sql
+from holdfast.inbox.access import PairingAsk, PairingDecision, PairingPolicy
+from holdfast.inbox.address import Address, parse
+from holdfast.inbox.addressing import hash_of
+from holdfast.inbox.identity import ChatMove, LinkRequest
+from holdfast.inbox.message import Enclosure
+from holdfast.kernel.ids import (
     AgentName,
     ApprovalId,
     DeliveryId,
@@ -33,38 +29,25 @@ from holdfast.core.ids import (
     ReplyId,
     SessionId,
 )
-from holdfast.core.inbound import Enclosure
-from holdfast.core.journal import AssistantSaid, ToolCall
-from holdfast.core.key import Address, parse
-from holdfast.core.lane import LaneKey, Settlement
-from holdfast.core.memory import Change, MemoryBatch, MemoryUndo, MemoryVerb, Target
-from holdfast.core.naming import PerAddress
-from holdfast.core.outgoing import OnDoubt, ReplyState
-from holdfast.core.posting import ReplySettlement
-from holdfast.core.turn import Step, TurnEvent
-from holdfast.stores.verbs import (
-    accept,
-    access,
-    approvals,
-    backfill,
-    commands,
-    cursors,
-    drafts,
-    extract,
-    finish,
-    forget,
-    identity,
-    lanes,
-    memory,
-    nodes,
-    reading,
-    record,
-    replies,
-    settle,
-    summaries,
-    turns,
-    upkeep,
-)
+from holdfast.memory import backfill_sql, cursor_sql, forget_sql, lane_sql, notes_sql, settle_sql
+from holdfast.memory.delivery import DeliveryPolicy, DeliveryState
+from holdfast.memory.forget import ForgetRequest
+from holdfast.memory.lane import LaneKey, Settlement
+from holdfast.memory.naming import PerAddress
+from holdfast.memory.notes import Change, MemoryBatch, MemoryUndo, MemoryVerb, Target
+from holdfast.outbox import draft_sql, reply_sql
+from holdfast.outbox.draft import DraftIntent, DraftState
+from holdfast.outbox.post import OnDoubt, ReplyState
+from holdfast.outbox.reply import ReplySettlement
+from holdfast.sessions import command_sql, extraction_sql, finalisation_sql, summary_sql
+from holdfast.sessions.compression import COMPRESS
+from holdfast.sessions.extraction import Notes, Proposal
+from holdfast.sessions.finalisation import Ending, FinishEvent, NotEnded
+from holdfast.store import node_sql, upkeep_sql
+from holdfast.turns import approval_sql, record_sql, turn_sql
+from holdfast.turns.approval import ApprovalAsk, Decision
+from holdfast.turns.journal import AssistantSaid, ToolCall
+from holdfast.turns.turn import Step, TurnEvent
 from tests.contract.driver import LIMITS, Driver, retain, tool_step
 from tests.contract.driver import record as turn_record
 from tests.postgres.interleaving import Party
@@ -82,14 +65,14 @@ PAY = ToolCall(id="c1", name="pay", arguments="{}")
 
 
 PASSED = {
-    nodes.claim_mailbox: "None",
-    nodes.claim_mailboxes: "()",
-    finish.claim_finalisation: "None",
-    lanes.claim_lanes: "()",
-    lanes.hurry_lanes: "0",
-    replies.claim_replies: "()",
-    drafts.stray_drafts: "()",
-    forget.sweep_forgotten: "0",
+    node_sql.claim_mailbox: "None",
+    node_sql.claim_mailboxes: "()",
+    finalisation_sql.claim_finalisation: "None",
+    lane_sql.claim_lanes: "()",
+    lane_sql.hurry_lanes: "0",
+    reply_sql.claim_replies: "()",
+    draft_sql.stray_drafts: "()",
+    forget_sql.sweep_forgotten: "0",
 }
 
 
@@ -110,35 +93,35 @@ async def _claim_of(driver: Driver, node: NodeId | None = None) -> Any:
 
 
 def person(id_: str, who: str = "ada") -> Party:
-    return party(forget.forget, ForgetRequest(id=ForgetId(id_), person=Principal(who), agent=FERN))
+    return party(forget_sql.forget, ForgetRequest(id=ForgetId(id_), person=Principal(who), agent=FERN))
 
 
 def whole(id_: str, session: SessionId) -> Party:
-    return party(forget.forget, ForgetRequest(id=ForgetId(id_), session=session))
+    return party(forget_sql.forget, ForgetRequest(id=ForgetId(id_), session=session))
 
 
 def backfilled(*arguments: Any) -> Any:
     """How many units were made; whether a session was looked at in vain does not matter."""
-    return (yield from backfill.backfill(*arguments))[1]
+    return (yield from backfill_sql.backfill(*arguments))[1]
 
 
 def _ended(wish: Ending) -> Any:
     """Why a session is not ended may be told differently: what matters is that it is not."""
-    done = yield from finish.begin_finalisation(wish)
+    done = yield from finalisation_sql.begin_finalisation(wish)
     return "not ended" if isinstance(done, NotEnded) else done
 
 
 def scheduled() -> Any:
     """How many cursors were looked at does not matter."""
-    yield from cursors.schedule_overdue(10)
+    yield from cursor_sql.schedule_overdue(10)
 
 
 def settled(claim: Any, state: DeliveryState = DeliveryState.DELIVERED) -> Party:
-    return party(settle.settle_lanes, [(claim, [Settlement(n=one.n, state=state) for one in claim.packages])])
+    return party(settle_sql.settle_lanes, [(claim, [Settlement(n=one.n, state=state) for one in claim.packages])])
 
 
 def claim_lanes(node: NodeId, name: str) -> Party:
-    return Party(lambda: lanes.claim_lanes(node, KEY, name, lanes=1, units=2, renderer="r1"), name, "()")
+    return Party(lambda: lane_sql.claim_lanes(node, KEY, name, lanes=1, units=2, renderer="r1"), name, "()")
 
 
 # --- mailboxes -------------------------------------------------------------------------------------
@@ -154,18 +137,18 @@ async def mail(driver: Driver) -> Verbs:
     new, newer = driver.arrival("new", chat="new"), driver.arrival("newer", chat="new")
     limits = replace(LIMITS, mailbox_depth_max=2)
     return {
-        "accept one": party(accept.accept, first, LIMITS, SECRET),
-        "accept two": party(accept.accept, second, LIMITS, SECRET),
-        "accept one again": party(accept.accept, again, LIMITS, SECRET),
-        "accept with little room": party(accept.accept, second, limits, SECRET),
-        "accept one with little room": party(accept.accept, first, limits, SECRET),
-        "accept at a new place": party(accept.accept, new, LIMITS, SECRET),
-        "accept there too": party(accept.accept, newer, LIMITS, SECRET),
-        "accept a picture": party(accept.accept, replace(first, enclosures=(picture,)), LIMITS, SECRET),
-        "claim": party(nodes.claim_mailbox, driver.node, ""),
-        "claim elsewhere": party(nodes.claim_mailbox, OTHER, ""),
-        "claim by name": party(nodes.claim_mailbox, driver.node, "n", name="n"),
-        "claim by name again": party(nodes.claim_mailbox, driver.node, "n", name="n"),
+        "accept one": party(accept_sql.accept, first, LIMITS, SECRET),
+        "accept two": party(accept_sql.accept, second, LIMITS, SECRET),
+        "accept one again": party(accept_sql.accept, again, LIMITS, SECRET),
+        "accept with little room": party(accept_sql.accept, second, limits, SECRET),
+        "accept one with little room": party(accept_sql.accept, first, limits, SECRET),
+        "accept at a new place": party(accept_sql.accept, new, LIMITS, SECRET),
+        "accept there too": party(accept_sql.accept, newer, LIMITS, SECRET),
+        "accept a picture": party(accept_sql.accept, replace(first, enclosures=(picture,)), LIMITS, SECRET),
+        "claim": party(node_sql.claim_mailbox, driver.node, ""),
+        "claim elsewhere": party(node_sql.claim_mailbox, OTHER, ""),
+        "claim by name": party(node_sql.claim_mailbox, driver.node, "n", name="n"),
+        "claim by name again": party(node_sql.claim_mailbox, driver.node, "n", name="n"),
     }
 
 
@@ -175,13 +158,13 @@ async def claims(driver: Driver) -> Verbs:
     await driver.say("hello")
     await driver.say("hello", chat="there")
     return {
-        "claim": party(nodes.claim_mailbox, driver.node, ""),
-        "claim elsewhere": party(nodes.claim_mailbox, OTHER, ""),
-        "claim by name": party(nodes.claim_mailbox, driver.node, "n", name="n"),
-        "claim by name again": party(nodes.claim_mailbox, driver.node, "n", name="n"),
-        "claim several": party(nodes.claim_mailboxes, driver.node, "m", 1, name="m"),
-        "claim several again": party(nodes.claim_mailboxes, driver.node, "m", 1, name="m"),
-        "retire": party(nodes.retire_node, driver.node),
+        "claim": party(node_sql.claim_mailbox, driver.node, ""),
+        "claim elsewhere": party(node_sql.claim_mailbox, OTHER, ""),
+        "claim by name": party(node_sql.claim_mailbox, driver.node, "n", name="n"),
+        "claim by name again": party(node_sql.claim_mailbox, driver.node, "n", name="n"),
+        "claim several": party(node_sql.claim_mailboxes, driver.node, "m", 1, name="m"),
+        "claim several again": party(node_sql.claim_mailboxes, driver.node, "m", 1, name="m"),
+        "retire": party(node_sql.retire_node, driver.node),
     }
 
 
@@ -195,11 +178,11 @@ async def nodes_at_their_end(driver: Driver) -> Verbs:
     driver.clock.advance(LEASE_MS + 1)
     await driver.store.register_node(OTHER, "b", sole=False)
     return {
-        "reap": party(nodes.reap_nodes, LEASE_MS),
-        "renew": party(nodes.renew_node, driver.node),
-        "release": party(nodes.release_claim, claim, 0),
-        "retire": party(nodes.retire_node, driver.node),
-        "register alone": party(nodes.register_node, OTHER, "b", True),
+        "reap": party(node_sql.reap_nodes, LEASE_MS),
+        "renew": party(node_sql.renew_node, driver.node),
+        "release": party(node_sql.release_claim, claim, 0),
+        "retire": party(node_sql.retire_node, driver.node),
+        "register alone": party(node_sql.register_node, OTHER, "b", True),
     }
 
 
@@ -211,9 +194,9 @@ async def a_lost_claim(driver: Driver) -> Verbs:
     await driver.store.register_node(OTHER, "b", sole=False)
     held = await driver.claim(node=OTHER)
     return {
-        "release the lost": party(nodes.release_claim, lost, 5),
-        "release": party(nodes.release_claim, held, 0),
-        "accept": party(accept.accept, driver.arrival("more"), LIMITS, SECRET),
+        "release the lost": party(node_sql.release_claim, lost, 5),
+        "release": party(node_sql.release_claim, held, 0),
+        "accept": party(accept_sql.accept, driver.arrival("more"), LIMITS, SECRET),
     }
 
 
@@ -237,17 +220,17 @@ async def an_open_turn(driver: Driver) -> Verbs:
     )
     later = replace(retain("late"), naming=PerAddress())
     return {
-        "commit": party(turns.commit_turn, claim, turn, driver.commit("ok")),
-        "step": party(turns.append_step, claim, turn, tool_step()),
-        "resume": party(turns.resume_turn, claim, turn),
-        "accept": party(accept.accept, message, LIMITS, SECRET),
-        "stop": party(accept.accept, stop, LIMITS, SECRET),
-        "release": party(nodes.release_claim, claim, 0),
-        "retire": party(nodes.retire_node, driver.node),
+        "commit": party(turn_sql.commit_turn, claim, turn, driver.commit("ok")),
+        "step": party(turn_sql.append_step, claim, turn, tool_step()),
+        "resume": party(turn_sql.resume_turn, claim, turn),
+        "accept": party(accept_sql.accept, message, LIMITS, SECRET),
+        "stop": party(accept_sql.accept, stop, LIMITS, SECRET),
+        "release": party(node_sql.release_claim, claim, 0),
+        "retire": party(node_sql.retire_node, driver.node),
         "forget the person": person("forget_1"),
         "forget the session": whole("forget_2", turn.session),
         "backfill": party(backfilled, FERN, later, "", 10),
-        "intend a draft": party(drafts.intend_draft, intent),
+        "intend a draft": party(draft_sql.intend_draft, intent),
     }
 
 
@@ -257,12 +240,12 @@ async def two_claims(driver: Driver) -> Verbs:
     claim = await driver.claim()
     turn = await driver.open(claim)
     return {
-        "step": party(turns.append_step, claim, turn, tool_step()),
-        "step otherwise": party(turns.append_step, claim, turn, tool_step("c2")),
-        "commit": party(turns.commit_turn, claim, turn, driver.commit("ok")),
-        "commit otherwise": party(turns.commit_turn, claim, turn, driver.commit("no")),
-        "resume": party(turns.resume_turn, claim, turn),
-        "resume again": party(turns.resume_turn, claim, turn),
+        "step": party(turn_sql.append_step, claim, turn, tool_step()),
+        "step otherwise": party(turn_sql.append_step, claim, turn, tool_step("c2")),
+        "commit": party(turn_sql.commit_turn, claim, turn, driver.commit("ok")),
+        "commit otherwise": party(turn_sql.commit_turn, claim, turn, driver.commit("no")),
+        "resume": party(turn_sql.resume_turn, claim, turn),
+        "resume again": party(turn_sql.resume_turn, claim, turn),
     }
 
 
@@ -283,16 +266,16 @@ async def a_long_session(driver: Driver) -> Verbs:
     )}  # fmt: skip
     other = OperationId("op_other")
     return {
-        "undo": party(commands.run_command, claim, undo),
-        **{verb: party(commands.run_command, claim, run) for verb, run in runs.items()},
-        "summarise": party(summaries.commit_summary, operation, draft),
-        "summarise less": party(summaries.commit_summary, operation, short),
-        "begin again": party(summaries.begin_operation, other, COMPRESS, session, driver.node),
-        "end": party(summaries.end_operation, operation, "failed", {}),
+        "undo": party(command_sql.run_command, claim, undo),
+        **{verb: party(command_sql.run_command, claim, run) for verb, run in runs.items()},
+        "summarise": party(summary_sql.commit_summary, operation, draft),
+        "summarise less": party(summary_sql.commit_summary, operation, short),
+        "begin again": party(summary_sql.begin_operation, other, COMPRESS, session, driver.node),
+        "end": party(summary_sql.end_operation, operation, "failed", {}),
         "forget the person": person("forget_1"),
         "forget the session": whole("forget_2", session),
         "claim lanes": claim_lanes(driver.node, "l"),
-        "retire": party(nodes.retire_node, driver.node),
+        "retire": party(node_sql.retire_node, driver.node),
     }
 
 
@@ -303,10 +286,10 @@ async def left(driver: Driver) -> Verbs:
     resume = await command(driver, f"/resume {session}")
     claim = await driver.claim()
     return {
-        "resume": party(commands.run_command, claim, resume),
+        "resume": party(command_sql.run_command, claim, resume),
         "forget the session": whole("forget_2", session),
-        "record": party(record.record_turn, turn_record("b", session=session)),
-        "claim": party(finish.claim_finalisation, driver.node, ""),
+        "record": party(record_sql.record_turn, turn_record("b", session=session)),
+        "claim": party(finalisation_sql.claim_finalisation, driver.node, ""),
     }
 
 
@@ -314,8 +297,8 @@ async def two_operations(driver: Driver) -> Verbs:
     """Two compressions begin at the same time."""
     session = await driver.chat("one")
     return {
-        "begin": party(summaries.begin_operation, OperationId("op_x"), COMPRESS, session, driver.node),
-        "begin too": party(summaries.begin_operation, OperationId("op_y"), COMPRESS, session, driver.node),
+        "begin": party(summary_sql.begin_operation, OperationId("op_x"), COMPRESS, session, driver.node),
+        "begin too": party(summary_sql.begin_operation, OperationId("op_y"), COMPRESS, session, driver.node),
     }
 
 
@@ -329,12 +312,12 @@ async def recorded(driver: Driver) -> Verbs:
     ending = Ending(session=session, epoch=1, cause="idle", active_before=Instant(2**60), policies=policies)
     later = retain("late")
     return {
-        "record": party(record.record_turn, turn_record("b", policies=policies)),
-        "record too": party(record.record_turn, turn_record("c", text="other", policies=policies)),
-        "record again": party(record.record_turn, turn_record("b", policies=policies)),
-        "record as expected": party(record.record_turn, turn_record("d", expected_seq=2, policies=policies)),
-        "record a late provider": party(record.record_turn, turn_record("e", policies=(*policies, later))),
-        "summarise": party(summaries.commit_summary, operation, draft),
+        "record": party(record_sql.record_turn, turn_record("b", policies=policies)),
+        "record too": party(record_sql.record_turn, turn_record("c", text="other", policies=policies)),
+        "record again": party(record_sql.record_turn, turn_record("b", policies=policies)),
+        "record as expected": party(record_sql.record_turn, turn_record("d", expected_seq=2, policies=policies)),
+        "record a late provider": party(record_sql.record_turn, turn_record("e", policies=(*policies, later))),
+        "summarise": party(summary_sql.commit_summary, operation, draft),
         "end": party(_ended, ending),
         "backfill": party(backfilled, FERN, later, "", 10),
         "backfill too": party(backfilled, FERN, later, "", 10),
@@ -356,8 +339,8 @@ async def overdue(driver: Driver) -> Verbs:
     return {
         "schedule": party(scheduled),
         "schedule too": party(scheduled),
-        "undo": party(commands.run_command, claim, undo),
-        "new": party(commands.run_command, claim, other),
+        "undo": party(command_sql.run_command, claim, undo),
+        "new": party(command_sql.run_command, claim, other),
         "forget the session": whole("forget_2", session),
         "forget the person": person("forget_1"),
     }
@@ -371,8 +354,8 @@ async def overdue_record(driver: Driver) -> Verbs:
     return {
         "schedule": party(scheduled),
         "schedule too": party(scheduled),
-        "record": party(record.record_turn, turn_record("b", policies=(policy,))),
-        "record alone": party(record.record_turn, turn_record("b", policies=(retain(),))),
+        "record": party(record_sql.record_turn, turn_record("b", policies=(policy,))),
+        "record alone": party(record_sql.record_turn, turn_record("b", policies=(retain(),))),
         "forget the session": whole("forget_2", SessionId("hermes-1")),
     }
 
@@ -389,14 +372,14 @@ async def ended(driver: Driver) -> Verbs:
     resume = await command(driver, f"/resume {session}", chat="there")
     there = await driver.claim("there")
     return {
-        "claim": party(finish.claim_finalisation, driver.node, ""),
-        "claim elsewhere": party(finish.claim_finalisation, OTHER, ""),
-        "claim by name": party(finish.claim_finalisation, driver.node, "f", name="f"),
-        "claim by name again": party(finish.claim_finalisation, driver.node, "f", name="f"),
-        "accept": party(accept.accept, driver.arrival("more"), LIMITS, SECRET),
-        "resume elsewhere": party(commands.run_command, there, resume),
+        "claim": party(finalisation_sql.claim_finalisation, driver.node, ""),
+        "claim elsewhere": party(finalisation_sql.claim_finalisation, OTHER, ""),
+        "claim by name": party(finalisation_sql.claim_finalisation, driver.node, "f", name="f"),
+        "claim by name again": party(finalisation_sql.claim_finalisation, driver.node, "f", name="f"),
+        "accept": party(accept_sql.accept, driver.arrival("more"), LIMITS, SECRET),
+        "resume elsewhere": party(command_sql.run_command, there, resume),
         "forget the person": person("forget_1"),
-        "retry": party(finish.retry_finalisation, session, 1),
+        "retry": party(finalisation_sql.retry_finalisation, session, 1),
     }
 
 
@@ -410,8 +393,8 @@ async def ending(driver: Driver) -> Verbs:
     return {
         "end": party(_ended, wish),
         "end too": party(_ended, wish),
-        "accept": party(accept.accept, driver.arrival("more"), LIMITS, SECRET),
-        "resume elsewhere": party(commands.run_command, there, resume),
+        "accept": party(accept_sql.accept, driver.arrival("more"), LIMITS, SECRET),
+        "resume elsewhere": party(command_sql.run_command, there, resume),
         "forget the session": whole("forget_2", session),
         "forget the person": person("forget_1"),
     }
@@ -431,13 +414,13 @@ async def finishing(driver: Driver) -> Verbs:
     """The extraction of an epoch is under way."""
     held = await _finishing(driver)
     await driver.store.register_node(OTHER, "b", sole=False)
-    asked = finish.Recorded(FinishEvent.ANSWERED, answer=b'{"changes":[]}', model="m")
-    put_off = finish.Recorded(FinishEvent.POSTPONED, reason="later")
+    asked = finalisation_sql.Recorded(FinishEvent.ANSWERED, answer=b'{"changes":[]}', model="m")
+    put_off = finalisation_sql.Recorded(FinishEvent.POSTPONED, reason="later")
     return {
-        "record": party(finish.record_finalisation, held, asked),
-        "put off": party(finish.record_finalisation, held, put_off),
-        "retire": party(nodes.retire_node, driver.node),
-        "accept": party(accept.accept, driver.arrival("more"), LIMITS, SECRET),
+        "record": party(finalisation_sql.record_finalisation, held, asked),
+        "put off": party(finalisation_sql.record_finalisation, held, put_off),
+        "retire": party(node_sql.retire_node, driver.node),
+        "accept": party(accept_sql.accept, driver.arrival("more"), LIMITS, SECRET),
         "forget the person": person("forget_1"),
         "forget the session": whole("forget_2", held.session),
     }
@@ -448,16 +431,16 @@ async def closing(driver: Driver) -> Verbs:
     held = await _finishing(driver)
     for event in (FinishEvent.ANSWERED, FinishEvent.APPLIED):
         held = await driver.database.write(
-            "step", party(finish.record_finalisation, held, finish.Recorded(event)).script
+            "step", party(finalisation_sql.record_finalisation, held, finalisation_sql.Recorded(event)).script
         )
     resume = await command(driver, f"/resume {held.session}", chat="there")
     there = await driver.claim("there")
     return {
-        "close": party(finish.record_finalisation, held, finish.Recorded(FinishEvent.CLOSED)),
-        "accept": party(accept.accept, driver.arrival("more"), LIMITS, SECRET),
-        "resume elsewhere": party(commands.run_command, there, resume),
-        "record": party(record.record_turn, turn_record("b", session=held.session)),
-        "retire": party(nodes.retire_node, driver.node),
+        "close": party(finalisation_sql.record_finalisation, held, finalisation_sql.Recorded(FinishEvent.CLOSED)),
+        "accept": party(accept_sql.accept, driver.arrival("more"), LIMITS, SECRET),
+        "resume elsewhere": party(command_sql.run_command, there, resume),
+        "record": party(record_sql.record_turn, turn_record("b", session=held.session)),
+        "retire": party(node_sql.retire_node, driver.node),
         "forget the session": whole("forget_2", held.session),
     }
 
@@ -467,8 +450,8 @@ async def applying(driver: Driver) -> Verbs:
     held = await _finishing(driver)
     held = await driver.database.write(
         "ask",
-        lambda: finish.record_finalisation(
-            held, finish.Recorded(FinishEvent.ANSWERED, answer=b'{"changes":[]}', model="m")
+        lambda: finalisation_sql.record_finalisation(
+            held, finalisation_sql.Recorded(FinishEvent.ANSWERED, answer=b'{"changes":[]}', model="m")
         ),
     )
     notes = Notes(policies=())
@@ -476,10 +459,10 @@ async def applying(driver: Driver) -> Verbs:
     await driver.database.write("note", note("n0", "a cat", subject="ada").script)
     driver.clock.advance(1)
     return {
-        "apply": party(extract.apply_finalisation, held, [wish], notes),
+        "apply": party(extraction_sql.apply_finalisation, held, [wish], notes),
         "remove": note("n2", "", subject="ada", verb=MemoryVerb.REMOVE, old="a cat"),
         "note": note("n1", "a dog"),
-        "retire": party(nodes.retire_node, driver.node),
+        "retire": party(node_sql.retire_node, driver.node),
         "forget the person": person("forget_1"),
     }
 
@@ -499,7 +482,7 @@ def note(
         principal=Principal(who),
         policies=(DeliveryPolicy(provider=MEM, naming=PerAddress(), memory=True),),
     )
-    return party(memory.apply_memory, batch)
+    return party(notes_sql.apply_memory, batch)
 
 
 async def notes(driver: Driver) -> Verbs:
@@ -510,7 +493,7 @@ async def notes(driver: Driver) -> Verbs:
         "note too": note("n2", "a cat"),
         "note again": note("n1", "a dog"),
         "replace": note("n4", "a hawk", verb=MemoryVerb.REPLACE, old="bird", who="bob"),
-        "undo": party(memory.undo_memory, MemoryUndo(agent=FERN, subject="", seq=1, by="op")),
+        "undo": party(notes_sql.undo_memory, MemoryUndo(agent=FERN, subject="", seq=1, by="op")),
         "about somebody": note("n3", "a cat", subject="ada"),
         "forget the person": person("forget_1"),
         "claim lanes": claim_lanes(driver.node, "l"),
@@ -531,8 +514,8 @@ async def work(driver: Driver) -> Verbs:
     return {
         "claim": claim_lanes(driver.node, ""),
         "claim elsewhere": claim_lanes(OTHER, ""),
-        "undo": party(commands.run_command, claim, undo),
-        "delete": party(commands.run_command, claim, delete),
+        "undo": party(command_sql.run_command, claim, undo),
+        "delete": party(command_sql.run_command, claim, delete),
         "forget the session": whole("forget_2", session),
         "forget the person": person("forget_1"),
     }
@@ -561,8 +544,8 @@ async def carried(driver: Driver) -> Verbs:
         "settle": settled(lane),
         "settle as parked": settled(lane, DeliveryState.PARKED),
         "settle for later": settled(lane, DeliveryState.SCHEDULED),
-        "commit": party(turns.commit_turn, claim, turn, driver.commit("ok")),
-        "retire": party(nodes.retire_node, driver.node),
+        "commit": party(turn_sql.commit_turn, claim, turn, driver.commit("ok")),
+        "retire": party(node_sql.retire_node, driver.node),
         "forget the session": whole("forget_2", session),
         "forget the person": person("forget_1"),
     }
@@ -577,11 +560,11 @@ async def carried_and_undone(driver: Driver) -> Verbs:
     claim = await driver.claim()
     return {
         "settle": settled(lane),
-        "undo": party(commands.run_command, claim, undo),
-        "delete": party(commands.run_command, claim, replace(undo, command=driver.command_run(
+        "undo": party(command_sql.run_command, claim, undo),
+        "delete": party(command_sql.run_command, claim, replace(undo, command=driver.command_run(
             undo.message, await driver.delete_text(session)).command)),
         "forget the session": whole("forget_2", session),
-        "retire": party(nodes.retire_node, driver.node),
+        "retire": party(node_sql.retire_node, driver.node),
     }  # fmt: skip
 
 
@@ -607,8 +590,8 @@ async def put_off(driver: Driver) -> Verbs:
     later = [Settlement(n=one.n, state=DeliveryState.SCHEDULED, delay_ms=60_000) for one in lane.packages]
     await driver.store.settle_lanes([(lane, later)])
     return {
-        "hurry": party(lanes.hurry_lanes, KEY, limit=5),
-        "hurry too": party(lanes.hurry_lanes, KEY, limit=5),
+        "hurry": party(lane_sql.hurry_lanes, KEY, limit=5),
+        "hurry too": party(lane_sql.hurry_lanes, KEY, limit=5),
         "claim": claim_lanes(driver.node, ""),
     }
 
@@ -625,9 +608,9 @@ async def parked(driver: Driver) -> Verbs:
     [lane] = await driver.store.claim_lanes(driver.node, KEY, name="m", lanes=1, units=1, renderer="r1")
     driver.clock.advance(5)
     return {
-        "replay": party(settle.replay_delivery, delivery),
-        "replay too": party(settle.replay_delivery, delivery),
-        "undo": party(commands.run_command, claim, undo),
+        "replay": party(settle_sql.replay_delivery, delivery),
+        "replay too": party(settle_sql.replay_delivery, delivery),
+        "undo": party(command_sql.run_command, claim, undo),
         "settle": settled(lane),
     }
 
@@ -638,7 +621,7 @@ async def parked(driver: Driver) -> Verbs:
 def link(principal: str, person: str, request_id: str = "") -> Party:
     operation = OperationId(f"link {principal} {person} {request_id}")
     request = LinkRequest(principal=Principal(principal), person=Principal(person), by="test", operation=operation)
-    return party(identity.link, request)
+    return party(identity_sql.link, request)
 
 
 async def people(driver: Driver) -> Verbs:
@@ -655,8 +638,8 @@ async def people(driver: Driver) -> Verbs:
         "link the person": link("ada", "eve"),
         "link to the linked": link("tg:bob", "tg:ada"),
         "link a second": link("dc:ada", "ada"),
-        "unlink": party(identity.unlink, Principal("tg:ada"), "test", OperationId("unlink 1")),
-        "unlink too": party(identity.unlink, Principal("tg:ada"), "test", OperationId("unlink 2")),
+        "unlink": party(identity_sql.unlink, Principal("tg:ada"), "test", OperationId("unlink 1")),
+        "unlink too": party(identity_sql.unlink, Principal("tg:ada"), "test", OperationId("unlink 2")),
     }
 
 
@@ -665,7 +648,7 @@ def move(old: str, new: str) -> Party:
     move = ChatMove(
         agent=FERN, channel="telegram", old_chat=old, new_type="group", new_chat=new, by="t", operation=operation
     )
-    return party(identity.move_chat, move, name=identity.moving(FERN))
+    return party(identity_sql.move_chat, move, name=identity_sql.moving(FERN))
 
 
 async def moves(driver: Driver) -> Verbs:
@@ -686,7 +669,7 @@ async def moves(driver: Driver) -> Verbs:
         reply=ReplyId("rep_e"),
         new_mailbox=MailboxId("box_e"),
     )
-    await driver.database.write("ask", lambda: access.ask_pairing(empty, PairingPolicy()))
+    await driver.database.write("ask", lambda: access_sql.ask_pairing(empty, PairingPolicy()))
     there = replace(driver.arrival("there", channel="telegram"), address=replace(address["c"], type="group"))
     here = replace(driver.arrival("here", channel="telegram"), address=replace(address["a"], chat="d", type="group"))
     return {
@@ -696,10 +679,10 @@ async def moves(driver: Driver) -> Verbs:
         "b to a": move("b", "a"),
         "a to d": move("a", "d"),
         "b to d": move("b", "d"),
-        "accept at c": party(accept.accept, there, LIMITS, SECRET),
-        "accept at d": party(accept.accept, here, LIMITS, SECRET),
+        "accept at c": party(accept_sql.accept, there, LIMITS, SECRET),
+        "accept at d": party(accept_sql.accept, here, LIMITS, SECRET),
         "move a to c": party(
-            identity.move_address,
+            identity_sql.move_address,
             address["a"],
             replace(address["c"], type="group"),
             "t",
@@ -724,23 +707,23 @@ async def strangers(driver: Driver) -> Verbs:
             new_mailbox=MailboxId(f"box {reply}"),
         )
 
-    await driver.database.write("ask", lambda: access.ask_pairing(ask("rep_0"), policy))
+    await driver.database.write("ask", lambda: access_sql.ask_pairing(ask("rep_0"), policy))
     driver.clock.advance(policy.told_every_ms + 1)
 
     def decide(reply: str, *, admit: bool) -> Party:
         decision = PairingDecision(
             code="CQDE2222", admit=admit, by="t", operation=OperationId(reply), reply=ReplyId(reply)
         )
-        return party(access.decide_pairing, decision, policy)
+        return party(access_sql.decide_pairing, decision, policy)
 
     return {
-        "ask": party(access.ask_pairing, ask("rep_1"), policy),
-        "ask too": party(access.ask_pairing, ask("rep_2"), policy),
+        "ask": party(access_sql.ask_pairing, ask("rep_1"), policy),
+        "ask too": party(access_sql.ask_pairing, ask("rep_2"), policy),
         "admit": decide("rep_3", admit=True),
         "admit too": decide("rep_4", admit=True),
         "deny": decide("rep_5", admit=False),
-        "unpair": party(access.unpair, Principal("tg:eve"), FERN, "t", OperationId("un")),
-        "another asks": party(access.ask_pairing, ask("rep_6", "CQDE3333", "tg:bob"), policy),
+        "unpair": party(access_sql.unpair, Principal("tg:eve"), FERN, "t", OperationId("un")),
+        "another asks": party(access_sql.ask_pairing, ask("rep_6", "CQDE3333", "tg:bob"), policy),
     }
 
 
@@ -766,12 +749,12 @@ async def asked(driver: Driver) -> Verbs:
     turn = await driver.store.append_step(claim, turn, Step(event=TurnEvent.ASKED, entries=(), ask=ask))
     id_ = ApprovalId("K7M2QX")
     return {
-        "approve": party(approvals.decide_approval, id_, Decision.APPROVED, "op", ""),
-        "deny": party(approvals.decide_approval, id_, Decision.DENIED, "op2", ""),
-        "approve here": party(accept.accept, driver.arrival("/approve K7M2QX"), LIMITS, SECRET),
-        "stop": party(accept.accept, driver.arrival("/stop"), LIMITS, SECRET),
-        "release": party(nodes.release_claim, claim, 0),
-        "commit": party(turns.commit_turn, claim, turn, driver.commit("no", event=TurnEvent.INTERRUPTED)),
+        "approve": party(approval_sql.decide_approval, id_, Decision.APPROVED, "op", ""),
+        "deny": party(approval_sql.decide_approval, id_, Decision.DENIED, "op2", ""),
+        "approve here": party(accept_sql.accept, driver.arrival("/approve K7M2QX"), LIMITS, SECRET),
+        "stop": party(accept_sql.accept, driver.arrival("/stop"), LIMITS, SECRET),
+        "release": party(node_sql.release_claim, claim, 0),
+        "commit": party(turn_sql.commit_turn, claim, turn, driver.commit("no", event=TurnEvent.INTERRUPTED)),
         "forget the person": person("forget_1"),
     }
 
@@ -796,7 +779,7 @@ async def posted(driver: Driver) -> Verbs:
 
 def claim_replies(node: NodeId, name: str, *, limit: int = 5, on_doubt: OnDoubt = OnDoubt.RESEND) -> Party:
     options = {"limit": limit, "on_doubt": on_doubt, "resting": ()}
-    return Party(lambda: replies.claim_replies(node, FERN, "telegram", name, **options), name, "()")  # type: ignore[arg-type]
+    return Party(lambda: reply_sql.claim_replies(node, FERN, "telegram", name, **options), name, "()")  # type: ignore[arg-type]
 
 
 async def sent(driver: Driver) -> Verbs:
@@ -810,17 +793,17 @@ async def sent(driver: Driver) -> Verbs:
     made = await driver.database.write("claim", claim_replies(driver.node, "r").script)
     first, second = made
     failed = ReplySettlement(state=ReplyState.FAILED, part=0, doubts=0, reason="no")
-    await driver.database.write("fail", lambda: replies.settle_reply(second, failed))
+    await driver.database.write("fail", lambda: reply_sql.settle_reply(second, failed))
     delivered = ReplySettlement(state=ReplyState.DELIVERED, part=1, doubts=0, receipt="r1")
     unknown = ReplySettlement(state=ReplyState.UNCERTAIN, part=0, doubts=2, reason="who knows")
     return {
-        "settle": party(replies.settle_reply, first, delivered),
-        "settle otherwise": party(replies.settle_reply, first, unknown),
-        "retire": party(nodes.retire_node, driver.node),
+        "settle": party(reply_sql.settle_reply, first, delivered),
+        "settle otherwise": party(reply_sql.settle_reply, first, unknown),
+        "retire": party(node_sql.retire_node, driver.node),
         "forget the person": person("forget_1"),
-        "resend": party(replies.resend_reply, second.id),
-        "resend too": party(replies.resend_reply, second.id),
-        "resend the first": party(replies.resend_reply, first.id),
+        "resend": party(reply_sql.resend_reply, second.id),
+        "resend too": party(reply_sql.resend_reply, second.id),
+        "resend the first": party(reply_sql.resend_reply, first.id),
         "claim elsewhere": claim_replies(driver.node, "r2"),
         "move": move("two", "new"),
     }
@@ -839,19 +822,19 @@ async def drafted(driver: Driver) -> Verbs:
         fence=claim.fence,
         address=parse(claim.address),
     )
-    draft = await driver.database.write("intend", lambda: drafts.intend_draft(intent))
+    draft = await driver.database.write("intend", lambda: draft_sql.intend_draft(intent))
     assert draft is not None
     late = replace(draft, fence=draft.fence - 1)  # of a claim that is over
     return {
-        "intend again": party(drafts.intend_draft, intent),
-        "note": party(drafts.note_draft, draft, DraftState.STANDING, "55"),
-        "withdraw": party(drafts.note_draft, draft, None, ""),
-        "release": party(drafts.release_draft, draft, 0),
-        "release late": party(drafts.release_draft, late, 0),
-        "note late": party(drafts.note_draft, late, DraftState.UNKNOWN, "66"),
-        "withdraw late": party(drafts.note_draft, late, None, ""),
-        "commit": party(turns.commit_turn, claim, turn, driver.commit("ok")),
-        "retire": party(nodes.retire_node, driver.node),
+        "intend again": party(draft_sql.intend_draft, intent),
+        "note": party(draft_sql.note_draft, draft, DraftState.STANDING, "55"),
+        "withdraw": party(draft_sql.note_draft, draft, None, ""),
+        "release": party(draft_sql.release_draft, draft, 0),
+        "release late": party(draft_sql.release_draft, late, 0),
+        "note late": party(draft_sql.note_draft, late, DraftState.UNKNOWN, "66"),
+        "withdraw late": party(draft_sql.note_draft, late, None, ""),
+        "commit": party(turn_sql.commit_turn, claim, turn, driver.commit("ok")),
+        "retire": party(node_sql.retire_node, driver.node),
         "forget the person": person("forget_1"),
     }
 
@@ -874,12 +857,12 @@ async def about_to_draft(driver: Driver) -> Verbs:
 
     def answered() -> Any:
         """The reply is committed, claimed and posted before anything else happens."""
-        yield from turns.commit_turn(claim, turn, commit)
+        yield from turn_sql.commit_turn(claim, turn, commit)
         done = ReplySettlement(state=ReplyState.DELIVERED, part=1, doubts=0, receipt="r1")
         for made in (yield from claim_replies(driver.node, "r").script()):
-            yield from replies.settle_reply(made, done)
+            yield from reply_sql.settle_reply(made, done)
 
-    return {"intend": party(drafts.intend_draft, intent), "answer": party(answered)}
+    return {"intend": party(draft_sql.intend_draft, intent), "answer": party(answered)}
 
 
 async def asked_and_drafted(driver: Driver) -> Verbs:
@@ -895,15 +878,15 @@ async def asked_and_drafted(driver: Driver) -> Verbs:
         fence=claim.fence,
         address=parse(claim.address),
     )
-    draft = await driver.database.write("intend", lambda: drafts.intend_draft(intent))
+    draft = await driver.database.write("intend", lambda: draft_sql.intend_draft(intent))
     assert draft is not None
-    await driver.database.write("note", lambda: drafts.note_draft(draft, DraftState.STANDING, "55"))
-    await driver.database.write("release", lambda: drafts.release_draft(draft, 0))
+    await driver.database.write("note", lambda: draft_sql.note_draft(draft, DraftState.STANDING, "55"))
+    await driver.database.write("release", lambda: draft_sql.release_draft(draft, 0))
     said = Step(event=TurnEvent.CALLED, entries=(AssistantSaid(text="", calls=(PAY,)),))
     turn = await driver.store.append_step(claim, turn, said)
     ask = ApprovalAsk(ids=(ApprovalId("K7M2QX"),), call=PAY, reply=ReplyId("rep_ask"), wait_ms=60_000)
     await driver.store.append_step(claim, turn, Step(event=TurnEvent.ASKED, entries=(), ask=ask))
-    return {"claim replies": claim_replies(driver.node, "r"), "intend again": party(drafts.intend_draft, intent)}
+    return {"claim replies": claim_replies(driver.node, "r"), "intend again": party(draft_sql.intend_draft, intent)}
 
 
 async def stray(driver: Driver) -> Verbs:
@@ -920,16 +903,16 @@ async def stray(driver: Driver) -> Verbs:
             fence=claim.fence,
             address=parse(claim.address),
         )
-        draft = await driver.database.write("intend", party(drafts.intend_draft, intent).script)
-        await driver.database.write("note", party(drafts.note_draft, draft, DraftState.STANDING, "55").script)
-        await driver.database.write("release", party(drafts.release_draft, draft, 0).script)
+        draft = await driver.database.write("intend", party(draft_sql.intend_draft, intent).script)
+        await driver.database.write("note", party(draft_sql.note_draft, draft, DraftState.STANDING, "55").script)
+        await driver.database.write("release", party(draft_sql.release_draft, draft, 0).script)
         replies_ = () if text == "one" else driver.commit("ok").replies
         await driver.store.commit_turn(claim, turn, replace(driver.commit("ok"), replies=replies_))
         await driver.store.release_claim(claim)
     driver.clock.advance(1)
     return {
-        "find strays": party(drafts.stray_drafts, 10),
-        "find strays too": party(drafts.stray_drafts, 10),
+        "find strays": party(draft_sql.stray_drafts, 10),
+        "find strays too": party(draft_sql.stray_drafts, 10),
         "claim replies": claim_replies(driver.node, "r"),
     }
 
@@ -943,10 +926,10 @@ async def forgotten(driver: Driver) -> Verbs:
     await driver.database.write("forget", person("forget_0", "bob").script)
     await driver.write("update forget set swept_at = null")
     return {
-        "sweep": party(forget.sweep_forgotten, 0, 10),
-        "sweep too": party(forget.sweep_forgotten, 0, 10),
-        "mark": party(forget.mark_scrubbed, [ForgetId("forget_0")], "r1"),
-        "mark too": party(forget.mark_scrubbed, [ForgetId("forget_0")], "r2"),
+        "sweep": party(forget_sql.sweep_forgotten, 0, 10),
+        "sweep too": party(forget_sql.sweep_forgotten, 0, 10),
+        "mark": party(forget_sql.mark_scrubbed, [ForgetId("forget_0")], "r1"),
+        "mark too": party(forget_sql.mark_scrubbed, [ForgetId("forget_0")], "r2"),
         "forget": person("forget_1"),
         "forget again": person("forget_1"),
         "forget the session": whole("forget_2", session),
@@ -956,18 +939,18 @@ async def forgotten(driver: Driver) -> Verbs:
 async def attachments(driver: Driver) -> Verbs:
     """Two messages bring the same bytes."""
     picture = Enclosure(hash=hash_of(b"p"), name="a.png", media_type="image/png", body=b"p")
-    await driver.database.write("enclose", lambda: reading.enclose(MessageId("one"), (picture,)))
-    await driver.database.write("enclose", lambda: reading.enclose(MessageId("two"), (picture,)))
-    await driver.database.write("drop", lambda: reading.drop_enclosures(["two"]))
-    await driver.database.write("enclose", lambda: reading.enclose(MessageId("four"), (picture,)))
+    await driver.database.write("enclose", lambda: attachment_sql.enclose(MessageId("one"), (picture,)))
+    await driver.database.write("enclose", lambda: attachment_sql.enclose(MessageId("two"), (picture,)))
+    await driver.database.write("drop", lambda: attachment_sql.drop_enclosures(["two"]))
+    await driver.database.write("enclose", lambda: attachment_sql.enclose(MessageId("four"), (picture,)))
     return {
-        "drop one": party(reading.drop_enclosures, ["one"]),
-        "drop four": party(reading.drop_enclosures, ["four"]),
-        "drop both": party(reading.drop_enclosures, ["one", "four"]),
-        "bring it again": party(reading.enclose, MessageId("three"), (picture,)),
-        "note read": party(reading.note_read, "acc", "conv", 5, "e5"),
-        "note read further": party(reading.note_read, "acc", "conv", 9, "e9"),
-        "prune": party(upkeep.prune, 0, 10, SECRET),
+        "drop one": party(attachment_sql.drop_enclosures, ["one"]),
+        "drop four": party(attachment_sql.drop_enclosures, ["four"]),
+        "drop both": party(attachment_sql.drop_enclosures, ["one", "four"]),
+        "bring it again": party(attachment_sql.enclose, MessageId("three"), (picture,)),
+        "note read": party(attachment_sql.note_read, "acc", "conv", 5, "e5"),
+        "note read further": party(attachment_sql.note_read, "acc", "conv", 9, "e9"),
+        "prune": party(upkeep_sql.prune, 0, 10, SECRET),
     }
 
 

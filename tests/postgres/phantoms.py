@@ -6,14 +6,18 @@ A lock on the rows that are there does not stop a new one (a phantom): both verb
 from dataclasses import replace
 from typing import Any
 
-from holdfast.core.access import PairingAsk, PairingPolicy
-from holdfast.core.arrivals import hash_of
-from holdfast.core.forget import ForgetRequest
-from holdfast.core.ids import ForgetId, MailboxId, Principal, ReplyId, SessionId
-from holdfast.core.inbound import Arrival, Enclosure
-from holdfast.core.key import Address
-from holdfast.core.memory import MemoryUndo
-from holdfast.stores.verbs import accept, access, commands, forget, memory, record, summaries, upkeep
+from holdfast.inbox import accept_sql, access_sql
+from holdfast.inbox.access import PairingAsk, PairingPolicy
+from holdfast.inbox.address import Address
+from holdfast.inbox.addressing import hash_of
+from holdfast.inbox.message import Arrival, Enclosure
+from holdfast.kernel.ids import ForgetId, MailboxId, Principal, ReplyId, SessionId
+from holdfast.memory import forget_sql, notes_sql
+from holdfast.memory.forget import ForgetRequest
+from holdfast.memory.notes import MemoryUndo
+from holdfast.sessions import command_sql, summary_sql
+from holdfast.store import upkeep_sql
+from holdfast.turns import record_sql
 from tests.contract.driver import LIMITS, Driver, retain
 from tests.contract.driver import record as turn_record
 from tests.postgres.pairs import (
@@ -54,27 +58,27 @@ async def newcomers(driver: Driver) -> Verbs:
     knock = driver.arrival("knock", chat="door", channel="telegram")
     everywhere = ForgetRequest(id=ForgetId("forget_3"), person=Principal("ada"))
     return {
-        "accept": party(accept.accept, new, LIMITS, SECRET),
-        "accept a picture": party(accept.accept, replace(new, enclosures=(picture,)), LIMITS, SECRET),
-        "accept a stop": party(accept.accept, driver.arrival("/stop", chat="new"), LIMITS, SECRET),
-        "ask to be let in": party(access.ask_pairing, ask, PairingPolicy()),
+        "accept": party(accept_sql.accept, new, LIMITS, SECRET),
+        "accept a picture": party(accept_sql.accept, replace(new, enclosures=(picture,)), LIMITS, SECRET),
+        "accept a stop": party(accept_sql.accept, driver.arrival("/stop", chat="new"), LIMITS, SECRET),
+        "ask to be let in": party(access_sql.ask_pairing, ask, PairingPolicy()),
         "ask and speak": party(_ask_and_speak, ask, knock),
-        "record": party(record.record_turn, turn_record("b", policies=(retain(),))),
+        "record": party(record_sql.record_turn, turn_record("b", policies=(retain(),))),
         "note": note("n1", "a dog", subject="ada"),
         "note in a group": note("n2", "a dog", subject="chat:x"),
-        "undo a note": party(memory.undo_memory, MemoryUndo(agent=FERN, subject="ada", seq=1, by="op")),
+        "undo a note": party(notes_sql.undo_memory, MemoryUndo(agent=FERN, subject="ada", seq=1, by="op")),
         "link": link("tg:ada", "ada"),
         "move": move("home", "new"),
         "forget the person": person("forget_1"),
-        "forget the person everywhere": party(forget.forget, everywhere),
-        "prune": party(upkeep.prune, -1, 10, SECRET),
+        "forget the person everywhere": party(forget_sql.forget, everywhere),
+        "prune": party(upkeep_sql.prune, -1, 10, SECRET),
     }
 
 
 def _ask_and_speak(ask: PairingAsk, knock: Arrival) -> Any:
     """Two that follow each other at once: the first makes the mailbox, the second finds it there."""
-    yield from access.ask_pairing(ask, PairingPolicy())
-    return (yield from accept.accept(knock, LIMITS, SECRET))
+    yield from access_sql.ask_pairing(ask, PairingPolicy())
+    return (yield from accept_sql.accept(knock, LIMITS, SECRET))
 
 
 async def guests(driver: Driver) -> Verbs:
@@ -84,14 +88,14 @@ async def guests(driver: Driver) -> Verbs:
     await driver.store.record_turn(turn_record("a", session="other", policies=policies))
     quoted = replace(turn_record("c", who="bob", policies=policies), entries=turn_record("x", text="hi").entries)
     return {
-        "record": party(record.record_turn, turn_record("b", policies=policies)),
-        "record a quotation": party(record.record_turn, quoted),
-        "record elsewhere": party(record.record_turn, turn_record("b", session="new", policies=policies)),
-        "record for another agent": party(record.record_turn, turn_record("b", session="new", agent="moss")),
+        "record": party(record_sql.record_turn, turn_record("b", policies=policies)),
+        "record a quotation": party(record_sql.record_turn, quoted),
+        "record elsewhere": party(record_sql.record_turn, turn_record("b", session="new", policies=policies)),
+        "record for another agent": party(record_sql.record_turn, turn_record("b", session="new", agent="moss")),
         "backfill": party(backfilled, FERN, retain("late"), "", 10),
         "forget the person": person("forget_1"),
         "forget the person everywhere": party(
-            forget.forget, ForgetRequest(id=ForgetId("forget_3"), person=Principal("ada"))
+            forget_sql.forget, ForgetRequest(id=ForgetId("forget_3"), person=Principal("ada"))
         ),
         "forget the session": whole("forget_2", SessionId("hermes-1")),
     }
@@ -113,11 +117,11 @@ async def branched(driver: Driver) -> Verbs:
     there = await driver.claim("there")
     stay = replace(gone, command=driver.command_run(gone.message, f"/resume {child}").command)
     return {
-        "summarise the branch": party(summaries.commit_summary, operation, summary),
-        "branch again": party(commands.run_command, home, again),
-        "resume the parent": party(commands.run_command, home, resume),
-        "resume the branch": party(commands.run_command, there, stay),
-        "delete": party(commands.run_command, there, gone),
+        "summarise the branch": party(summary_sql.commit_summary, operation, summary),
+        "branch again": party(command_sql.run_command, home, again),
+        "resume the parent": party(command_sql.run_command, home, resume),
+        "resume the branch": party(command_sql.run_command, there, stay),
+        "delete": party(command_sql.run_command, there, gone),
         "backfill": party(backfilled, FERN, retain("late"), "", 10),
         "forget the session": whole("forget_2", parent),
         "forget the branch": whole("forget_4", child),
@@ -137,8 +141,8 @@ async def branches_at_rest(driver: Driver) -> Verbs:
     resume = await command(driver, f"/resume {parent}")
     home = await driver.claim()
     return {
-        "summarise the branch": party(summaries.commit_summary, operation, summary),
-        "resume the parent": party(commands.run_command, home, resume),
+        "summarise the branch": party(summary_sql.commit_summary, operation, summary),
+        "resume the parent": party(command_sql.run_command, home, resume),
         "forget the session": whole("forget_2", parent),
         "forget the person": person("forget_1"),
     }
@@ -156,7 +160,7 @@ async def overdue_branches(driver: Driver) -> Verbs:
     there = await driver.claim("there")
     return {
         "schedule": party(scheduled),
-        "delete": party(commands.run_command, there, gone),
+        "delete": party(command_sql.run_command, there, gone),
         "forget the session": whole("forget_2", parent),
         "forget the person": person("forget_1"),
     }

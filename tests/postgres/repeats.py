@@ -1,11 +1,14 @@
 """Situations in which a verb finds that it, or another, was there before: what was done then stays as it is."""
 
-from holdfast.core.access_token import AccessToken, Scope
-from holdfast.core.delivery import DeliveryState
-from holdfast.core.ids import DeliveryId, Instant, LoginId, NodeId, TokenId
-from holdfast.core.login import LASTS_MS, Login, LoginEnd
-from holdfast.core.outgoing import OnDoubt
-from holdfast.stores.verbs import accept, logins, settle, tokens, turns
+from holdfast.api.auth import access_token_sql, login_sql
+from holdfast.api.auth.access_token import AccessToken, Scope
+from holdfast.api.auth.login import LASTS_MS, Login, LoginEnd
+from holdfast.inbox import accept_sql
+from holdfast.kernel.ids import DeliveryId, Instant, LoginId, NodeId, TokenId
+from holdfast.memory import settle_sql
+from holdfast.memory.delivery import DeliveryState
+from holdfast.outbox.post import OnDoubt
+from holdfast.turns import turn_sql
 from tests.contract.driver import LIMITS, Driver, retain
 from tests.postgres.pairs import (
     KEY,
@@ -27,19 +30,22 @@ async def stopped(driver: Driver) -> Verbs:
     await driver.accept(driver.arrival("/stop"))
     driver.clock.advance(5)
     return {
-        "stop": party(accept.accept, driver.arrival("/stop"), LIMITS, SECRET),
-        "stop too": party(accept.accept, driver.arrival("/stop"), LIMITS, SECRET),
-        "commit": party(turns.commit_turn, claim, turn, driver.commit("ok")),
+        "stop": party(accept_sql.accept, driver.arrival("/stop"), LIMITS, SECRET),
+        "stop too": party(accept_sql.accept, driver.arrival("/stop"), LIMITS, SECRET),
+        "commit": party(turn_sql.commit_turn, claim, turn, driver.commit("ok")),
     }
 
 
 async def revoked(driver: Driver) -> Verbs:
     """A token was revoked a while ago and is revoked again."""
     token = AccessToken(id=TokenId("tok_1"), scopes=frozenset({Scope.READ}))
-    await driver.database.write("add", lambda: tokens.add_token(token, b"hash"))
-    await driver.database.write("revoke", lambda: tokens.revoke_token(token.id))
+    await driver.database.write("add", lambda: access_token_sql.add_token(token, b"hash"))
+    await driver.database.write("revoke", lambda: access_token_sql.revoke_token(token.id))
     driver.clock.advance(5)
-    return {"revoke": party(tokens.revoke_token, token.id), "revoke too": party(tokens.revoke_token, token.id)}
+    return {
+        "revoke": party(access_token_sql.revoke_token, token.id),
+        "revoke too": party(access_token_sql.revoke_token, token.id),
+    }
 
 
 async def logged_out(driver: Driver) -> Verbs:
@@ -47,12 +53,12 @@ async def logged_out(driver: Driver) -> Verbs:
     now = driver.clock.now()
     ends_at, id_ = Instant(now + LASTS_MS), LoginId("log_1")
     login = Login(id=id_, token=TokenId("tok_1"), proof=b"", made_at=now, seen_at=now, ends_at=ends_at)
-    await driver.database.write("add", lambda: logins.add_login(login, b"hash"))
-    await driver.database.write("end", lambda: logins.end_login(b"hash", LoginEnd.LOGOUT))
+    await driver.database.write("add", lambda: login_sql.add_login(login, b"hash"))
+    await driver.database.write("end", lambda: login_sql.end_login(b"hash", LoginEnd.LOGOUT))
     driver.clock.advance(5)
     return {
-        "end": party(logins.end_login, b"hash", LoginEnd.REPLACED),
-        "end some": party(logins.end_logins, LoginEnd.OPERATOR),
+        "end": party(login_sql.end_login, b"hash", LoginEnd.REPLACED),
+        "end some": party(login_sql.end_logins, LoginEnd.OPERATOR),
     }
 
 
@@ -63,8 +69,8 @@ async def overheard(driver: Driver) -> Verbs:
     mail = await driver.store.read_mail(claim, limit=1)
     opening = driver.opening(None, mail.waiting)
     return {
-        "open": party(turns.open_turn, claim, opening),
-        "observe": party(turns.observe, claim, opening.session, [message], None),
+        "open": party(turn_sql.open_turn, claim, opening),
+        "observe": party(turn_sql.observe, claim, opening.session, [message], None),
     }
 
 
@@ -78,7 +84,7 @@ async def replayed(driver: Driver) -> Verbs:
     await driver.store.replay_delivery(delivery)
     [again] = await driver.store.claim_lanes(driver.node, KEY, name="m", lanes=1, units=1, renderer="r1")
     driver.clock.advance(5)
-    return {"replay": party(settle.replay_delivery, delivery), "settle": settled(again)}
+    return {"replay": party(settle_sql.replay_delivery, delivery), "settle": settled(again)}
 
 
 async def parked_and_undone(driver: Driver) -> Verbs:
@@ -91,7 +97,7 @@ async def parked_and_undone(driver: Driver) -> Verbs:
     await driver.command("/undo")
     [back] = await driver.store.claim_lanes(driver.node, KEY, name="m", lanes=1, units=1, renderer="r1")
     assert [package.parcel.op.value for package in back.packages] == ["retract"]
-    return {"settle": settled(back), "replay": party(settle.replay_delivery, delivery)}
+    return {"settle": settled(back), "replay": party(settle_sql.replay_delivery, delivery)}
 
 
 async def doubtful(driver: Driver) -> Verbs:

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from holdfast.core.arrivals import hash_of
-from holdfast.core.ids import MessageId
-from holdfast.core.inbound import Enclosure
-from holdfast.stores.script import one, run
-from holdfast.stores.verbs.reading import attachment, drop_enclosures, enclose
+from holdfast.inbox.addressing import hash_of
+from holdfast.inbox.attachment_sql import attachment, drop_enclosures, enclose
+from holdfast.inbox.message import Enclosure
+from holdfast.kernel.ids import MessageId
+from holdfast.store.script import one, run
 from tests.servers import fresh_schema, postgres_database
 
 GATE = 4712

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from holdfast.core.errors import (
+from holdfast.kernel.errors import (
     ClaimLost,
     ConfigInvalid,
     InvariantBroken,
@@ -18,10 +18,10 @@ from holdfast.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from holdfast.stores.damage import WatchedDatabase
-from holdfast.stores.postgres import Migration, PostgresDatabase, known_migrations
-from holdfast.stores.postgres.database import RETRIES_MAX
-from holdfast.stores.script import many, one, rows, run
+from holdfast.store.damage import WatchedDatabase
+from holdfast.store.postgres import Migration, PostgresDatabase, known_migrations
+from holdfast.store.postgres.database import RETRIES_MAX
+from holdfast.store.script import many, one, rows, run
 from tests.servers import Dice, fresh_schema, postgres_database, set_now, use_test_clock
 
 TINY = (

@@ -6,9 +6,9 @@ The catalog and the rows are compared before and after: every relation, column, 
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from holdfast.core.errors import StoreNewer, StorePathInvalid
-from holdfast.stores.postgres import PostgresDatabase, known_migrations
-from holdfast.stores.postgres.migrate import tables_after
+from holdfast.kernel.errors import StoreNewer, StorePathInvalid
+from holdfast.store.postgres import PostgresDatabase, known_migrations
+from holdfast.store.postgres.migrate import tables_after
 from tests.servers import Dice, fresh_schema, postgres_database
 
 CATALOG = [

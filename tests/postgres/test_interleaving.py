@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.stores import verbs
-from holdfast.stores.store import SqlStore
+import holdfast
+from holdfast.store.sql_store import SqlStore
 from holdfast.testing import ManualClock
 from tests.contract.driver import Driver
 from tests.contract.engines import SCHEMA, open_engine
@@ -105,7 +105,7 @@ async def test_a_draft_that_is_taken_up_again_is_not_handed_over(play):
     """No order of both does the same: the question is posted anew, and the turn keeps its draft."""
     pair = ("asked_and_drafted", "claim replies", "intend again")
     assert await play(*pair, finder=lost_drafts) == []
-    careless = without(Site("drafts", "HAND_OVER"), comparison_of("drafts.HAND_OVER"), r"\1\2true")
+    careless = without(Site("draft_sql", "HAND_OVER"), comparison_of("draft_sql.HAND_OVER"), r"\1\2true")
     assert await play(*pair, careless, finder=lost_drafts) != []
 
 
@@ -113,7 +113,8 @@ async def test_a_draft_that_is_taken_up_again_is_not_handed_over(play):
 
 
 def modules():
-    return [importlib.import_module(f"{verbs.__name__}.{found.name}") for found in pkgutil.iter_modules(verbs.__path__)]
+    found = pkgutil.walk_packages(holdfast.__path__, "holdfast.")
+    return [importlib.import_module(one.name) for one in found if one.name.endswith("_sql")]
 
 
 def statements(module):
@@ -142,7 +143,7 @@ def _after_set(sql):
 def comparison_of(site):
     """The text of a site's comparisons, as a pattern."""
     module, name = site.split(".")
-    sql = getattr(importlib.import_module(f"{verbs.__name__}.{module}"), name)
+    sql = next(getattr(one, name) for one in modules() if one.__name__.endswith(f".{module}"))
     words = [re.escape(found[0].split(None, 1)[1]) for found in COMPARED.finditer(_after_set(sql))]
     words += [re.escape(found[1]) for found in ALSO.finditer(_after_set(sql))]
     return rf"\b(and|where)(\s+)({'|'.join(words)})"
@@ -154,18 +155,17 @@ def test_every_lock_of_a_verb_is_tested():
 
 
 def test_every_comparison_of_a_verb_is_tested():
-    untested = sites(is_compared) - {*COMPARISONS, *(compared for _, compared in DOUBLE), "drafts.HAND_OVER"}
+    untested = sites(is_compared) - {*COMPARISONS, *(compared for _, compared in DOUBLE), "draft_sql.HAND_OVER"}
     assert untested == set(), "each needs a pair of verbs in tests/postgres/teeth.py that fails without it"
 
 
 def test_every_name_of_a_verb_is_tested():
-    from holdfast import stores
+    from holdfast.store import verbs
 
     named = set()
-    for found in pkgutil.iter_modules(stores.__path__):
-        if found.ispkg:
-            continue
-        module = importlib.import_module(f"{stores.__name__}.{found.name}")
+    names = [f"{verbs.__name__}.{found.name}" for found in pkgutil.iter_modules(verbs.__path__)]
+    for name in ["holdfast.store.sql_store", *names]:
+        module = importlib.import_module(name)
         for call in ast.walk(ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))):
             if isinstance(call, ast.Call) and any(word.arg == "name" for word in call.keywords) and call.args:
                 named |= {call.args[0].value} if isinstance(call.args[0], ast.Constant) else set()

@@ -7,12 +7,12 @@ from typing import cast
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from holdfast.core.finish import Ending
-from holdfast.core.ids import AgentName, Instant, Provider
-from holdfast.core.lane import LaneKey
-from holdfast.stores.database import Database
-from holdfast.stores.script import run
-from holdfast.stores.store import SqlStore
+from holdfast.kernel.ids import AgentName, Instant, Provider
+from holdfast.memory.lane import LaneKey
+from holdfast.sessions.finalisation import Ending
+from holdfast.store.database import Database
+from holdfast.store.script import run
+from holdfast.store.sql_store import SqlStore
 from holdfast.testing import ManualClock
 from tests.contract.driver import Driver, retain
 from tests.servers import fresh_schema, postgres_database

@@ -1,6 +1,6 @@
 """Two gateways on one database know the same logins: a logout at one is seen by the other."""
 
-from holdfast.channels.http.caller import BELIEVED_MS
+from holdfast.api.auth.caller import BELIEVED_MS
 from holdfast.testing.clock import ManualClock
 from tests.live import serve
 from tests.security.browsers import Browser, said

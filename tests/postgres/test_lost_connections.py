@@ -10,10 +10,10 @@ from collections import Counter
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from holdfast.core.errors import Remedy, SessionMoved, StoreUnavailable
-from holdfast.stores.postgres import PostgresDatabase
-from holdfast.stores.postgres.database import RETRIES_MAX
-from holdfast.stores.script import many, one, rows, run
+from holdfast.kernel.errors import Remedy, SessionMoved, StoreUnavailable
+from holdfast.store.postgres import PostgresDatabase
+from holdfast.store.postgres.database import RETRIES_MAX
+from holdfast.store.script import many, one, rows, run
 from tests.live import code_of, serve, until
 from tests.postgres.test_engine import TINY, keys, put
 from tests.servers import Dice, PostgresServer, fresh_schema, postgres_database

@@ -2,11 +2,11 @@
 
 import pytest
 
-from holdfast.core.forget import ForgetRequest
-from holdfast.core.ids import ForgetId
-from holdfast.stores.store import SqlStore
-from holdfast.stores.verbs.commands import run_command
-from holdfast.stores.verbs.forget import forget
+from holdfast.kernel.ids import ForgetId
+from holdfast.memory.forget import ForgetRequest
+from holdfast.memory.forget_sql import forget
+from holdfast.sessions.command_sql import run_command
+from holdfast.store.sql_store import SqlStore
 from holdfast.testing import ManualClock
 from tests.contract.driver import Driver
 from tests.postgres.test_attachments import db, done_or_waiting, uncommitted, watch

@@ -5,8 +5,8 @@ import asyncio
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from holdfast.app import open_runtime
-from holdfast.core.errors import ConfigInvalid, StoreReadOnly
+from holdfast.kernel.errors import ConfigInvalid, StoreReadOnly
+from holdfast.runtime.app import open_runtime
 
 
 async def test_a_conversation_goes_on_in_another_process(address):

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from websockets.asyncio.client import connect
 
-from holdfast.channels.http.guard import ATTEMPTS_MAX, Names
+from holdfast.api.auth.guard import ATTEMPTS_MAX, Names
 from tests.live import TOKEN, GatedModel, serve
 from tests.patience import HANGS_S
 from tests.proxy.nginx import HOST, nginx

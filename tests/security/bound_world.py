@@ -4,14 +4,14 @@ import json
 from dataclasses import dataclass
 from hashlib import sha256
 
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.compress import Thresholds
-from holdfast.core.ids import AgentName, SessionId, TokenId
-from holdfast.core.inbound import Enclosure
-from holdfast.core.key import Address
-from holdfast.core.policy import AgentPolicy, ApprovalPolicy
-from holdfast.core.token_binding import Binding
-from holdfast.loops.gateway import Received
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.token_binding import Binding
+from holdfast.inbox.address import Address
+from holdfast.inbox.gateway import Received
+from holdfast.inbox.message import Enclosure
+from holdfast.kernel.ids import AgentName, SessionId, TokenId
+from holdfast.sessions.compression import Thresholds
+from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from tests.integration.fakes import ScriptedModel, calls, happened, says, soon
 
 MAIN = AgentName("main")

@@ -12,12 +12,12 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import holdfast
+from holdfast.audit.action import BY_NAME, Act, ActorKind, By
+from holdfast.audit.action_sql import FIELDS
+from holdfast.audit.actor import acting_as
 from holdfast.cli.actor import local_user
 from holdfast.cli.commands import app
-from holdfast.core.action import BY_NAME, Act, ActorKind, By
-from holdfast.core.policy import AgentPolicy
-from holdfast.ports.actor import acting_as
-from holdfast.stores.verbs.actions import FIELDS
+from holdfast.turns.policy import AgentPolicy
 from tests.security.test_actions import MALLORY, furnish, requests
 
 # Groups and commands that are no privileged act, with the reason.

@@ -8,10 +8,10 @@ import apsw
 import pytest
 import pytest_asyncio
 
-from holdfast.channels.http.table import ENDPOINTS
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.routes.table import ENDPOINTS
 from holdfast.cli.actor import local_user
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.ids import TokenId
+from holdfast.kernel.ids import TokenId
 from tests.contract.driver import confirmed
 from tests.live import code_of, serve
 from tests.processes import Up

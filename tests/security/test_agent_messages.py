@@ -4,12 +4,12 @@ turn that another agent's message begins has only the tools that every agent has
 import json
 from contextlib import asynccontextmanager
 
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.ids import AgentName, TokenId
-from holdfast.core.policy import AgentPolicy, ApprovalPolicy
-from holdfast.core.token_binding import Binding
-from holdfast.loops.agents import Agent, Agents
-from holdfast.loops.toolbox import ToolBox
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.token_binding import Binding
+from holdfast.kernel.ids import AgentName, TokenId
+from holdfast.tools.toolbox import ToolBox
+from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from tests.integration.fakes import ScriptedModel, calls, happened, last_said, says, soon
 from tests.integration.test_agents_talk import rest
 from tests.live import serve

@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from holdfast.app import make_agents, open_runtime
-from holdfast.core.ids import AgentName
-from holdfast.core.key import Address
-from holdfast.core.policy import AgentPolicy
-from holdfast.core.recall import RecallPolicy
-from holdfast.loops.gateway import Received
+from holdfast.inbox.address import Address
+from holdfast.inbox.gateway import Received
+from holdfast.kernel.ids import AgentName
+from holdfast.memory.recall import RecallPolicy
+from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.turns.policy import AgentPolicy
 from tests.honcho_server import HonchoServer
 from tests.integration.fakes import ScriptedModel, calls, last_said, says, soon
 from tests.integration.hindsight.fake import FakeHindsight

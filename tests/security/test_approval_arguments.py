@@ -7,14 +7,14 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.token_binding import Binding
 from holdfast.cli.commands import app
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.call_view import ARGUMENTS_BYTES_MAX, short_digest
-from holdfast.core.ids import TokenId
-from holdfast.core.policy import AgentPolicy, ApprovalPolicy
-from holdfast.core.token_binding import Binding
-from holdfast.core.turn import Phase
-from holdfast.loops.acting import Actor
+from holdfast.kernel.ids import TokenId
+from holdfast.turns.call_view import ARGUMENTS_BYTES_MAX, short_digest
+from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
+from holdfast.turns.tool_calls import Actor
+from holdfast.turns.turn import Phase
 from tests.integration.approving import Till, asked_in
 from tests.integration.fakes import Process, ScriptedModel, agents, calls, happened, says, settled, soon, the_session
 from tests.live import code_of, serve

@@ -18,8 +18,8 @@ import pytest_asyncio
 from websockets.asyncio.client import connect
 from websockets.typing import Origin
 
-from holdfast.channels.http.endpoint import OPEN
-from holdfast.channels.http.table import ENDPOINTS
+from holdfast.api.endpoint import OPEN
+from holdfast.api.routes.table import ENDPOINTS
 from tests.platforms.slack import Bot as SlackBot
 from tests.platforms.slack import FakeSlack
 from tests.platforms.telegram import Bot as TelegramBot
@@ -85,7 +85,7 @@ class World:
         return {one["chat"] for one in sessions}
 
     def log(self) -> str:
-        return (self.data / "holdfast.log").read_text()
+        return (self.data / "holdfast.kernel.log").read_text()
 
 
 async def say_nothing(reader, writer):

@@ -9,13 +9,13 @@ from typing import Any, cast
 import apsw
 import pytest
 
-from holdfast.app import open_runtime
-from holdfast.core.errors import StoreCorrupt
-from holdfast.loops import page_check
-from holdfast.machine import AsyncTasks
-from holdfast.stores.damage import WatchedDatabase
-from holdfast.stores.script import rows
-from holdfast.stores.sqlite.writer import ThreadedDatabase
+from holdfast.kernel.errors import StoreCorrupt
+from holdfast.kernel.machine import AsyncTasks
+from holdfast.runtime.app import open_runtime
+from holdfast.store import page_check
+from holdfast.store.damage import WatchedDatabase
+from holdfast.store.script import rows
+from holdfast.store.sqlite.writer import ThreadedDatabase
 from holdfast.testing.clock import ManualClock
 from tests.live import until
 from tests.processes import Up

@@ -3,7 +3,7 @@ session with `/delete`.
 
 A command that loses or decides something for others needs the chat's own person, an admin of the group as the platform
 tells it, or a named operator; a program may never give one. Here through the whole runtime, on a fake Telegram and over
-HTTP with real tokens. The table is in core/command_rights.py.
+HTTP with real tokens. The table is in sessions/command_rights.py.
 """
 
 import json
@@ -13,15 +13,15 @@ from dataclasses import replace
 import pytest
 from websockets.asyncio.client import connect
 
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.token_binding import Binding
 from holdfast.channels.telegram import make_telegram
 from holdfast.channels.telegram.channel import TelegramChannel
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.ids import AgentName, TokenId
-from holdfast.core.policy import AccessPolicy, Door
-from holdfast.core.token_binding import Binding
-from holdfast.loops.channels import Channels
-from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.ports.channel import ChannelSetup
+from holdfast.inbox.channel import ChannelSetup
+from holdfast.inbox.channels import Channels
+from holdfast.kernel.ids import AgentName, TokenId
+from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.turns.policy import AccessPolicy, Door
 from tests.integration.approving import hasty
 from tests.integration.fakes import Process, ScriptedModel, agents, policy, says, soon
 from tests.live import code_of, serve

@@ -8,11 +8,11 @@ import re
 import pytest
 import pytest_asyncio
 
-from holdfast.channels.http.guard import ATTEMPTS_MAX, Names
-from holdfast.channels.http.login import CODE_LASTS_MS, Logins
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.errors import ConfigInvalid
-from holdfast.core.ids import TokenId
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.guard import ATTEMPTS_MAX, Names
+from holdfast.api.auth.logins import CODE_LASTS_MS, Logins
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.kernel.ids import TokenId
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.entropy import SeededEntropy
 from tests.live import TOKEN, code_of, serve

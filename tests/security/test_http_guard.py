@@ -12,12 +12,12 @@ import sys
 import pytest
 import pytest_asyncio
 
-from holdfast.channels.http.errors import TokenTooShort
-from holdfast.channels.http.guard import ATTEMPTS_MAX, ATTEMPTS_WINDOW_MS, CLIENTS_MAX, Attempts
-from holdfast.channels.http.request import has_lone_surrogate
-from holdfast.channels.http.table import ENDPOINTS
-from holdfast.channels.http.token import Token, load_token
-from holdfast.core.errors import ConfigInvalid, StoreReadOnly
+from holdfast.api.auth.guard import ATTEMPTS_MAX, ATTEMPTS_WINDOW_MS, CLIENTS_MAX, Attempts
+from holdfast.api.auth.operator_token import Token, load_token
+from holdfast.api.errors import TokenTooShort
+from holdfast.api.request import has_lone_surrogate
+from holdfast.api.routes.table import ENDPOINTS
+from holdfast.kernel.errors import ConfigInvalid, StoreReadOnly
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.entropy import SeededEntropy
 from tests.live import BODY_BYTES_MAX, TOKEN, code_of, serve

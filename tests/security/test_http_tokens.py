@@ -8,14 +8,14 @@ import re
 import pytest
 import pytest_asyncio
 
-from holdfast.app import make_agents, open_runtime
-from holdfast.channels.http.caller import BELIEVED_MS, Keyring
-from holdfast.channels.http.endpoint import ANY, OPEN
-from holdfast.channels.http.table import ENDPOINTS
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.ids import TokenId
-from holdfast.core.policy import AgentPolicy
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.caller import BELIEVED_MS, Keyring
+from holdfast.api.endpoint import ANY, OPEN
+from holdfast.api.routes.table import ENDPOINTS
+from holdfast.kernel.ids import TokenId
+from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.testing.clock import ManualClock
+from holdfast.turns.policy import AgentPolicy
 from tests.live import code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -5,12 +5,12 @@ chat lives and who holds tokens concern every agent, and are refused."""
 import pytest
 import pytest_asyncio
 
-from holdfast.core.access import PairingAsk
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.ids import AgentName, MailboxId, Principal, ReplyId, TokenId
-from holdfast.core.key import Address
-from holdfast.core.policy import AgentPolicy, ApprovalPolicy
-from holdfast.core.spend import Spend
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.inbox.access import PairingAsk
+from holdfast.inbox.address import Address
+from holdfast.kernel.ids import AgentName, MailboxId, Principal, ReplyId, TokenId
+from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
+from holdfast.turns.spend import Spend
 from tests.integration.fakes import ScriptedModel, calls, happened
 from tests.live import code_of, serve
 

@@ -11,12 +11,13 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from holdfast.channels.http import body_memory, server
-from holdfast.channels.http.connections import Connections, client_key
-from holdfast.channels.http.guard import Names
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.ids import TokenId
-from holdfast.core.server_limits import ServerLimits
+from holdfast.api import server
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.guard import Names
+from holdfast.api.limits import body_memory
+from holdfast.api.limits.connections import Connections, client_key
+from holdfast.api.limits.server_limits import ServerLimits
+from holdfast.kernel.ids import TokenId
 from holdfast.testing.clock import ManualClock
 from tests.live import BODY_BYTES_MAX, TOKEN, GatedModel, code_of, serve, until
 

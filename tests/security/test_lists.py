@@ -10,18 +10,18 @@ from types import SimpleNamespace
 import pytest
 import pytest_asyncio
 
-from holdfast.channels.http.fence import FencedService
-from holdfast.channels.http.table import ENDPOINTS
-from holdfast.core.access import PairingAsk
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.errors import ScopeRequired, SessionNotFound
-from holdfast.core.ids import AgentName, Instant, MailboxId, Principal, ReplyId, TokenId
-from holdfast.core.inbound import Enclosure
-from holdfast.core.key import Address
-from holdfast.core.policy import AgentPolicy, ApprovalPolicy
-from holdfast.core.spend import Spend
-from holdfast.loops.gateway import Received
-from holdfast.ports.standing import LineState, ServerStanding, Standing
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.scoped_service import FencedService
+from holdfast.api.routes.table import ENDPOINTS
+from holdfast.inbox.access import PairingAsk
+from holdfast.inbox.address import Address
+from holdfast.inbox.channel_status import LineState, ServerStanding, Standing
+from holdfast.inbox.gateway import Received
+from holdfast.inbox.message import Enclosure
+from holdfast.kernel.errors import ScopeRequired, SessionNotFound
+from holdfast.kernel.ids import AgentName, Instant, MailboxId, Principal, ReplyId, TokenId
+from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
+from holdfast.turns.spend import Spend
 from tests.integration.fakes import ScriptedModel, calls, happened, last_said, says, soon
 from tests.live import code_of, serve
 
@@ -186,7 +186,7 @@ async def test_another_agent_by_its_name_is_one_that_is_not_there(live, path):
 @pytest.mark.parametrize("rows_at_once", [1, 1_000])
 @pytest.mark.parametrize("path", PAGED)
 async def test_a_page_is_filled_with_the_tokens_own(live, monkeypatch, path, rows_at_once):
-    monkeypatch.setattr("holdfast.channels.http.fence.PAGE", rows_at_once)
+    monkeypatch.setattr("holdfast.api.auth.scoped_service.PAGE", rows_at_once)
     listed = list_in(await live.client.get(path, headers=BOB))
     page = list_in(await live.client.get(path, headers=BOB, params={"limit": 1}))
     assert page == listed[:1]

@@ -15,15 +15,15 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from holdfast.app import make_agents, open_runtime
-from holdfast.channels.http import guard
-from holdfast.channels.http.caller import BELIEVED_MS
-from holdfast.channels.http.guard import Names
-from holdfast.channels.http.login import Logins
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.errors import StoreFull
-from holdfast.core.ids import Instant, TokenId
-from holdfast.core.login import HOUR_MS, IDLE_MS, LASTS_MS, SEEN_EVERY_MS, LoginEnd
+from holdfast.api.auth import guard
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.caller import BELIEVED_MS
+from holdfast.api.auth.guard import Names
+from holdfast.api.auth.login import HOUR_MS, IDLE_MS, LASTS_MS, SEEN_EVERY_MS, LoginEnd
+from holdfast.api.auth.logins import Logins
+from holdfast.kernel.errors import StoreFull
+from holdfast.kernel.ids import Instant, TokenId
+from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.entropy import SeededEntropy
 from tests.integration.fakes import soon

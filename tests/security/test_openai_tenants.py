@@ -6,9 +6,9 @@ import asyncio
 import pytest
 import pytest_asyncio
 
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.ids import TokenId
-from holdfast.core.policy import AgentPolicy
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.kernel.ids import TokenId
+from holdfast.turns.policy import AgentPolicy
 from tests.integration.fakes import happened, soon
 from tests.live import GatedModel, code_of, serve
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from holdfast.config import parse_config
-from holdfast.core.errors import PlainHttpRefused
-from holdfast.core.urls import is_loopback
-from holdfast.inspection import inspect
-from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.kernel.errors import PlainHttpRefused
+from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.kernel.urls import is_loopback
+from holdfast.runtime.inspection import inspect
 from holdfast.tools.mcp.connection import Connection
 from holdfast.tools.mcp.server import McpServer
 from holdfast.tools.mcp.settings import read_settings

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.approval import ApprovalAsk, asked_text
-from holdfast.core.context import render_entries, render_summary
-from holdfast.core.framing import quoted
-from holdfast.core.ids import AgentName, ApprovalId, Instant, Principal, Provider, ReplyId, SessionId
-from holdfast.core.journal import Entry, Observed, ToolCall, UserSaid, speaker_of
-from holdfast.core.memory import Capacity, Memory, MemoryEntry, Target
-from holdfast.core.memory_prompt import notes_block
-from holdfast.core.recall import Found, RecallKey, RecallPolicy, Recollection, frame
-from holdfast.core.visibility import ShownNotes
+from holdfast.kernel.ids import AgentName, ApprovalId, Instant, Principal, Provider, ReplyId, SessionId
+from holdfast.memory.notes import Capacity, Memory, MemoryEntry, Target
+from holdfast.memory.notes_prompt import notes_block
+from holdfast.memory.recall import Found, RecallKey, RecallPolicy, Recollection, frame
+from holdfast.memory.visibility import ShownNotes
+from holdfast.turns.approval import ApprovalAsk, asked_text
+from holdfast.turns.context import render_entries, render_summary
+from holdfast.turns.framing import quoted
+from holdfast.turns.journal import Entry, Observed, ToolCall, UserSaid, speaker_of
 from tests.unit.journals import summary
 
 ENDS = ("\n", "\r\n", "\r", "\v", "\f", "\x85", "\u2028", "\u2029")

@@ -7,7 +7,7 @@ import json
 import pytest
 import pytest_asyncio
 
-from holdfast.channels.http.server import CLOSE_WAIT_MS, HEAD_BYTES_MAX
+from holdfast.api.server import CLOSE_WAIT_MS, HEAD_BYTES_MAX
 from holdfast.testing.clock import ManualClock
 from tests.live import TOKEN, serve, until
 

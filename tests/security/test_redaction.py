@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from holdfast import log
-from holdfast.core.redaction import HIDDEN, redacted
+from holdfast.kernel import log
+from holdfast.kernel.redaction import HIDDEN, redacted
 
 SECRETS = {
     "ours": "hf_" + "0123456789abcdef" * 4,

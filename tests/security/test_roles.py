@@ -11,15 +11,15 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.command_rights import Rank
-from holdfast.core.compress import Thresholds
-from holdfast.core.ids import AgentName
-from holdfast.core.inbound import Accepted
-from holdfast.core.key import Address
-from holdfast.core.policy import AccessPolicy, AgentPolicy, Door
-from holdfast.loops.gateway import Received
+from holdfast.inbox.address import Address
+from holdfast.inbox.gateway import Received
+from holdfast.inbox.message import Accepted
+from holdfast.kernel.ids import AgentName
 from holdfast.models.practice import PracticeModel
-from holdfast.ports.model import Task
+from holdfast.sessions.command_rights import Rank
+from holdfast.sessions.compression import Thresholds
+from holdfast.turns.model import Task
+from holdfast.turns.policy import AccessPolicy, AgentPolicy, Door
 from tests.integration.fakes import soon
 from tests.live import serve
 
@@ -117,7 +117,7 @@ async def test_a_note_of_the_operator_is_data_with_its_writer_and_date(live):
 
 
 def _shared(text):
-    from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
+    from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
 
     change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=text)
     return MemoryBatch(agent=MAIN, subject="", origin="o", changes=(change,), by="user")

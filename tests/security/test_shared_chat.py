@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 import holdfast
-from holdfast.app import make_agents
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.delivery import DeliveryState
-from holdfast.core.ids import TokenId
-from holdfast.core.token_binding import Binding
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.token_binding import Binding
+from holdfast.kernel.ids import TokenId
+from holdfast.memory.delivery import DeliveryState
 from holdfast.models.practice import PracticeModel
-from holdfast.ports.model import Answer, ModelEvent, ModelRequest, Task
+from holdfast.runtime.app import make_agents
+from holdfast.turns.model import Answer, ModelEvent, ModelRequest, Task
 from tests.live import code_of, serve
 from tests.patience import within
 

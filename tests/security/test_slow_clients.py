@@ -6,8 +6,9 @@ import socket
 import pytest
 import pytest_asyncio
 
-from holdfast.channels.http import request, server, stream
-from holdfast.channels.http.server import CLOSE_WAIT_MS, HEAD_BYTES_MAX, HEAD_WAIT_MS
+from holdfast.api import request, server
+from holdfast.api.server import CLOSE_WAIT_MS, HEAD_BYTES_MAX, HEAD_WAIT_MS
+from holdfast.api.streams import event_stream
 from holdfast.testing.clock import ManualClock
 from tests.live import TOKEN, serve, until
 
@@ -88,16 +89,16 @@ async def test_a_stream_that_nobody_reads_is_let_go_and_the_message_is_not_lost(
     """The client takes the head of its stream and nothing more; its socket is full, and then its time is over."""
     message = await live.runtime.send(f"stalled {pieces}", "My cat is called Byron.")
     await live.runtime.reply_to(message)
-    monkeypatch.setattr(stream, "STALL_MS", 50)
+    monkeypatch.setattr(event_stream, "STALL_MS", 50)
     host, port = live.url.removeprefix("http://").split(":")
     client = socket.create_connection((host, int(port)))
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
 
     async def long(*_args):
         for _ in range(pieces):
-            yield stream.event("delta", "x" * 8_000_000)
+            yield event_stream.event("delta", "x" * 8_000_000)
 
-    monkeypatch.setattr("holdfast.channels.http.message_routes.events_of", long)
+    monkeypatch.setattr("holdfast.api.routes.messages.events_of", long)
     before = set(live.server.server_state.connections)
     client.sendall(f"GET /v1/messages/{message}/stream HTTP/1.1\r\n{HEAD}\r\n".encode())
     await until(lambda: live.server.server_state.connections - before)
@@ -121,9 +122,9 @@ async def test_events_of_a_stream_are_made_no_further_ahead_than_the_reader_is(l
             made += 1
             yield b"x"
 
-    queue: asyncio.Queue[bytes | Exception | None] = asyncio.Queue(stream.AHEAD_MAX)
-    making = asyncio.ensure_future(stream.EventStream(source(), live.runtime.tasks)._make(queue))
-    for _ in range(stream.AHEAD_MAX * 3):
+    queue: asyncio.Queue[bytes | Exception | None] = asyncio.Queue(event_stream.AHEAD_MAX)
+    making = asyncio.ensure_future(event_stream.EventStream(source(), live.runtime.tasks)._make(queue))
+    for _ in range(event_stream.AHEAD_MAX * 3):
         await asyncio.sleep(0)
-    assert made == stream.AHEAD_MAX + 1
+    assert made == event_stream.AHEAD_MAX + 1
     making.cancel()

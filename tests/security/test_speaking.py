@@ -8,9 +8,9 @@ import pytest
 import pytest_asyncio
 from websockets.asyncio.client import connect
 
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.identity import LinkRequest
-from holdfast.core.ids import OperationId, Principal, TokenId
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.inbox.identity import LinkRequest
+from holdfast.kernel.ids import OperationId, Principal, TokenId
 from tests.integration.fakes import happened, soon
 from tests.live import GatedModel, code_of, serve
 

@@ -7,9 +7,9 @@ import pytest
 import pytest_asyncio
 from websockets.asyncio.client import connect
 
-from holdfast.core.errors import DuplicateKey, HoldfastError, InvalidJson, InvalidUnicode, UnsupportedMediaType
-from holdfast.core.json_check import DEPTH_MAX, check_json
-from holdfast.core.media_type import check_json_type
+from holdfast.kernel.errors import DuplicateKey, HoldfastError, InvalidJson, InvalidUnicode, UnsupportedMediaType
+from holdfast.kernel.json_check import DEPTH_MAX, check_json
+from holdfast.kernel.media_type import check_json_type
 from tests.live import TOKEN, code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -13,15 +13,15 @@ import pytest
 import pytest_asyncio
 from websockets.asyncio.client import connect
 
-from holdfast.channels.http.table import ENDPOINTS
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.ids import AgentName, TokenId
-from holdfast.core.inbound import Enclosure
-from holdfast.core.key import Address
-from holdfast.core.outgoing import ReplyState
-from holdfast.core.policy import AgentPolicy, ApprovalPolicy
-from holdfast.core.posting import ReplySettlement
-from holdfast.loops.gateway import Received
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.routes.table import ENDPOINTS
+from holdfast.inbox.address import Address
+from holdfast.inbox.gateway import Received
+from holdfast.inbox.message import Enclosure
+from holdfast.kernel.ids import AgentName, TokenId
+from holdfast.outbox.post import ReplyState
+from holdfast.outbox.reply import ReplySettlement
+from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from tests.integration.fakes import ScriptedModel, calls, happened, says, soon
 from tests.live import code_of, serve
 

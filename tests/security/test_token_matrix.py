@@ -11,9 +11,9 @@ import pytest
 import pytest_asyncio
 from websockets.asyncio.client import connect
 
-from holdfast.channels.http.endpoint import ANY, OPEN
-from holdfast.channels.http.table import ENDPOINTS
-from holdfast.core.access_token import Scope
+from holdfast.api.auth.access_token import Scope
+from holdfast.api.endpoint import ANY, OPEN
+from holdfast.api.routes.table import ENDPOINTS
 from tests.live import code_of, serve
 from tests.security.bound_world import BOUND, CANARY, LISTED, filled, holding, plant, state_of, telling_model
 

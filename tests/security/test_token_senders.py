@@ -12,12 +12,12 @@ import pytest
 import pytest_asyncio
 from websockets.asyncio.client import connect
 
-from holdfast.channels.http.binding import BoundService
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.errors import MessageNotFound, SessionNotFound, TokenBound
-from holdfast.core.ids import TokenId
-from holdfast.core.key import parse
-from holdfast.core.token_binding import UNSAID, Binding
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.bound_service import BoundService
+from holdfast.api.auth.token_binding import UNSAID, Binding
+from holdfast.inbox.address import parse
+from holdfast.kernel.errors import MessageNotFound, SessionNotFound, TokenBound
+from holdfast.kernel.ids import TokenId
 from tests.integration.fakes import soon
 from tests.live import code_of, serve
 from tests.security.bound_world import (

@@ -12,13 +12,14 @@ import pytest_asyncio
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from holdfast.channels.http import guard, outbox, talk, websocket
-from holdfast.channels.http.frames import Delta
-from holdfast.channels.http.guard import ATTEMPTS_MAX
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.errors import StoreUnavailable
-from holdfast.core.ids import TokenId
-from holdfast.ports.notifier import Event
+from holdfast.api.auth import guard
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.guard import ATTEMPTS_MAX
+from holdfast.api.streams import conversation, send_buffer, websocket
+from holdfast.api.streams.frames import Delta
+from holdfast.kernel.errors import StoreUnavailable
+from holdfast.kernel.ids import TokenId
+from holdfast.kernel.notifier_port import Event
 from tests.integration.fakes import soon
 from tests.live import BODY_BYTES_MAX, TOKEN, serve
 
@@ -175,7 +176,7 @@ class Away:
 
 async def test_a_store_that_is_away_for_a_moment_ends_no_connection(live, monkeypatch):
     monkeypatch.setattr(guard, "RECHECK_EVERY_MS", 1)
-    monkeypatch.setattr(talk, "LOOK_EVERY_MS", 1)
+    monkeypatch.setattr(conversation, "LOOK_EVERY_MS", 1)
     async with ws(live, additional_headers=await make(live, 15, Scope.READ)) as socket:
         assert (await heard(socket))["type"] == "ready"
         await socket.send(json.dumps({"type": "subscribe", "chat": "nobody spoke here"}))
@@ -303,7 +304,7 @@ async def test_there_is_a_limit_to_connections(live, monkeypatch):
 
 
 async def test_there_is_a_limit_to_chats_of_a_connection(live, monkeypatch):
-    monkeypatch.setattr(talk, "CHATS_MAX", 0)
+    monkeypatch.setattr(conversation, "CHATS_MAX", 0)
     async with ws(live, additional_headers=BEARER) as socket:
         await heard(socket)
         for frame in (
@@ -319,15 +320,15 @@ async def test_there_is_a_limit_to_chats_of_a_connection(live, monkeypatch):
 
 
 async def test_an_outbox_that_is_full_ends_the_connection():
-    box = outbox.Outbox(frames_max=2, bytes_max=1_000_000)
+    box = send_buffer.Outbox(frames_max=2, bytes_max=1_000_000)
     for _ in range(2):
         box.put(Delta(messages=[], text="x"))
-    with pytest.raises(outbox.Closing) as caught:
+    with pytest.raises(send_buffer.Closing) as caught:
         box.put(Delta(messages=[], text="x"))
     assert (caught.value.code, caught.value.reason) == (4408, "slow_reader")
-    box = outbox.Outbox(frames_max=1_000, bytes_max=10)
+    box = send_buffer.Outbox(frames_max=1_000, bytes_max=10)
     box.put(Delta(messages=[], text="one frame may be larger than the limit"))
-    with pytest.raises(outbox.Closing):
+    with pytest.raises(send_buffer.Closing):
         box.put(Delta(messages=[], text="x"))
 
 

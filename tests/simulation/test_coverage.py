@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from holdfast.core.ids import Instant
+from holdfast.kernel.ids import Instant
 from holdfast.testing.areas import Area, areas_of
 from holdfast.testing.channel_areas import ChannelArea, channel_areas_of
 from holdfast.testing.chats import has_chats
@@ -67,13 +67,13 @@ def test_what_was_not_reached_is_named():
 
 
 def test_only_lines_that_ran_count():
-    from holdfast.loops.zones import zone_offset
+    from holdfast.kernel.time_zones import zone_offset
 
     reached = Reached()
     with tracing(reached):
         assert zone_offset("UTC")(Instant(0)) == 0
-    assert set(reached.lines) == {"loops.zones.zone_offset"}
-    assert reached.lines["loops.zones.zone_offset"] <= known_lines()["loops.zones.zone_offset"]
+    assert set(reached.lines) == {"kernel.time_zones.zone_offset"}
+    assert reached.lines["kernel.time_zones.zone_offset"] <= known_lines()["kernel.time_zones.zone_offset"]
 
 
 def test_every_entry_of_the_list_names_something_and_says_why():
@@ -83,6 +83,6 @@ def test_every_entry_of_the_list_names_something_and_says_why():
 
 
 def test_the_reason_of_a_class_or_module_holds_for_its_functions(monkeypatch):
-    monkeypatch.setitem(LEFT_OUT, "loops.nowhere", "made up")
-    assert reason_for("loops.nowhere.Class.method") == "made up"
-    assert reason_for("loops.elsewhere.Class.method") is None
+    monkeypatch.setitem(LEFT_OUT, "turns.nowhere", "made up")
+    assert reason_for("turns.nowhere.Class.method") == "made up"
+    assert reason_for("turns.elsewhere.Class.method") is None

@@ -6,14 +6,14 @@ without a mailbox, a worker that dies in a turn and a node that is shut down, so
 
 import pytest
 
-from holdfast.ports.provider import Provider
-from holdfast.ports.store import Store
-from holdfast.ports.tool import Tools
+from holdfast.memory.provider import Provider
+from holdfast.store.protocols.store import Store
 from holdfast.testing import CrashPoint, FaultPlan, points
 from holdfast.testing.faults import CrashAtStatement, CrashAtVerb, Kill, ModelFailure, ModelFault, Stop, VerbFails
 from holdfast.testing.history import run_history, scratch
 from holdfast.testing.report import describe
 from holdfast.testing.workload import CHATS, FILLER, Say
+from holdfast.turns.tool import Tools
 
 SEED = 68
 HOME, CLUB = CHATS[0], CHATS[1]

@@ -6,8 +6,8 @@ a compression that had begun unheard of kept every later one of its session out.
 
 import pytest
 
-from holdfast.loops.compressor import Compressor
-from holdfast.stores.store import SqlStore
+from holdfast.sessions.compressor import Compressor
+from holdfast.store.sql_store import SqlStore
 from holdfast.testing import CrashPoint, FaultPlan
 from holdfast.testing.faults import VerbFails
 from holdfast.testing.history import run_history, scratch

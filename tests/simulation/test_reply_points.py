@@ -3,7 +3,7 @@ verb of the ledger, around every post, and before every single statement: each r
 
 import pytest
 
-from holdfast.ports.reply_store import ReplyStore
+from holdfast.store.protocols.reply_store import ReplyStore
 from holdfast.testing import CrashPoint, FaultPlan, points
 from holdfast.testing.chats import has_chats
 from holdfast.testing.faults import CrashAtStatement, CrashAtVerb, PauseAtVerb, VerbFails

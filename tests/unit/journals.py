@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 
 from hypothesis import strategies as st
 
-from holdfast.core.compress import Summary
-from holdfast.core.context import Context
-from holdfast.core.ids import AgentName, Instant, OperationId, SessionId
-from holdfast.core.journal import (
+from holdfast.kernel.ids import AgentName, Instant, OperationId, SessionId
+from holdfast.sessions.compression import Summary
+from holdfast.turns.context import Context
+from holdfast.turns.journal import (
     AnyBody,
     AssistantSaid,
     Entry,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.access import (
+from holdfast.inbox.access import (
     CODE_ALPHABET,
     Admit,
     Knock,
@@ -23,9 +23,9 @@ from holdfast.core.access import (
     read_code,
     spelt,
 )
-from holdfast.core.errors import AllowlistNotImmutable, InvalidName, PairingNotFound
-from holdfast.core.ids import AgentName, MailboxId, Principal, ReplyId
-from holdfast.core.policy import AccessPolicy, Door
+from holdfast.kernel.errors import AllowlistNotImmutable, InvalidName, PairingNotFound
+from holdfast.kernel.ids import AgentName, MailboxId, Principal, ReplyId
+from holdfast.turns.policy import AccessPolicy, Door
 
 BOB = Principal("telegram:7")
 doors = st.sampled_from(Door)

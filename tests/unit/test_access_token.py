@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.access_token import (
+from holdfast.api.auth.access_token import (
     AGENTS_MAX,
     GRANTS,
     LABEL_CHARS_MAX,
@@ -13,8 +13,8 @@ from holdfast.core.access_token import (
     parse_scopes,
     spell_token,
 )
-from holdfast.core.errors import InvalidInput, InvalidName
-from holdfast.core.ids import TokenId
+from holdfast.kernel.errors import InvalidInput, InvalidName
+from holdfast.kernel.ids import TokenId
 
 
 def token(*scopes, **more):

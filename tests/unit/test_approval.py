@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.approval import (
+from holdfast.kernel.ids import ApprovalId, ReplyId
+from holdfast.turns.approval import (
     ALPHABET,
     Approval,
     ApprovalAsk,
@@ -21,10 +22,9 @@ from holdfast.core.approval import (
     refused_text,
     typed_id,
 )
-from holdfast.core.call_view import short_digest
-from holdfast.core.ids import ApprovalId, ReplyId
-from holdfast.core.journal import ToolCall
-from holdfast.core.policy import ApprovalPolicy
+from holdfast.turns.call_view import short_digest
+from holdfast.turns.journal import ToolCall
+from holdfast.turns.policy import ApprovalPolicy
 
 ID = ApprovalId("K7M2QX")
 

@@ -1,10 +1,10 @@
 """The promise: the time up to which an account heard everything is never later than true, and seldom written."""
 
-from holdfast.channels.attendance import EVERY_MS, LEAST_MS, OVERLAP_MS, WHOLE, Attendance
-from holdfast.core.errors import StoreUnavailable
-from holdfast.core.ids import Instant
-from holdfast.machine import AsyncTasks
-from holdfast.ports.channel import ChatMessage, Verdict
+from holdfast.channels.account_watermark import EVERY_MS, LEAST_MS, OVERLAP_MS, WHOLE, Attendance
+from holdfast.inbox.channel import ChatMessage, Verdict
+from holdfast.kernel.errors import StoreUnavailable
+from holdfast.kernel.ids import Instant
+from holdfast.kernel.machine import AsyncTasks
 
 START = 1_700_000_000_000
 

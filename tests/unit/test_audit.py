@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.audit import CHECKS, Audit, Report, SessionFacts
-from holdfast.core.compress import Operation, Summary
-from holdfast.core.ids import AgentName, Instant, MailboxId, OperationId, Principal, SessionId
-from holdfast.core.session import Purpose, Session, SessionState
+from holdfast.kernel.ids import AgentName, Instant, MailboxId, OperationId, Principal, SessionId
+from holdfast.sessions.compression import Operation, Summary
+from holdfast.sessions.compression_audit import CHECKS, Audit, Report, SessionFacts
+from holdfast.sessions.session import Purpose, Session, SessionState
 
 A, B, C = SessionId("ses_a"), SessionId("ses_b"), SessionId("ses_c")
 

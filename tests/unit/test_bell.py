@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from holdfast.loops import bell as bells
-from holdfast.loops.bell import Bell, Feed, FeedOverrun
-from holdfast.ports.notifier import Event, Topic
+from holdfast.kernel import notifier as bells
+from holdfast.kernel.notifier import Bell, Feed, FeedOverrun
+from holdfast.kernel.notifier_port import Event, Topic
 from tests.patience import within
 
 SOON_MS = 60_000  # far beyond what a passing test waits

@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.core.context import Context
-from holdfast.core.ids import AgentName, Instant, Principal, SessionId
-from holdfast.core.memory import Memory, MemoryEntry, Target
-from holdfast.core.policy import AgentPolicy
-from holdfast.core.visibility import Audience, ShownNotes
-from holdfast.loops.keeper import Briefing
+from holdfast.kernel.ids import AgentName, Instant, Principal, SessionId
+from holdfast.memory.notes import Memory, MemoryEntry, Target
+from holdfast.memory.notes_service import Briefing
+from holdfast.memory.visibility import Audience, ShownNotes
+from holdfast.turns.context import Context
+from holdfast.turns.policy import AgentPolicy
 
 FERN, ADA = AgentName("fern"), Principal("ada")
 READER = Audience(agent=FERN, principal=ADA, session="s")

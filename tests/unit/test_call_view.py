@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.call_view import (
+from holdfast.turns.call_view import (
     ARGUMENTS_BYTES_MAX,
     HEAD_CHARS,
     SHOWN_CHARS_MAX,
@@ -21,7 +21,7 @@ from holdfast.core.call_view import (
     spelt,
     why_unshowable,
 )
-from holdfast.core.journal import ToolCall
+from holdfast.turns.journal import ToolCall
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.characters(exclude_categories=["Cs"])),

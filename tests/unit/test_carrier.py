@@ -6,15 +6,25 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.core.delivery import Delivered, DeliveryState, Landing, Line, Op, Parcel, SaidTurn, Uncertain, Unreachable
-from holdfast.core.errors import LaneLost, StoreFull, StoreReadOnly, StoreUnavailable
-from holdfast.core.ids import AgentName, DeliveryId, Instant, NodeId, Principal, Provider, SessionId
-from holdfast.core.lane import CourierPolicy, LaneClaim, LaneKey, Package
-from holdfast.core.naming import NamingInputs
-from holdfast.loops.bell import Bell
-from holdfast.loops.carrier import HURRIED_MAX, Carrier
-from holdfast.machine import AsyncTasks, SystemEntropy
-from holdfast.ports.provider import Capabilities
+from holdfast.kernel.errors import LaneLost, StoreFull, StoreReadOnly, StoreUnavailable
+from holdfast.kernel.ids import AgentName, DeliveryId, Instant, NodeId, Principal, Provider, SessionId
+from holdfast.kernel.machine import AsyncTasks, SystemEntropy
+from holdfast.kernel.notifier import Bell
+from holdfast.memory.delivery import (
+    Delivered,
+    DeliveryState,
+    Landing,
+    Line,
+    Op,
+    Parcel,
+    SaidTurn,
+    Uncertain,
+    Unreachable,
+)
+from holdfast.memory.delivery_call import HURRIED_MAX, Carrier
+from holdfast.memory.lane import CourierPolicy, LaneClaim, LaneKey, Package
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.provider import Capabilities
 from holdfast.testing import ManualClock
 
 KEY = LaneKey(AgentName("fern"), Provider("mem"))

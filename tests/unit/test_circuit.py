@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.core.circuit import FAILURES_MAX, Circuit
-from holdfast.core.delivery import Delivered, Refused, Uncertain, Unreachable
-from holdfast.core.ids import Instant
+from holdfast.kernel.ids import Instant
+from holdfast.memory.circuit_breaker import FAILURES_MAX, Circuit
+from holdfast.memory.delivery import Delivered, Refused, Uncertain, Unreachable
 
 NOW = Instant(1_000_000)
 AWAY = Unreachable("connection refused")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.command import (
+from holdfast.sessions.command import (
     ALIASES,
     HELP,
     SIGNALS,

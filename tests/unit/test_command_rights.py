@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
-from holdfast.core.command import Verb
-from holdfast.core.command_rights import (
+from holdfast.sessions.command import Verb
+from holdfast.sessions.command_rights import (
     NEEDS,
     Place,
     Rank,

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.compress import (
+from holdfast.kernel.ids import SessionId
+from holdfast.sessions.compression import (
     Pressure,
     Thresholds,
     choose_cut,
@@ -15,8 +16,7 @@ from holdfast.core.compress import (
     snapshot_name,
     summary_tokens_max,
 )
-from holdfast.core.ids import SessionId
-from holdfast.core.journal import AnyBody, Observed, effective
+from holdfast.turns.journal import AnyBody, Observed, effective
 from tests.unit.journals import exchange, journals, line, turns_of
 
 thresholds = st.builds(

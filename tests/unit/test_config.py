@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from holdfast.config import TEMPLATE, AgentTable, Config, ServerTable, load_config, parse_config
-from holdfast.core.errors import AllowlistNotImmutable, ConfigInvalid
-from holdfast.core.outgoing import OnDoubt
-from holdfast.core.policy import AgentPolicy, ApprovalPolicy, Arrivals, Door, GroupPolicy, Sharing
+from holdfast.kernel.errors import AllowlistNotImmutable, ConfigInvalid
+from holdfast.outbox.post import OnDoubt
+from holdfast.turns.policy import AgentPolicy, ApprovalPolicy, Arrivals, Door, GroupPolicy, Sharing
 
 FILE = Path("holdfast.toml")
 WHOLE = """

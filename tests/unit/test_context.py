@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.compress import Thresholds
-from holdfast.core.context import (
+from holdfast.sessions.compression import Thresholds
+from holdfast.turns.context import (
     LISTED,
     Context,
     ModelMessage,
@@ -20,7 +20,7 @@ from holdfast.core.context import (
     render_entries,
     summary_request,
 )
-from holdfast.core.journal import (
+from holdfast.turns.journal import (
     AnyBody,
     AssistantSaid,
     Forgotten,

@@ -6,9 +6,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
-from holdfast.core.ids import Principal, Provider
-from holdfast.core.naming import NOWHERE, Whereabouts
+from holdfast.kernel.ids import Principal, Provider
+from holdfast.memory.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
+from holdfast.memory.naming import NOWHERE, Whereabouts
 
 EVERY_TURN = DeliveryPolicy(provider=Provider("local"))
 

@@ -10,11 +10,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.app import data_folder
-from holdfast.channels.http.token import load_token
+from holdfast.api.auth.operator_token import load_token
 from holdfast.cli import init
-from holdfast.core.disk_space import is_out_of_space, unwritable, why_unusable
-from holdfast.core.errors import (
+from holdfast.kernel.disk_space import is_out_of_space, unwritable, why_unusable
+from holdfast.kernel.errors import (
     HoldfastError,
     StoreBroken,
     StoreFull,
@@ -22,10 +21,11 @@ from holdfast.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from holdfast.providers.local import file as index
-from holdfast.stores.sqlite import faults, opening, path
-from holdfast.stores.sqlite.connection import open_connection
-from holdfast.stores.sqlite.owner import PID_NAME, OwnerLock
+from holdfast.providers.local import index_file as index
+from holdfast.runtime.app import data_folder
+from holdfast.store.sqlite import faults, opening, path
+from holdfast.store.sqlite.connection import open_connection
+from holdfast.store.sqlite.owner import PID_NAME, OwnerLock
 from holdfast.testing import SeededEntropy
 
 FULL = [errno.ENOSPC, errno.EDQUOT]

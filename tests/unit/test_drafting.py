@@ -3,7 +3,8 @@ pace; nothing is written to a draft that somebody else may write to before it ha
 
 import pytest
 
-from holdfast.core.drafting import (
+from holdfast.kernel.ids import Instant
+from holdfast.outbox.draft import (
     FIRST_AFTER_CHARS,
     FIRST_AFTER_MS,
     HOLD_MS,
@@ -14,8 +15,7 @@ from holdfast.core.drafting import (
     first_due,
     may_write,
 )
-from holdfast.core.ids import Instant
-from holdfast.core.split import split, utf16_length
+from holdfast.outbox.splitting import split, utf16_length
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\n\n \t"])

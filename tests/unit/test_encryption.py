@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.core.encryption import make_key
-from holdfast.core.errors import EncryptionKeyInvalid
-from holdfast.encryption.log_lines import LineCipher, translated
+from holdfast.kernel.errors import EncryptionKeyInvalid
+from holdfast.store.encryption.key import make_key
+from holdfast.store.encryption.log_lines import LineCipher, translated
 
 TEXT = "abcdefghij0123456789" * 3
 SALT, OTHER = bytes(16), bytes([1]) * 16

@@ -6,8 +6,8 @@ from importlib import import_module
 import pytest
 
 import holdfast
-from holdfast.core import errors
-from holdfast.core.errors import HoldfastError, Remedy
+from holdfast.kernel import errors
+from holdfast.kernel.errors import HoldfastError, Remedy
 
 # Codes are never renamed or reused. A new error adds a line here.
 CODES = {

@@ -8,7 +8,6 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from holdfast.core.errors import ConfigInvalid, InvalidInput
 from holdfast.eval.compression.conversation import Conversation, make_conversation
 from holdfast.eval.compression.facts import Fact, Kind
 from holdfast.eval.compression.keeping import Kept, is_answered, where_kept
@@ -25,6 +24,7 @@ from holdfast.eval.compression.report import (
     read_baseline,
 )
 from holdfast.eval.compression.run import model_named, window_of
+from holdfast.kernel.errors import ConfigInvalid, InvalidInput
 from holdfast.testing import SeededEntropy
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from holdfast.core.errors import InvariantBroken
-from holdfast.core.finish import (
+from holdfast.kernel.errors import InvariantBroken
+from holdfast.kernel.ids import AgentName, Instant, Principal, SessionId
+from holdfast.sessions.finalisation import (
     ENDED,
     TRANSITIONS,
     Finalisation,
@@ -13,8 +14,7 @@ from holdfast.core.finish import (
     advance,
     put_off,
 )
-from holdfast.core.ids import AgentName, Instant, Principal, SessionId
-from holdfast.core.session import Purpose
+from holdfast.sessions.session import Purpose
 
 PAIRS = [(step, event) for step in FinishStep for event in FinishEvent]
 

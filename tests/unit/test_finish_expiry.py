@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.errors import ConfigInvalid
-from holdfast.core.expiry import Cutoffs, boundary_of, cutoffs, last_boundary
-from holdfast.core.ids import Instant
-from holdfast.core.policy import DAY_MS, MINUTE_MS, ExpiryPolicy
-from holdfast.loops.zones import zone_offset
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.kernel.ids import Instant
+from holdfast.kernel.time_zones import zone_offset
+from holdfast.sessions.expiry import Cutoffs, boundary_of, cutoffs, last_boundary
+from holdfast.turns.policy import DAY_MS, MINUTE_MS, ExpiryPolicy
 
 HOUR_MS = 60 * MINUTE_MS
 

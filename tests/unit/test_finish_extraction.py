@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.context import ModelMessage
-from holdfast.core.extraction import (
+from holdfast.kernel.ids import AgentName, Instant
+from holdfast.memory.notes import DELIMITER, Applied, Capacity, Memory, MemoryBatch, MemoryEntry, MemoryVerb, Target
+from holdfast.memory.notes_plan import MemoryPlan, plan_batch
+from holdfast.models.practice import PracticeModel
+from holdfast.sessions.extraction import (
     ANSWER_CHARS_MAX,
     CHANGES_MAX,
     Excerpt,
@@ -18,13 +21,10 @@ from holdfast.core.extraction import (
     extraction_request,
     parse_answer,
 )
-from holdfast.core.extraction_rules import Bounds, Judged, judge
-from holdfast.core.ids import AgentName, Instant
-from holdfast.core.journal import AnyBody, AssistantSaid, Entry, Observed, Recalled, ToolReturned, Undone, UserSaid
-from holdfast.core.memory import DELIMITER, Applied, Capacity, Memory, MemoryBatch, MemoryEntry, MemoryVerb, Target
-from holdfast.core.memory_rules import MemoryPlan, plan_batch
-from holdfast.models.practice import PracticeModel
-from holdfast.ports.model import Answer, ModelRequest, Task
+from holdfast.sessions.extraction_rules import Bounds, Judged, judge
+from holdfast.turns.context import ModelMessage
+from holdfast.turns.journal import AnyBody, AssistantSaid, Entry, Observed, Recalled, ToolReturned, Undone, UserSaid
+from holdfast.turns.model import Answer, ModelRequest, Task
 
 SAID_AT = Instant(100)
 CAPACITY = Capacity(memory_chars=100, user_chars=100)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.core.delivery import DeliveryState
-from holdfast.core.forget import ErasurePart, Forgetting, Heard, Kind, turns_of
-from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Instant, Provider
+from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, Provider
+from holdfast.memory.delivery import DeliveryState
+from holdfast.memory.forget import ErasurePart, Forgetting, Heard, Kind, turns_of
 
 OWN, PASSED, OTHER = (True, False), (False, True), (False, False)
 

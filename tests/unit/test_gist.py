@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.context import ModelMessage
-from holdfast.models.gist import EARLIER, LINE_CHARS_MAX, NOTHING, SUMMARY_CHARS_MIN, fitting, gist, worth
+from holdfast.models.extractive_summary import EARLIER, LINE_CHARS_MAX, NOTHING, SUMMARY_CHARS_MIN, fitting, gist, worth
+from holdfast.turns.context import ModelMessage
 
 TASK = ModelMessage(role="system", content="Write one summary.")
 TALK = "it rained for a while and then we went home"

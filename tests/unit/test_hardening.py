@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from holdfast import hardening
 from holdfast.config import parse_config
 from holdfast.config.secrets import secret_files, secret_variables
+from holdfast.kernel import hardening
 
 SECRET = [
     ("OPENAI_API_KEY", "x"),
@@ -32,7 +32,7 @@ PLAIN = [
     ("HOLDFAST_KEY_FILE", "/k"),
 ]
 LOOK = """
-import atexit, ctypes, json, os, sys, holdfast.cli, holdfast.hardening as hardening
+import atexit, ctypes, json, os, sys, holdfast.cli, holdfast.kernel.hardening as hardening
 def tell():
     hardening.conceal(["PATH", "HTTPS_PROXY", "ODD"])
     dumpable = ctypes.CDLL(None).prctl(3, 0, 0, 0, 0) if sys.platform == "linux" else 0

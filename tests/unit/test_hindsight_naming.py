@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.errors import ConfigInvalid
-from holdfast.core.hindsight_naming import BankTemplate, bank_of
-from holdfast.core.ids import AgentName, Principal, SessionId
-from holdfast.core.naming import NamingInputs
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.kernel.ids import AgentName, Principal, SessionId
+from holdfast.memory.naming import NamingInputs
+from holdfast.providers.hindsight.naming import BankTemplate, bank_of
 
 TEMPLATES = ["{agent}-{user}", "{agent}{user}", "{user}2{agent}", "{user}x{agent}", "a:{user}", "{session}--{user}"]
 texts = st.text(max_size=80)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.honcho_naming import NAME_CHARS_MAX, HonchoNames, Strategy, escaped
-from holdfast.core.ids import AgentName, Principal, SessionId
-from holdfast.core.key import Address
-from holdfast.core.naming import NamingInputs
+from holdfast.inbox.address import Address
+from holdfast.kernel.ids import AgentName, Principal, SessionId
+from holdfast.memory.naming import NamingInputs
+from holdfast.providers.honcho.naming import NAME_CHARS_MAX, HonchoNames, Strategy, escaped
 
 ID = re.compile(r"^[a-zA-Z0-9_-]{1,512}$")
 AGENT = AgentName("main")

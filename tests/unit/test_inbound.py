@@ -4,11 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core import errors
-from holdfast.core.command import Command, Verb
-from holdfast.core.errors import EmptyMessage, HoldfastError, InvalidName, InvalidUnicode, MessageTooLarge
-from holdfast.core.ids import AgentName, Instant, MailboxId, MessageId, Principal, ReplyId
-from holdfast.core.inbound import (
+from holdfast.inbox.address import Address
+from holdfast.inbox.message import (
     UNFINISHED,
     Accepted,
     Arrival,
@@ -27,8 +24,11 @@ from holdfast.core.inbound import (
     kind_of,
     refusal,
 )
-from holdfast.core.journal import UserSaid
-from holdfast.core.key import Address
+from holdfast.kernel import errors
+from holdfast.kernel.errors import EmptyMessage, HoldfastError, InvalidName, InvalidUnicode, MessageTooLarge
+from holdfast.kernel.ids import AgentName, Instant, MailboxId, MessageId, Principal, ReplyId
+from holdfast.sessions.command import Command, Verb
+from holdfast.turns.journal import UserSaid
 
 MESSAGE = MessageId("msg_1")
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core import journal
-from holdfast.core.errors import InvariantBroken
-from holdfast.core.journal import (
+from holdfast.kernel.errors import InvariantBroken
+from holdfast.turns import journal
+from holdfast.turns.journal import (
     BODIES,
     UPCASTS,
     AssistantSaid,

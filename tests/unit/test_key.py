@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.errors import InvalidAddress, InvalidName
-from holdfast.core.ids import AgentName
-from holdfast.core.key import PART_CHARS_MAX, Address, agent_name, check_part, parse
+from holdfast.inbox.address import PART_CHARS_MAX, Address, agent_name, check_part, parse
+from holdfast.kernel.errors import InvalidAddress, InvalidName
+from holdfast.kernel.ids import AgentName
 
 names = (
     st.text("aZ09", min_size=1, max_size=1)

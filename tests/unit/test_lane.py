@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.delivery import (
+from holdfast.kernel.ids import AgentName, DeliveryId, NodeId, Principal, Provider, SessionId
+from holdfast.memory.delivery import (
     Delivered,
     DeliveryState,
     Landing,
@@ -15,8 +16,7 @@ from holdfast.core.delivery import (
     Uncertain,
     Unreachable,
 )
-from holdfast.core.ids import AgentName, DeliveryId, NodeId, Principal, Provider, SessionId
-from holdfast.core.lane import (
+from holdfast.memory.lane import (
     UNKNOWN,
     CourierPolicy,
     LaneClaim,
@@ -31,7 +31,7 @@ from holdfast.core.lane import (
     settle_all,
     too_early,
 )
-from holdfast.core.naming import NamingInputs
+from holdfast.memory.naming import NamingInputs
 
 POLICY = CourierPolicy()
 WELL = Wellness(healthy=True, failing_share=0.05)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.errors import StorePathInvalid
-from holdfast.stores.location import postgres_address
+from holdfast.kernel.errors import StorePathInvalid
+from holdfast.store.location import postgres_address
 
 
 @pytest.mark.parametrize(

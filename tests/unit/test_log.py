@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast import log
-from holdfast.machine import AsyncTasks
+from holdfast.kernel import log
+from holdfast.kernel.machine import AsyncTasks
 from tests.test_tidy import FILES, events_logged
 from tools import source
 

@@ -8,8 +8,8 @@ from errno import ENOSPC
 from threading import Event, Thread
 from unittest.mock import Mock
 
-from holdfast import log
 from holdfast.cli import logs
+from holdfast.kernel import log
 
 
 def test_a_full_file_is_turned_over_and_no_line_is_lost_or_cut(tmp_path, monkeypatch):

@@ -5,9 +5,9 @@ import logging
 
 import pytest
 
-from holdfast.core.errors import StoreUnavailable
-from holdfast.loops.loop import PAUSE_MS_MAX, Loop
-from holdfast.machine import AsyncTasks
+from holdfast.kernel.errors import StoreUnavailable
+from holdfast.kernel.loop import PAUSE_MS_MAX, Loop
+from holdfast.kernel.machine import AsyncTasks
 from holdfast.testing import SeededEntropy
 
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from holdfast.machine import PIECE_BYTES, STOCK_PIECES, SystemEntropy
+from holdfast.kernel.machine import PIECE_BYTES, STOCK_PIECES, SystemEntropy
 
 
 def test_pieces_have_exactly_the_bits_asked_for_and_use_all_of_them():

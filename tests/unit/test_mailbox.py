@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.ids import Instant, MessageId, Principal
-from holdfast.core.inbound import Inbound, Kind, MessageState
-from holdfast.core.mailbox import plain_run, take
-from holdfast.core.policy import Arrivals
+from holdfast.inbox.mailbox import plain_run, take
+from holdfast.inbox.message import Inbound, Kind, MessageState
+from holdfast.kernel.ids import Instant, MessageId, Principal
+from holdfast.turns.policy import Arrivals
 
 
 def waiting(*items: tuple[str, Kind]) -> tuple[Inbound, ...]:

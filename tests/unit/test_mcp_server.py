@@ -7,12 +7,12 @@ from typing import Any
 import anyio
 import pytest
 
-from holdfast.core.ids import AgentName
-from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.ports.tool import ToolOutcome
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.tools.mcp.server import McpServer
 from holdfast.tools.mcp.settings import McpSettings
 from holdfast.tools.mcp.tools import McpTools
+from holdfast.turns.tool import ToolOutcome
 from tests.patience import within
 
 SCHEMA: Mapping[str, object] = {"type": "object", "properties": {}}

@@ -5,10 +5,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.ids import Instant, Principal
-from holdfast.core.memory import Capacity, Target
-from holdfast.core.memory_prompt import FRAME, is_nearly_full, notes_block, soul_text
-from holdfast.core.visibility import ShownEntry, ShownNotes
+from holdfast.kernel.ids import Instant, Principal
+from holdfast.memory.notes import Capacity, Target
+from holdfast.memory.notes_prompt import FRAME, is_nearly_full, notes_block, soul_text
+from holdfast.memory.visibility import ShownEntry, ShownNotes
 from tests.unit.test_memory_rules import holding
 
 ROOM = Capacity(memory_chars=100, user_chars=50)

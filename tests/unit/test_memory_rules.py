@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.ids import AgentName, Instant, Principal
-from holdfast.core.memory import (
+from holdfast.kernel.ids import AgentName, Instant, Principal
+from holdfast.memory.notes import (
     Capacity,
     Change,
     Memory,
@@ -20,7 +20,7 @@ from holdfast.core.memory import (
     Target,
     stream_of,
 )
-from holdfast.core.memory_rules import CHANGES_MAX, MemoryPlan, PlannedOperation, plan_batch, undo_batch
+from holdfast.memory.notes_plan import CHANGES_MAX, MemoryPlan, PlannedOperation, plan_batch, undo_batch
 
 FERN = AgentName("fern")
 

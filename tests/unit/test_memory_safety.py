@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.memory_safety import reason_to_block
+from holdfast.memory.notes_safety import reason_to_block
 
 HIDDEN = {
     "a tag letter": "tea\U000e0041",

@@ -5,11 +5,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.ids import AgentName, Instant
-from holdfast.core.memory import Memory, MemoryBatch, MemoryEntry, Target
-from holdfast.core.memory_rules import MemoryPlan, normal, plan_batch
-from holdfast.core.memory_safety import reason_to_block
-from holdfast.core.memory_text import (
+from holdfast.kernel.ids import AgentName, Instant
+from holdfast.memory.notes import Memory, MemoryBatch, MemoryEntry, Target
+from holdfast.memory.notes_plan import MemoryPlan, normal, plan_batch
+from holdfast.memory.notes_safety import reason_to_block
+from holdfast.memory.notes_text import (
     Version,
     arranged,
     digest,

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.ids import AgentName, Instant, Principal, SessionId
-from holdfast.core.memory import Applied, Capacity, Memory, MemoryEntry, NotApplied, Target
-from holdfast.core.memory_rules import plan_batch
-from holdfast.core.visibility import shown_notes
-from holdfast.loops.toolbox import ToolBox
-from holdfast.memory.tool import make_memory_tool, origin_of
-from holdfast.ports.tool import ToolContext
+from holdfast.kernel.ids import AgentName, Instant, Principal, SessionId
+from holdfast.memory.notes import Applied, Capacity, Memory, MemoryEntry, NotApplied, Target
+from holdfast.memory.notes_plan import plan_batch
+from holdfast.memory.visibility import shown_notes
+from holdfast.tools.memory import make_memory_tool, origin_of
+from holdfast.tools.toolbox import ToolBox
+from holdfast.turns.tool import ToolContext
 
 FERN = AgentName("fern")
 GROUP = "agent:fern:telegram:group:g"

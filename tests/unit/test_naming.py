@@ -1,7 +1,7 @@
 """A place is one per session or one per chat, and no writer is left without one."""
 
-from holdfast.core.ids import AgentName, Principal, SessionId
-from holdfast.core.naming import NamingInputs, PerAddress, PerSession
+from holdfast.kernel.ids import AgentName, Principal, SessionId
+from holdfast.memory.naming import NamingInputs, PerAddress, PerSession
 
 HERE = "agent:main:telegram:dm:7"
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from holdfast.core.delivery import MemoryNote, Op, Parcel
-from holdfast.core.ids import AgentName, DeliveryId, Principal, Provider, SessionId
-from holdfast.core.naming import NamingInputs
-from holdfast.core.note_order import may_pass
+from holdfast.kernel.ids import AgentName, DeliveryId, Principal, Provider, SessionId
+from holdfast.memory.delivery import MemoryNote, Op, Parcel
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.note_order import may_pass
 
 NAMING = NamingInputs(agent=AgentName("fern"), session=SessionId("s"), principal=Principal("ada"))
 

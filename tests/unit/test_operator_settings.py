@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.reading import parse_config
-from holdfast.core.errors import AllowlistNotImmutable
-from holdfast.core.policy import AgentPolicy, ApprovalPolicy
-from holdfast.inspection import _notes
+from holdfast.kernel.errors import AllowlistNotImmutable
+from holdfast.runtime.inspection import _notes
+from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 
 FILE = Path("holdfast.toml")
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from holdfast.core.arrivals import hash_of, is_answered, place_of, plain_name, principal_of, text_of
-from holdfast.core.command import parse_command
-from holdfast.core.errors import InvalidName
-from holdfast.core.ids import AgentName
-from holdfast.core.key import parse
-from holdfast.core.policy import GroupPolicy, Sharing
-from holdfast.ports.channel import Attachment, Change, ChatMessage
+from holdfast.inbox.address import parse
+from holdfast.inbox.addressing import hash_of, is_answered, place_of, plain_name, principal_of, text_of
+from holdfast.inbox.channel import Attachment, Change, ChatMessage
+from holdfast.kernel.errors import InvalidName
+from holdfast.kernel.ids import AgentName
+from holdfast.sessions.command import parse_command
+from holdfast.turns.policy import GroupPolicy, Sharing
 
 MAIN = AgentName("main")
 SHARED, PER_USER = Sharing.SHARED, Sharing.PER_USER

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.policy import AgentPolicy, Arrivals, RetryPolicy, TurnPolicy
+from holdfast.kernel.retry import RetryPolicy
+from holdfast.turns.policy import AgentPolicy, Arrivals, TurnPolicy
 
 chances = st.floats(0, 1, exclude_max=True)
 policies = st.builds(RetryPolicy, delay_ms_base=st.integers(1, 10_000), delay_ms_max=st.integers(1, 1_000_000))

@@ -4,17 +4,17 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.core.ids import AgentName, Instant, MessageId, NodeId, ReplyId
-from holdfast.core.key import parse
-from holdfast.core.outgoing import Doubtful, NotSent, OnDoubt, ReplyState, Sent
-from holdfast.core.policy import DAY_MS
-from holdfast.core.posting import Kept, PostmanPolicy, ReplyClaim
-from holdfast.loops.bell import Bell
-from holdfast.loops.channels import ChannelKey
-from holdfast.loops.poster import Desk, Poster
-from holdfast.machine import AsyncTasks, SystemEntropy
-from holdfast.ports.channel import ChannelCapabilities
+from holdfast.inbox.address import parse
+from holdfast.inbox.channel import ChannelCapabilities
+from holdfast.inbox.channels import ChannelKey
+from holdfast.kernel.ids import AgentName, Instant, MessageId, NodeId, ReplyId
+from holdfast.kernel.machine import AsyncTasks, SystemEntropy
+from holdfast.kernel.notifier import Bell
+from holdfast.outbox.account_sender import Desk, Poster
+from holdfast.outbox.post import Doubtful, NotSent, OnDoubt, ReplyState, Sent
+from holdfast.outbox.reply import Kept, PostmanPolicy, ReplyClaim
 from holdfast.testing import ManualClock
+from holdfast.turns.policy import DAY_MS
 
 KEY = ChannelKey(AgentName("fern"), "telegram")
 CHAT = "agent:fern:telegram:dm:7"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.stores.postgres.dialect import translate, translate_schema
-from holdfast.stores.sqlite.migrate import in_sqlite_words
+from holdfast.store.postgres.dialect import translate, translate_schema
+from holdfast.store.sqlite.migrate import in_sqlite_words
 
 
 def test_a_name_becomes_a_number():

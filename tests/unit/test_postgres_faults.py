@@ -3,7 +3,7 @@
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from holdfast.core.errors import (
+from holdfast.kernel.errors import (
     ClaimLost,
     ConfigInvalid,
     InvariantBroken,
@@ -12,7 +12,7 @@ from holdfast.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from holdfast.stores.postgres.faults import BY_SQLSTATE, RACES, fault, translated
+from holdfast.store.postgres.faults import BY_SQLSTATE, RACES, fault, translated
 
 
 def server_error(code, **fields):

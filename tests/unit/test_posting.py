@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.drafting import DraftFate
-from holdfast.core.errors import InvalidInput
-from holdfast.core.ids import MessageId, NodeId, ReplyId
-from holdfast.core.key import parse
-from holdfast.core.outgoing import PULLED, Declined, Doubtful, NotSent, OnDoubt, ReplyState, Sent
-from holdfast.core.posting import (
+from holdfast.inbox.address import parse
+from holdfast.kernel.errors import InvalidInput
+from holdfast.kernel.ids import MessageId, NodeId, ReplyId
+from holdfast.outbox.draft import DraftFate
+from holdfast.outbox.post import PULLED, Declined, Doubtful, NotSent, OnDoubt, ReplyState, Sent
+from holdfast.outbox.reply import (
     OPEN_DOUBT,
     PostmanPolicy,
     ReplyClaim,

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.context import ModelMessage, summary_request
-from holdfast.core.journal import ToolCall
 from holdfast.models.practice import PracticeModel
-from holdfast.ports.model import Answer, ModelRequest, Task, TextDelta, ToolSpec
+from holdfast.turns.context import ModelMessage, summary_request
+from holdfast.turns.journal import ToolCall
+from holdfast.turns.model import Answer, ModelRequest, Task, TextDelta, ToolSpec
 from tests.unit.journals import exchange, line, summary
 
 CLOCK = ToolSpec(name="clock", description="The time.", parameters={})

@@ -5,8 +5,8 @@ script; and words that say nothing, or that others said too, are no quotation.""
 
 import pytest
 
-from holdfast.core.journal import AssistantSaid, ToolCall, ToolReturned, UserSaid
-from holdfast.core.quotation import Terms, made_texts, names_in, terms_in
+from holdfast.memory.quotation import Terms, made_texts, names_in, terms_in
+from holdfast.turns.journal import AssistantSaid, ToolCall, ToolReturned, UserSaid
 
 
 def terms(*said):

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from holdfast.core.dates import tells_time
-from holdfast.core.ids import AgentName, Instant, Principal
-from holdfast.core.ranking import (
+from holdfast.kernel.dates import tells_time
+from holdfast.kernel.ids import AgentName, Instant, Principal
+from holdfast.providers.local.ranking import (
     TERMS_MAX,
     Sighting,
     Trace,
@@ -19,7 +19,7 @@ from holdfast.core.ranking import (
     spread,
     value,
 )
-from holdfast.core.words import stems, words
+from holdfast.providers.local.tokenizer import stems, words
 
 DAY = 86_400_000
 NOW = Instant(1_700_000_000_000)  # 14 November 2023

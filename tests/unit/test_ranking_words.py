@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.dates import DAY_MS, Days, civil, days_asked, moment, tells_time
-from holdfast.core.ids import Instant
-from holdfast.core.kindred import KINDRED
-from holdfast.core.stem import IRREGULAR, stem
-from holdfast.core.words import WORD_CHARS_MAX, stems, words
+from holdfast.kernel.dates import DAY_MS, Days, civil, days_asked, moment, tells_time
+from holdfast.kernel.ids import Instant
+from holdfast.providers.local.stemmer import IRREGULAR, stem
+from holdfast.providers.local.synonyms import KINDRED
+from holdfast.providers.local.tokenizer import WORD_CHARS_MAX, stems, words
 
 NOW = Instant(1_700_000_000_000)  # 14 November 2023
 

@@ -2,10 +2,10 @@
 
 from typing import Any, cast
 
-from holdfast.loops.bell import Bell
-from holdfast.loops.member import Member, PrunePolicy, Reaper
-from holdfast.machine import AsyncTasks, SystemEntropy
-from holdfast.ports.store import Reaped
+from holdfast.kernel.machine import AsyncTasks, SystemEntropy
+from holdfast.kernel.notifier import Bell
+from holdfast.store.membership import Member, PrunePolicy, Reaper
+from holdfast.store.protocols.store import Reaped
 from holdfast.testing import ManualClock
 
 POLICY = PrunePolicy()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.core.ids import Instant, Principal, Provider, SessionId
-from holdfast.core.recall import (
+from holdfast.kernel.ids import Instant, Principal, Provider, SessionId
+from holdfast.memory.recall import (
     CLOSING,
     OPENING,
     Found,
@@ -13,7 +13,7 @@ from holdfast.core.recall import (
     choose,
     frame,
 )
-from holdfast.core.visibility import is_group
+from holdfast.memory.visibility import is_group
 
 POLICY = RecallPolicy()
 KEY = RecallKey(session=SessionId("s"), epoch=1, head_seq=4, principal=Principal("ada"))

@@ -9,17 +9,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast.core.circuit import Circuit
-from holdfast.core.errors import StoreUnavailable
-from holdfast.core.ids import AgentName, Principal, Provider, SessionId
-from holdfast.core.lane import LaneKey
-from holdfast.core.naming import NamingInputs
-from holdfast.core.recall import RecallKey, RecallPolicy, RecallQuery, Recollection
-from holdfast.loops import recaller as module
-from holdfast.loops.recall_breaker import RecallBreaker
-from holdfast.loops.recaller import Recaller
-from holdfast.machine import AsyncTasks
-from holdfast.ports.provider import Capabilities
+from holdfast.kernel.errors import StoreUnavailable
+from holdfast.kernel.ids import AgentName, Principal, Provider, SessionId
+from holdfast.kernel.machine import AsyncTasks
+from holdfast.memory import recaller as module
+from holdfast.memory.circuit_breaker import Circuit
+from holdfast.memory.lane import LaneKey
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.provider import Capabilities
+from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery, Recollection
+from holdfast.memory.recall_breaker import RecallBreaker
+from holdfast.memory.recaller import Recaller
 from holdfast.testing import ManualClock, SeededEntropy
 
 FERN, SLOW = AgentName("fern"), Provider("slow")

@@ -2,31 +2,31 @@
 
 import pytest
 
-from holdfast.core import say
-from holdfast.core.command import UNDO_TURNS_MAX
-from holdfast.core.ids import SessionId
-from holdfast.core.inbound import Status
+from holdfast.inbox.message import Status
+from holdfast.kernel.ids import SessionId
+from holdfast.sessions import system_messages
+from holdfast.sessions.command import UNDO_TURNS_MAX
 
 
 def test_an_idle_mailbox_says_so():
-    assert say.status_text(Status(session=None, depth=0, turn=None)) == (
+    assert system_messages.status_text(Status(session=None, depth=0, turn=None)) == (
         "Nothing is running. 0 messages waiting. Session: none yet."
     )
 
 
 def test_a_running_turn_is_told_with_its_phase_and_what_waits_behind_it():
     status = Status(session=SessionId("ses_1"), depth=3, turn=3, in_turn=2, attempt=2, phase="acting")
-    assert say.status_text(status) == "Turn 3 is acting (attempt 2). 1 message waiting. Session: ses_1."
+    assert system_messages.status_text(status) == "Turn 3 is acting (attempt 2). 1 message waiting. Session: ses_1."
 
 
 def test_a_turn_that_is_being_stopped_is_told_as_such():
     status = Status(session=SessionId("ses_1"), depth=1, turn=3, in_turn=1, attempt=1, phase="thinking", stopping=True)
-    assert "Turn 3 is thinking (attempt 1), stopping. 0 messages waiting." in say.status_text(status)
+    assert "Turn 3 is thinking (attempt 1), stopping. 0 messages waiting." in system_messages.status_text(status)
 
 
 def test_stopping_names_the_turn_or_says_that_nothing_runs():
-    assert say.stop_text(3) == "Stopping turn 3."
-    assert say.stop_text(None) == "Nothing is running."
+    assert system_messages.stop_text(3) == "Stopping turn 3."
+    assert system_messages.stop_text(None) == "Nothing is running."
 
 
 @pytest.mark.parametrize(
@@ -39,37 +39,41 @@ def test_stopping_names_the_turn_or_says_that_nothing_runs():
     ],
 )
 def test_undo_says_how_much_it_took_back(count, asked, sentence):
-    assert say.undone_text(count, asked).startswith(sentence)
+    assert system_messages.undone_text(count, asked).startswith(sentence)
 
 
 def test_undo_says_that_the_effects_of_tools_stay():
-    assert say.UNDO_NOTE in say.undone_text(1, 1)
+    assert system_messages.UNDO_NOTE in system_messages.undone_text(1, 1)
 
 
 def test_the_limit_of_undo_is_the_limit_that_is_told():
-    assert f"from 1 to {UNDO_TURNS_MAX}" in say.BAD_UNDO
+    assert f"from 1 to {UNDO_TURNS_MAX}" in system_messages.BAD_UNDO
 
 
 def test_switches_name_the_session_and_its_title():
-    assert say.new_text("ses_2", had_one=True) == "New session ses_2."
-    assert say.new_text("ses_2", had_one=False) == "This is a fresh session: ses_2."
-    assert say.resumed_text("ses_1", None, epoch=1) == "Resumed ses_1."
-    assert say.resumed_text("ses_1", "cats", epoch=2) == (
+    assert system_messages.new_text("ses_2", had_one=True) == "New session ses_2."
+    assert system_messages.new_text("ses_2", had_one=False) == "This is a fresh session: ses_2."
+    assert system_messages.resumed_text("ses_1", None, epoch=1) == "Resumed ses_1."
+    assert system_messages.resumed_text("ses_1", "cats", epoch=2) == (
         "Resumed “cats” (ses_1). It was closed and is open again (epoch 2)."
     )
     assert (
-        say.branched_text("ses_2", "ses_1", "cats") == "Branched ses_1 into ses_2 “cats”. The original stays as it is."
+        system_messages.branched_text("ses_2", "ses_1", "cats")
+        == "Branched ses_1 into ses_2 “cats”. The original stays as it is."
     )
-    assert say.branched_text("ses_2", "ses_1", None) == "Branched ses_1 into ses_2. The original stays as it is."
+    assert (
+        system_messages.branched_text("ses_2", "ses_1", None)
+        == "Branched ses_1 into ses_2. The original stays as it is."
+    )
 
 
 def test_a_failure_says_that_the_message_is_kept_and_what_to_do():
-    assert say.failed_text("The model is away.") == (
+    assert system_messages.failed_text("The model is away.") == (
         "I could not answer this message: The model is away. It is kept; say /retry to try again."
     )
-    assert say.interrupted_text("stopped") == "Interrupted (stopped)."
+    assert system_messages.interrupted_text("stopped") == "Interrupted (stopped)."
 
 
 def test_what_is_not_found_is_quoted_so_that_odd_characters_show():
-    assert "'a\\x1b'" in say.not_found_text("a\x1b")
-    assert "'cats'" in say.live_elsewhere_text("cats")
+    assert "'a\\x1b'" in system_messages.not_found_text("a\x1b")
+    assert "'cats'" in system_messages.live_elsewhere_text("cats")

@@ -1,10 +1,10 @@
 """The promise: contexts are held in RAM up to a bound that no number or length of conversations can pass."""
 
-from holdfast.core.context import Context
-from holdfast.core.ids import AgentName, Instant, SessionId
-from holdfast.core.journal import Entry, Noticed
-from holdfast.stores import shelf
-from holdfast.stores.shelf import ContextShelf
+from holdfast.kernel.ids import AgentName, Instant, SessionId
+from holdfast.turns import context_cache
+from holdfast.turns.context import Context
+from holdfast.turns.context_cache import ContextShelf
+from holdfast.turns.journal import Entry, Noticed
 
 
 def context(name, entries):
@@ -34,18 +34,18 @@ def test_what_was_kept_is_given_again_in_its_newest_form():
 
 def test_the_entries_of_all_contexts_together_are_bounded():
     kept = ContextShelf()
-    each = shelf.ENTRIES_EACH_MAX
-    for n in range(shelf.ENTRIES_MAX // each + 5):
+    each = context_cache.ENTRIES_EACH_MAX
+    for n in range(context_cache.ENTRIES_MAX // each + 5):
         kept.keep(context(f"s{n}", each))
-        assert kept.entries <= shelf.ENTRIES_MAX
+        assert kept.entries <= context_cache.ENTRIES_MAX
     assert kept.get(SessionId("s0")) is None, "the one used longest ago went first"
     assert kept.get(SessionId("s14")) is not None
 
 
 def test_using_a_context_keeps_it_longer():
     kept = ContextShelf()
-    each = shelf.ENTRIES_EACH_MAX
-    for n in range(shelf.ENTRIES_MAX // each):
+    each = context_cache.ENTRIES_EACH_MAX
+    for n in range(context_cache.ENTRIES_MAX // each):
         kept.keep(context(f"s{n}", each))
     kept.keep(context("s0", each))
     kept.keep(context("late", each))
@@ -56,12 +56,12 @@ def test_using_a_context_keeps_it_longer():
 def test_a_very_long_context_is_not_held(monkeypatch):
     kept = ContextShelf()
     kept.keep(context("a", 3))
-    kept.keep(context("a", shelf.ENTRIES_EACH_MAX + 1))
+    kept.keep(context("a", context_cache.ENTRIES_EACH_MAX + 1))
     assert (kept.get(SessionId("a")), kept.entries) == (None, 0)
 
 
 def test_the_number_of_contexts_is_bounded(monkeypatch):
-    monkeypatch.setattr(shelf, "CONTEXTS_MAX", 3)
+    monkeypatch.setattr(context_cache, "CONTEXTS_MAX", 3)
     kept = ContextShelf()
     for n in range(5):
         kept.keep(context(f"s{n}", 0))

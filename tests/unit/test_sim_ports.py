@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.ids import Instant
+from holdfast.kernel.ids import Instant
 from holdfast.testing import ManualClock, SeededEntropy, SimLoop, SimNode, SimTasks, Violation, describe
 
 

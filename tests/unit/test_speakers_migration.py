@@ -5,7 +5,7 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.stores import schema
+from holdfast.store import schema
 
 FILES = sorted(Path(schema.__file__).parent.glob("0*.sql"))
 SESSION = """

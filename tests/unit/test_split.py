@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.split import LIMIT_MIN, open_fence, split, utf16_length
+from holdfast.outbox.splitting import LIMIT_MIN, open_fence, split, utf16_length
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)

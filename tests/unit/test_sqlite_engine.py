@@ -19,7 +19,7 @@ from unittest.mock import Mock
 import apsw
 import pytest
 
-from holdfast.core.errors import (
+from holdfast.kernel.errors import (
     EngineUnsafe,
     InvalidInput,
     InvariantBroken,
@@ -32,16 +32,16 @@ from holdfast.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from holdfast.core.ids import Instant
-from holdfast.stores.script import Many, Query, Script, one, rows, run
-from holdfast.stores.sqlite import InlineDatabase, OwnerLock, ThreadedDatabase, migrate, open_connection, relog
-from holdfast.stores.sqlite import batch as batch_module
-from holdfast.stores.sqlite.batch import Call, run_batch
-from holdfast.stores.sqlite.checkpointer import WAL_BYTES_MAX
-from holdfast.stores.sqlite.connection import APPLICATION_ID, pragma, refuse_unsafe_engine
-from holdfast.stores.sqlite.migrate import in_sqlite_words, load_migrations
-from holdfast.stores.sqlite.path import file_system
-from holdfast.stores.sqlite.writer import GAP_S
+from holdfast.kernel.ids import Instant
+from holdfast.store.script import Many, Query, Script, one, rows, run
+from holdfast.store.sqlite import InlineDatabase, OwnerLock, ThreadedDatabase, migrate, open_connection, wal_rewrite
+from holdfast.store.sqlite import batch as batch_module
+from holdfast.store.sqlite.batch import Call, run_batch
+from holdfast.store.sqlite.checkpointer import WAL_BYTES_MAX
+from holdfast.store.sqlite.connection import APPLICATION_ID, pragma, refuse_unsafe_engine
+from holdfast.store.sqlite.migrate import in_sqlite_words, load_migrations
+from holdfast.store.sqlite.path import file_system
+from holdfast.store.sqlite.writer import GAP_S
 
 SCHEMA = ("create table thing (n integer primary key, word text not null, at integer) strict",)
 
@@ -133,7 +133,7 @@ def test_a_missing_folder_is_refused(path):
 
 
 def test_a_network_file_system_is_refused(path, monkeypatch):
-    monkeypatch.setattr("holdfast.stores.sqlite.path.file_system", lambda folder: "nfs4")
+    monkeypatch.setattr("holdfast.store.sqlite.path.file_system", lambda folder: "nfs4")
     with pytest.raises(StorePathInvalid, match=r"network file system \(nfs4\)"):
         open_connection(path)
 
@@ -150,7 +150,7 @@ def test_the_file_system_is_that_of_the_deepest_mount(tmp_path):
 
 
 def test_a_folder_that_cannot_be_written_is_refused(path, monkeypatch):
-    monkeypatch.setattr("holdfast.stores.sqlite.path.os.access", lambda what, mode: False)
+    monkeypatch.setattr("holdfast.store.sqlite.path.os.access", lambda what, mode: False)
     with pytest.raises(StoreReadOnly, match=str(path.parent)):
         open_connection(path)
     assert not path.exists()
@@ -492,7 +492,7 @@ class CommitGate:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.at_commit, self.go = threading.Event(), threading.Event()
         self.real = batch_module.run_batch
-        monkeypatch.setattr("holdfast.stores.sqlite.writer.run_batch", self.run_batch)
+        monkeypatch.setattr("holdfast.store.sqlite.writer.run_batch", self.run_batch)
 
     def run_batch(self, db: apsw.Connection, calls: list[Call], clock: Clock) -> Any:
         return self.real(db, calls, clock, self.probe)
@@ -594,13 +594,13 @@ async def test_a_file_that_was_taken_away_breaks_the_engine(path, name):
 
 async def test_a_log_left_behind_is_written_again_only_by_the_first_to_open_it(path, monkeypatch):
     rewritten: list[str] = []
-    rewrite = relog._rewrite
+    rewrite = wal_rewrite._rewrite
 
     def watched(db: apsw.Connection) -> None:
         rewritten.append(db.filename)
         rewrite(db)
 
-    monkeypatch.setattr(relog, "_rewrite", watched)
+    monkeypatch.setattr(wal_rewrite, "_rewrite", watched)
     left = InlineDatabase(path, Clock(), migrations=SCHEMA)
     await left.write("add", add(1))
     left.crash()
@@ -615,8 +615,8 @@ async def test_a_log_left_behind_is_written_again_only_by_the_first_to_open_it(p
 
 
 async def test_a_log_above_its_limit_is_truncated(path, monkeypatch):
-    monkeypatch.setattr("holdfast.stores.sqlite.checkpointer.WAL_BYTES_MAX", 100_000)
-    monkeypatch.setattr("holdfast.stores.sqlite.checkpointer.CHECKPOINT_AFTER_S", 0.0)
+    monkeypatch.setattr("holdfast.store.sqlite.checkpointer.WAL_BYTES_MAX", 100_000)
+    monkeypatch.setattr("holdfast.store.sqlite.checkpointer.CHECKPOINT_AFTER_S", 0.0)
     db = ThreadedDatabase.open(path, Clock(), migrations=SCHEMA)
     n = 0
     while n < 5 or db.wal_bytes() > 100_000:
@@ -657,7 +657,7 @@ async def test_the_writer_waits_for_another_process_that_holds_the_lock(db, path
 
 
 async def test_a_lock_held_too_long_fails_the_call_and_not_the_engine(db, path, monkeypatch):
-    monkeypatch.setattr("holdfast.stores.sqlite.writer.WRITE_LOCK_POLLS_MAX", 3)
+    monkeypatch.setattr("holdfast.store.sqlite.writer.WRITE_LOCK_POLLS_MAX", 3)
     other = open_connection(path)
     other.execute("begin immediate")
     with pytest.raises(StoreUnavailable):
@@ -670,7 +670,7 @@ async def test_a_lock_held_too_long_fails_the_call_and_not_the_engine(db, path, 
 HOLD = """
 import sys
 from pathlib import Path
-from holdfast.stores.sqlite import OwnerLock
+from holdfast.store.sqlite import OwnerLock
 lock = OwnerLock(Path(sys.argv[1]))
 lock.acquire()
 print("held", flush=True)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from holdfast.core.access_token import AccessToken, Scope
-from holdfast.core.errors import BindingRequired, InvalidInput, InvalidName, TokenBound
-from holdfast.core.ids import TokenId
-from holdfast.core.token_binding import CHATS_MAX, SENDER_CHARS_MAX, UNSAID, Binding, make_binding, unconfirmed_text
+from holdfast.api.auth.access_token import AccessToken, Scope
+from holdfast.api.auth.token_binding import CHATS_MAX, SENDER_CHARS_MAX, UNSAID, Binding, make_binding, unconfirmed_text
+from holdfast.kernel.errors import BindingRequired, InvalidInput, InvalidName, TokenBound
+from holdfast.kernel.ids import TokenId
 
 ADA = Binding(sender="ada", chats=frozenset({"family"}))
 ROOMS = Binding(chats=frozenset({"attic", "a:b"}))

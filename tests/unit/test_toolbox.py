@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.errors import InvalidInput, InvalidName
-from holdfast.core.ids import AgentName, Principal, SessionId
-from holdfast.core.journal import is_storable
-from holdfast.loops.toolbox import RESULT_CHARS_MAX, ToolBox
-from holdfast.machine import AsyncTasks
-from holdfast.ports.tool import ToolContext, ToolOutcome
+from holdfast.kernel.errors import InvalidInput, InvalidName
+from holdfast.kernel.ids import AgentName, Principal, SessionId
+from holdfast.kernel.machine import AsyncTasks
+from holdfast.tools.toolbox import RESULT_CHARS_MAX, ToolBox
+from holdfast.turns.journal import is_storable
+from holdfast.turns.tool import ToolContext, ToolOutcome
 
 CONTEXT = ToolContext(
     agent=AgentName("main"), session=SessionId("ses_1"), turn=1, principal=Principal("ada"), call="call_1"

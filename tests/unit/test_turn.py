@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.errors import InvariantBroken
-from holdfast.core.inbound import UNFINISHED, MessageState
-from holdfast.core.journal import AnyBody, AssistantSaid, ToolCall, ToolReturned, ToolStarted, UserSaid
-from holdfast.core.turn import (
+from holdfast.inbox.message import UNFINISHED, MessageState
+from holdfast.kernel.errors import InvariantBroken
+from holdfast.turns.journal import AnyBody, AssistantSaid, ToolCall, ToolReturned, ToolStarted, UserSaid
+from holdfast.turns.turn import (
     CLOSED,
     MESSAGE_STATES,
     NOT_RUN,

@@ -2,20 +2,20 @@
 
 from typing import Any, cast
 
-from holdfast.core.errors import AgentNotFound
-from holdfast.core.ids import AgentName, Instant, NodeId, Provider
-from holdfast.core.lane import LaneKey
-from holdfast.core.naming import PerAddress
-from holdfast.core.policy import AgentPolicy
-from holdfast.loops.bell import Bell
-from holdfast.loops.channels import ChannelKey, Channels
-from holdfast.loops.courier import Courier
-from holdfast.loops.postman import Postman
-from holdfast.loops.providers import Providers
-from holdfast.machine import AsyncTasks, SystemEntropy
-from holdfast.ports.channel import ChannelCapabilities
-from holdfast.ports.provider import Capabilities, Configured
+from holdfast.inbox.channel import ChannelCapabilities
+from holdfast.inbox.channels import ChannelKey, Channels
+from holdfast.kernel.errors import AgentNotFound
+from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
+from holdfast.kernel.machine import AsyncTasks, SystemEntropy
+from holdfast.kernel.notifier import Bell
+from holdfast.memory.dispatcher import Courier
+from holdfast.memory.lane import LaneKey
+from holdfast.memory.naming import PerAddress
+from holdfast.memory.provider import Capabilities, Configured
+from holdfast.memory.providers import Providers
+from holdfast.outbox.reply_sender import Postman
 from holdfast.testing import ManualClock
+from holdfast.turns.policy import AgentPolicy
 
 GONE, HERE, MEM = AgentName("gone"), AgentName("here"), Provider("mem")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.vendor_error import EXTRACT_CHARS_MAX, LEFT_OUT, NO_ANSWER, VendorError, texts_in, vendor_error
+from holdfast.kernel.vendor_error import EXTRACT_CHARS_MAX, LEFT_OUT, NO_ANSWER, VendorError, texts_in, vendor_error
 
 SENT = "My cat is called Byron and he bites."
 FIELD = {"type": "missing", "loc": ["body", "x"], "msg": "Field required", "input": SENT}

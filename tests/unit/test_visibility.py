@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.ids import AgentName, Instant, Principal
-from holdfast.core.key import PART_CHARS_MAX, sender_of_chat
-from holdfast.core.memory import Memory, MemoryEntry, Target
-from holdfast.core.visibility import (
+from holdfast.inbox.address import PART_CHARS_MAX, sender_of_chat
+from holdfast.kernel.ids import AgentName, Instant, Principal
+from holdfast.memory.notes import Memory, MemoryEntry, Target
+from holdfast.memory.visibility import (
     Audience,
     chat_scope,
     holder_of,

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.core.errors import ConfigInvalid, PlainHttpRefused
-from holdfast.core.urls import FORBIDDEN, READABLE, is_forbidden, leaks_key, wrong_url
-from holdfast.ports.channel import ChannelSetup
+from holdfast.inbox.channel import ChannelSetup
+from holdfast.kernel.errors import ConfigInvalid, PlainHttpRefused
+from holdfast.kernel.urls import FORBIDDEN, READABLE, is_forbidden, leaks_key, wrong_url
 
 T = TypeVar("T", bound=msgspec.Struct)
 SECRET_BYTES_MAX = 4096

@@ -5,7 +5,7 @@ import sys
 
 def main() -> None:
     from holdfast.cli.streams import is_text, prepare
-    from holdfast.hardening import harden
+    from holdfast.kernel.hardening import harden
 
     harden()
     prepare()

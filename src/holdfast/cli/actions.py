@@ -10,9 +10,9 @@ import typer
 from holdfast.cli.options import Data, Json
 
 if TYPE_CHECKING:
-    from holdfast.core.action import Action, ActionFilter
-    from holdfast.core.ids import Instant
-    from holdfast.ports.reader import Reader
+    from holdfast.audit.action import Action, ActionFilter
+    from holdfast.kernel.ids import Instant
+    from holdfast.store.protocols.reader import Reader
 
 LIMIT, PAGE = 50, 1_000
 UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -55,8 +55,8 @@ def actions(
     from holdfast.cli.running import run
 
     async def work() -> int:
+        from holdfast.audit.action import ActionFilter, act_named
         from holdfast.cli.opening import visiting
-        from holdfast.core.action import ActionFilter, act_named
 
         async with visiting(data) as runtime:
             start = _since(since, runtime.clock.now())
@@ -74,8 +74,8 @@ def _since(text: str, now: int) -> "Instant":
     """Raises `InvalidInput`."""
     from datetime import UTC, datetime
 
-    from holdfast.core.errors import InvalidInput
-    from holdfast.core.ids import Instant
+    from holdfast.kernel.errors import InvalidInput
+    from holdfast.kernel.ids import Instant
 
     if not text:
         return Instant(0)
@@ -90,9 +90,9 @@ def _since(text: str, now: int) -> "Instant":
 
 
 def _show(found: "Iterable[Action]", limit: int, *, as_json: bool) -> int:
+    from holdfast.api.shapes.actions import actions_view
     from holdfast.cli.output import print_json, print_table, when
     from holdfast.cli.running import OK
-    from holdfast.ports.action_surface import actions_view
 
     rows = list(found)
     if as_json:
@@ -124,9 +124,9 @@ async def _pages(reader: "Reader", wanted: "ActionFilter") -> "AsyncIterator[Act
 
 
 async def _verify(reader: "Reader", *, as_json: bool) -> int:
+    from holdfast.audit.action import NO_DIGEST, broken_link
     from holdfast.cli.output import print_json
     from holdfast.cli.running import CONTRADICTION, OK
-    from holdfast.core.action import NO_DIGEST, broken_link
 
     first = await reader.last_action()
     n, digest, wrong = 0, NO_DIGEST, None
@@ -163,8 +163,8 @@ def _write(file: Path, rows: "list[Action]") -> None:
 
     import msgspec
 
-    from holdfast.core.errors import InvalidInput
-    from holdfast.ports.action_surface import action_view
+    from holdfast.api.shapes.actions import action_view
+    from holdfast.kernel.errors import InvalidInput
 
     try:
         handle = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -182,8 +182,8 @@ def _write(file: Path, rows: "list[Action]") -> None:
 
 
 def _cells(one: "Action") -> list[str | int]:
+    from holdfast.audit.action import encode_detail
     from holdfast.cli.output import when
-    from holdfast.core.action import encode_detail
 
     by = one.by
     found = [by.kind.value, by.id, by.label, by.origin, one.subject, one.outcome.value, one.code]

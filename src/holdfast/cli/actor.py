@@ -3,7 +3,7 @@
 import os
 import sys
 
-from holdfast.core.action import ActorKind, By
+from holdfast.audit.action import ActorKind, By
 
 
 def local_user() -> By:

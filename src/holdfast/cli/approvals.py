@@ -8,7 +8,7 @@ import typer
 from holdfast.cli.options import Data, Json
 
 if TYPE_CHECKING:
-    from holdfast.core.approval import Decision
+    from holdfast.turns.approval import Decision
 
 LIMIT = 50
 approvals_app = typer.Typer(name="approvals", invoke_without_command=True, rich_markup_mode=None)
@@ -39,11 +39,11 @@ def approvals(
 
 
 async def _approvals(limit: int, data: Path | None, *, decided: bool, as_json: bool) -> int:
+    from holdfast.api.shapes.approvals import approvals_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, print_table, when
     from holdfast.cli.running import OK
-    from holdfast.core.call_view import shown_arguments
-    from holdfast.ports.approval_surface import approvals_view
+    from holdfast.turns.call_view import shown_arguments
 
     async with visiting(data) as runtime:
         view = approvals_view(await runtime.approvals.list(decided=decided, limit=limit))
@@ -73,12 +73,12 @@ def show(approval: Approval, *, data: Data = None, as_json: Json = False) -> Non
 
 
 async def _show(approval: str, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.api.shapes.approvals import whole_approval_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_heading, print_json, visible, when
     from holdfast.cli.running import OK
-    from holdfast.core.call_view import short_digest
-    from holdfast.core.ids import ApprovalId
-    from holdfast.ports.approval_surface import whole_approval_view
+    from holdfast.kernel.ids import ApprovalId
+    from holdfast.turns.call_view import short_digest
 
     async with visiting(data) as runtime:
         view = whole_approval_view(await runtime.approvals.find(ApprovalId(approval)))
@@ -120,7 +120,7 @@ def approve(
       holdfast approve K7M2QX 3f2a-91bc-04de
     """
     from holdfast.cli.running import run
-    from holdfast.core.approval import Decision
+    from holdfast.turns.approval import Decision
 
     run(lambda: _decide(approval, Decision.APPROVED, data, digest=digest, as_json=as_json), as_json=as_json)
 
@@ -140,7 +140,7 @@ def deny(
       holdfast deny K7M2QX --reason "ask the customer first"
     """
     from holdfast.cli.running import run
-    from holdfast.core.approval import Decision
+    from holdfast.turns.approval import Decision
 
     run(lambda: _decide(approval, Decision.DENIED, data, reason=reason, as_json=as_json), as_json=as_json)
 
@@ -148,12 +148,12 @@ def deny(
 async def _decide(
     approval: str, decision: "Decision", data: Path | None, *, reason: str = "", digest: str = "", as_json: bool
 ) -> int:
+    from holdfast.api.shapes.approvals import approval_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK, WRONG
-    from holdfast.core.approval import Decision, already_text, decided_text
-    from holdfast.core.ids import ApprovalId
-    from holdfast.ports.approval_surface import approval_view
+    from holdfast.kernel.ids import ApprovalId
+    from holdfast.turns.approval import Decision, already_text, decided_text
 
     async with visiting(data, act="approval.decided", on=approval) as runtime:
         found = await runtime.approvals.decide(

@@ -20,7 +20,7 @@ def ask(question: str, *, yes: bool, as_json: bool) -> None:
         return
     from holdfast.cli.output import print_error
     from holdfast.cli.running import USAGE
-    from holdfast.core.errors import ConfirmationRequired
+    from holdfast.kernel.errors import ConfirmationRequired
 
     print_error(ConfirmationRequired(f"nobody can be asked here: {question}"), as_json=as_json)
     raise typer.Exit(USAGE)

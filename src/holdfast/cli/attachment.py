@@ -32,8 +32,8 @@ async def _attachment(hash_: str, out: Path, data: Path | None, *, as_json: bool
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK
-    from holdfast.core.arrivals import attachment_hash
-    from holdfast.core.errors import AttachmentNotFound
+    from holdfast.inbox.addressing import attachment_hash
+    from holdfast.kernel.errors import AttachmentNotFound
 
     wanted = attachment_hash(hash_)
     async with visiting(data) as runtime:
@@ -53,8 +53,8 @@ def _write(out: Path, body: bytes) -> None:
     """Raises `InvalidInput` for a place that cannot be written, or holds something."""
     import os
 
-    from holdfast.core.disk_space import is_out_of_space, unwritable
-    from holdfast.core.errors import InvalidInput
+    from holdfast.kernel.disk_space import is_out_of_space, unwritable
+    from holdfast.kernel.errors import InvalidInput
 
     try:
         handle = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -10,8 +10,8 @@ from holdfast.cli.actions import actions
 from holdfast.cli.options import Data, Json
 
 if TYPE_CHECKING:
-    from holdfast.core.audit import Report, SessionFacts
-    from holdfast.ports.reader import Reader
+    from holdfast.sessions.compression_audit import Report, SessionFacts
+    from holdfast.store.protocols.reader import Reader
 
 audit_app = typer.Typer(
     name="audit",
@@ -39,7 +39,7 @@ def audit(
     \b
     Examples:
       holdfast audit
-      holdfast audit --log holdfast.log --json
+      holdfast audit --log holdfast.kernel.log --json
     """
     if context.invoked_subcommand is not None:
         return
@@ -49,11 +49,11 @@ def audit(
 
 
 async def _audit(log: Path | None, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.api.shapes.audit import audit_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json
     from holdfast.cli.running import CONTRADICTION, OK
-    from holdfast.core.audit import Audit
-    from holdfast.ports.audit_surface import audit_view
+    from holdfast.sessions.compression_audit import Audit
 
     judged = Audit()
     async with visiting(data) as runtime:
@@ -89,7 +89,7 @@ def log_lines(file: Path) -> Iterator[Mapping[str, object]]:
     """The objects of a log; a line that is cut off, as the last one may be after a crash, is passed over."""
     import msgspec
 
-    from holdfast.core.errors import InvalidInput
+    from holdfast.kernel.errors import InvalidInput
 
     try:
         with file.open(encoding="utf-8", errors="replace") as opened:

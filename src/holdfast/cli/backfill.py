@@ -9,7 +9,7 @@ import typer
 from holdfast.cli.options import AgentName, Config, Data, Json
 
 if TYPE_CHECKING:
-    from holdfast.runtime import Runtime
+    from holdfast.runtime.runtime import Runtime
 
 
 def backfill(

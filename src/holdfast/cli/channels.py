@@ -24,12 +24,12 @@ def channels(*, data: Data = None, as_json: Json = False) -> None:
 
 
 async def _channels(data: Path | None, *, as_json: bool) -> int:
-    from holdfast.cli.bulletin import read_bulletin
+    from holdfast.api.shapes.channels import standings_view
     from holdfast.cli.opening import folder_of
     from holdfast.cli.output import print_json, print_table, when
     from holdfast.cli.running import OK, WRONG
-    from holdfast.ports.channel_surface import standings_view
-    from holdfast.ports.standing import LineState
+    from holdfast.cli.status_file import read_bulletin
+    from holdfast.inbox.channel_status import LineState
 
     found = read_bulletin(folder_of(data))
     is_down = any(one.state is LineState.DOWN for one in found or ())

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     import asyncio
 
     from holdfast.cli.keyboard import Keyboard
-    from holdfast.core.errors import HoldfastError
-    from holdfast.core.ids import MessageId
-    from holdfast.ports.notifier import Feed
-    from holdfast.runtime import Runtime
+    from holdfast.kernel.errors import HoldfastError
+    from holdfast.kernel.ids import MessageId
+    from holdfast.kernel.notifier_port import Feed
+    from holdfast.runtime.runtime import Runtime
 
 HISTORY_ENTRIES = 20
 LEAVE = frozenset({"/quit", "/exit"})
@@ -135,7 +135,7 @@ class Talk:
 
     async def _hear(self, keyboard: "Keyboard") -> bool:
         """Take one line; whether there may be another."""
-        from holdfast.core.errors import HoldfastError
+        from holdfast.kernel.errors import HoldfastError
 
         try:
             line = await keyboard.next_line()
@@ -153,7 +153,7 @@ class Talk:
         return True
 
     async def _send(self, text: str) -> None:
-        from holdfast.core.inbound import Accepted, accepted_message
+        from holdfast.inbox.message import Accepted, accepted_message
 
         feed = self._runtime.events()
         try:
@@ -189,7 +189,7 @@ class Talk:
         self._turns.put_nowait(None)
 
     async def _stop(self) -> None:
-        from holdfast.core.errors import HoldfastError
+        from holdfast.kernel.errors import HoldfastError
 
         try:
             await self._runtime.accept(self._chat, "/stop", agent=self._agent)
@@ -227,8 +227,8 @@ class Talk:
             self._prompt()
 
     async def _print_whole(self, sent: Sent) -> None:
+        from holdfast.api.shapes.shapes import message_view
         from holdfast.cli.output import print_json
-        from holdfast.ports.surface import message_view
 
         sent.feed.close()
         await self._runtime.reply_to(sent.message)

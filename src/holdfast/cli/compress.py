@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from holdfast.cli.options import Config, Data, Json, SessionArgument
 
 if TYPE_CHECKING:
-    from holdfast.core.compress import Operation
-    from holdfast.runtime import Runtime
+    from holdfast.runtime.runtime import Runtime
+    from holdfast.sessions.compression import Operation
 
 LOOK_EVERY_MS = 1_000
 
@@ -27,13 +27,13 @@ def compress(session: SessionArgument, config: Config = None, data: Data = None,
 
 
 async def _compress(session: str, config: Path | None, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.api.shapes.shapes import operation_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json
     from holdfast.cli.running import OK, WRONG
-    from holdfast.core.compress import snapshot_name
-    from holdfast.core.ids import SessionId
-    from holdfast.core.key import check_part
-    from holdfast.ports.surface import operation_view
+    from holdfast.inbox.address import check_part
+    from holdfast.kernel.ids import SessionId
+    from holdfast.sessions.compression import snapshot_name
 
     async with visiting(data, config) as runtime:
         ended = await _ended(runtime, SessionId(check_part("session", session)))
@@ -49,7 +49,7 @@ async def _compress(session: str, config: Path | None, data: Path | None, *, as_
 
 async def _ended(runtime: "Runtime", session: str) -> "Operation":
     """Begin a compression and wait for its end."""
-    from holdfast.core.ids import SessionId
+    from holdfast.kernel.ids import SessionId
 
     feed = runtime.events()
     operation = await runtime.begin_compression(SessionId(session))

@@ -10,8 +10,8 @@ from holdfast.cli.options import Config, Data, Json
 
 if TYPE_CHECKING:
     from holdfast.config import Config as Settings
-    from holdfast.core.errors import ConfigInvalid
-    from holdfast.inspection import Inspection
+    from holdfast.kernel.errors import ConfigInvalid
+    from holdfast.runtime.inspection import Inspection
 
 CONNECT_WAIT_S = 10.0
 config_app = typer.Typer(name="config", help="The configuration.", no_args_is_help=True, rich_markup_mode=None)
@@ -82,9 +82,9 @@ async def _path(config: Path | None, data: Path | None, *, as_json: bool) -> int
 async def _check(config: Path | None, data: Path | None, wait_s: float | None, *, as_json: bool) -> int:
     from holdfast.cli.opening import config_of, folder_of
     from holdfast.cli.running import OK, WRONG
-    from holdfast.core.errors import HoldfastError
-    from holdfast.hardening import variables
-    from holdfast.inspection import inspect
+    from holdfast.kernel.errors import HoldfastError
+    from holdfast.kernel.hardening import variables
+    from holdfast.runtime.inspection import inspect
 
     folder = folder_of(data)
     read = config_of(config, folder)
@@ -100,8 +100,8 @@ async def _check(config: Path | None, data: Path | None, wait_s: float | None, *
 
 async def _token_notes(folder: Path) -> list[str]:
     """The tokens that speak for anybody though nobody said so. A store of an earlier release is left as it is."""
-    from holdfast.app import has_store, is_store_current, make_agents, open_runtime
-    from holdfast.core.token_binding import unconfirmed_text
+    from holdfast.api.auth.token_binding import unconfirmed_text
+    from holdfast.runtime.app import has_store, is_store_current, make_agents, open_runtime
 
     if not has_store(folder):
         return []
@@ -116,11 +116,11 @@ async def _token_notes(folder: Path) -> list[str]:
 
 async def explain(error: "ConfigInvalid", settings: "Settings", folder: Path, *, as_json: bool) -> int:
     """What is wrong with a configuration that could not be run, all of it. Raises the error when it is about else."""
+    from holdfast.api.shapes.shapes import error_view
     from holdfast.cli.output import print_error, print_json
     from holdfast.cli.running import WRONG
-    from holdfast.hardening import variables
-    from holdfast.inspection import inspect
-    from holdfast.ports.surface import error_view
+    from holdfast.kernel.hardening import variables
+    from holdfast.runtime.inspection import inspect
 
     problems = (await inspect(settings, folder, variables())).problems
     if not problems:
@@ -136,8 +136,8 @@ async def explain(error: "ConfigInvalid", settings: "Settings", folder: Path, *,
 def _print_json(file: str | None, found: "Inspection") -> None:
     import msgspec
 
+    from holdfast.api.shapes.shapes import error_view
     from holdfast.cli.output import print_json
-    from holdfast.ports.surface import error_view
 
     print_json(
         {

@@ -21,12 +21,12 @@ def context(session: SessionArgument, config: Config = None, data: Data = None, 
 
 
 async def _context(session: str, config: Path | None, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.api.shapes.shapes import context_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_heading, print_json, visible
     from holdfast.cli.running import OK
-    from holdfast.core.ids import SessionId
-    from holdfast.core.key import check_part
-    from holdfast.ports.surface import context_view
+    from holdfast.inbox.address import check_part
+    from holdfast.kernel.ids import SessionId
 
     async with visiting(data, config) as runtime:
         view = context_view(await runtime.prompt(SessionId(check_part("session", session))))

@@ -35,11 +35,11 @@ def deliveries(
 async def _deliveries(
     provider: str | None, state: str | None, after: int, limit: int, data: Path | None, *, as_json: bool
 ) -> int:
+    from holdfast.api.shapes.memory import deliveries_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, print_table, what_delivered_means, when
     from holdfast.cli.running import OK
-    from holdfast.core.delivery import delivery_state
-    from holdfast.ports.memory_surface import deliveries_view
+    from holdfast.memory.delivery import delivery_state
 
     wanted = delivery_state(state)
     async with visiting(data) as runtime:

@@ -8,7 +8,7 @@ import typer
 from holdfast.cli.options import Data, Json
 
 if TYPE_CHECKING:
-    from holdfast.encryption.source import KeySource
+    from holdfast.store.encryption.source import KeySource
 
 KeyFile = Annotated[Path | None, typer.Option("--key-file", help="The key is in this file.")]
 KeyCommand = Annotated[str | None, typer.Option("--key-command", help="This command prints the key.")]
@@ -90,8 +90,8 @@ def log(data: Data = None, as_json: Json = False) -> None:
 
 def _given(file: Path | None, command: str | None, keyring: str | None, new: Path | None) -> "KeySource":
     from holdfast.cli.opening import home_of
-    from holdfast.core.errors import InvalidInput
-    from holdfast.encryption.source import KeySource
+    from holdfast.kernel.errors import InvalidInput
+    from holdfast.store.encryption.source import KeySource
 
     named = [one for one in (file, command, keyring, new) if one is not None]
     if len(named) != 1:
@@ -106,8 +106,8 @@ def _given(file: Path | None, command: str | None, keyring: str | None, new: Pat
 
 async def _encrypt(source: "KeySource", new: Path | None, data: Path | None, as_json: bool) -> int:
     from holdfast.cli.opening import folder_of
-    from holdfast.core.errors import InvalidInput
-    from holdfast.encryption.marker import read_marker
+    from holdfast.kernel.errors import InvalidInput
+    from holdfast.store.encryption.marker import read_marker
 
     marker = read_marker(folder_of(data))
     if marker is not None and not marker.changing:
@@ -117,8 +117,8 @@ async def _encrypt(source: "KeySource", new: Path | None, data: Path | None, as_
 
 async def _rekey(source: "KeySource", new: Path | None, data: Path | None, as_json: bool) -> int:
     from holdfast.cli.opening import folder_of
-    from holdfast.core.errors import InvalidInput
-    from holdfast.encryption.marker import read_marker
+    from holdfast.kernel.errors import InvalidInput
+    from holdfast.store.encryption.marker import read_marker
 
     if read_marker(folder_of(data)) is None:
         raise InvalidInput(f"{folder_of(data)} is not encrypted; `holdfast encrypt` does it")
@@ -126,7 +126,7 @@ async def _rekey(source: "KeySource", new: Path | None, data: Path | None, as_js
 
 
 async def _with_key(source: "KeySource", new: Path | None, data: Path | None, as_json: bool) -> int:
-    from holdfast.app import make_key_file
+    from holdfast.runtime.app import make_key_file
 
     if new is not None:
         make_key_file(Path(source.place))
@@ -136,10 +136,10 @@ async def _with_key(source: "KeySource", new: Path | None, data: Path | None, as
 async def _change(source: "KeySource | None", data: Path | None, as_json: bool) -> int:
     import sys
 
-    from holdfast.app import change_encryption
     from holdfast.cli.opening import folder_of
     from holdfast.cli.output import print_json
     from holdfast.cli.running import OK
+    from holdfast.runtime.app import change_encryption
 
     def tell(name: str, n: int, count: int) -> None:
         print(f"{n} of {count}: {name}", file=sys.stderr, flush=True)
@@ -166,9 +166,9 @@ async def _print_log(data: Path | None) -> int:
     from holdfast.cli.logs import FILE
     from holdfast.cli.opening import folder_of
     from holdfast.cli.running import OK
-    from holdfast.core.errors import StorePathInvalid
-    from holdfast.encryption.log_lines import LineCipher
-    from holdfast.encryption.marker import key_of
+    from holdfast.kernel.errors import StorePathInvalid
+    from holdfast.store.encryption.log_lines import LineCipher
+    from holdfast.store.encryption.marker import key_of
 
     folder = folder_of(data)
     key = key_of(folder)

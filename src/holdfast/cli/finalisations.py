@@ -8,7 +8,7 @@ import typer
 from holdfast.cli.options import Data, FinishStepName, Json
 
 if TYPE_CHECKING:
-    from holdfast.ports.finish_surface import FinalisationOut
+    from holdfast.api.shapes.finalisations import FinalisationOut
 
 LIMIT = 50
 
@@ -43,12 +43,12 @@ def finalisations(
 async def _finalisations(
     data: Path | None, *, state: str | None, agent: str | None, session: str | None, limit: int, as_json: bool
 ) -> int:
+    from holdfast.api.shapes.finalisations import finalisations_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, print_table
     from holdfast.cli.running import OK
-    from holdfast.core.finish import finish_state
-    from holdfast.core.ids import SessionId
-    from holdfast.ports.finish_surface import finalisations_view
+    from holdfast.kernel.ids import SessionId
+    from holdfast.sessions.finalisation import finish_state
 
     wanted, of = finish_state(state), None if session is None else SessionId(session)
     async with visiting(data) as runtime:
@@ -87,10 +87,10 @@ def refinish(
 
 
 async def _refinish(finalisation: str, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.api.shapes.finalisations import finalisation_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK
-    from holdfast.ports.finish_surface import finalisation_view
 
     async with visiting(data, act="finalisation.retried", on=finalisation) as runtime:
         found = await runtime.finalisations.retry(finalisation)

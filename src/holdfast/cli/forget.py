@@ -9,7 +9,7 @@ from holdfast.cli.asking import Yes, ask
 from holdfast.cli.options import Config, Data, Json
 
 if TYPE_CHECKING:
-    from holdfast.core.forget import Forgetting
+    from holdfast.memory.forget import Forgetting
 
 ForgetArgument = Annotated[str, typer.Argument(metavar="ID", help="The id that `holdfast forget` printed.")]
 
@@ -82,9 +82,9 @@ async def _status(id: str, where: tuple[Path | None, Path | None], *, as_json: b
 
 def _show(found: "Forgetting", *, as_json: bool) -> int:
     """Exit 1 where somebody has to act on a part that is parked."""
+    from holdfast.api.shapes.forget import forget_view
     from holdfast.cli.output import print_heading, print_json, print_table, when
     from holdfast.cli.running import OK, WRONG
-    from holdfast.ports.forget_surface import forget_view
 
     view = forget_view(found)
     parked = any(part.state == "parked" for part in view.parts)

@@ -29,15 +29,15 @@ async def _health(data: Path | None, *, as_json: bool) -> int:
 
     import msgspec
 
-    from holdfast.app import is_served
-    from holdfast.cli.bulletin import read_bulletin, read_servers
+    from holdfast.api.shapes.channels import standings_view
+    from holdfast.api.shapes.shapes import health_view
+    from holdfast.api.shapes.tool_servers import servers_view
     from holdfast.cli.opening import folder_of, visiting
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK, WRONG
-    from holdfast.ports.channel_surface import standings_view
-    from holdfast.ports.server_surface import servers_view
-    from holdfast.ports.standing import LineState
-    from holdfast.ports.surface import health_view
+    from holdfast.cli.status_file import read_bulletin, read_servers
+    from holdfast.inbox.channel_status import LineState
+    from holdfast.runtime.app import is_served
 
     async with visiting(data) as runtime:
         found = await runtime.health()

@@ -87,10 +87,10 @@ def move(
 
 
 async def _link(principal: str, person: str, where: tuple[Path | None, Path | None], *, as_json: bool) -> int:
+    from holdfast.api.shapes.access import link_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK
-    from holdfast.ports.access_surface import link_view
 
     async with visiting(*where, act="identity.linked", on=principal) as runtime:
         made = await runtime.access.link(principal, person, by=BY)
@@ -102,10 +102,10 @@ async def _link(principal: str, person: str, where: tuple[Path | None, Path | No
 
 
 async def _unlink(principal: str, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.api.shapes.access import UnlinkedOut, link_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK
-    from holdfast.ports.access_surface import UnlinkedOut, link_view
 
     async with visiting(data, act="identity.unlinked", on=principal) as runtime:
         gone = await runtime.access.unlink(principal, by=BY)
@@ -118,10 +118,10 @@ async def _unlink(principal: str, data: Path | None, *, as_json: bool) -> int:
 
 
 async def _links(data: Path | None, *, as_json: bool) -> int:
+    from holdfast.api.shapes.access import links_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, print_table, when
     from holdfast.cli.running import OK
-    from holdfast.ports.access_surface import links_view
 
     async with visiting(data) as runtime:
         found = await runtime.access.links()
@@ -133,10 +133,10 @@ async def _links(data: Path | None, *, as_json: bool) -> int:
 
 
 async def _move(old: str, new: str, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.api.shapes.access import moved_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK
-    from holdfast.ports.access_surface import moved_view
 
     async with visiting(data, act="address.moved", on=new) as runtime:
         moved = await runtime.access.move(old, new, by=BY)

@@ -100,8 +100,8 @@ def write(file: Path, *, force: bool, people: People = People.SEVERAL) -> Path |
     """Make the file; where the one that was there went, when it had to go. Raises `ConfigInvalid`, `StoreFull`."""
     import os
 
-    from holdfast.core.disk_space import is_out_of_space, unwritable
-    from holdfast.core.errors import ConfigInvalid
+    from holdfast.kernel.disk_space import is_out_of_space, unwritable
+    from holdfast.kernel.errors import ConfigInvalid
 
     kept = None
     try:

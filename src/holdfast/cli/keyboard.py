@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 
-from holdfast.core.errors import InvalidUnicode, MessageTooLarge
+from holdfast.kernel.errors import InvalidUnicode, MessageTooLarge
 
 CHUNK_BYTES = 65_536
 LINE_BYTES_MAX = 4 * 1024 * 1024

@@ -10,8 +10,8 @@ from holdfast.cli.options import Config, Data, Json
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holdfast.core.ids import Instant
-    from holdfast.core.login import Login
+    from holdfast.api.auth.login import Login
+    from holdfast.kernel.ids import Instant
 
 logins = typer.Typer(name="logins", help="Logins of browsers.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -88,13 +88,13 @@ async def _list(data: "Path | None", config: "Path | None", *, every: bool, as_j
 async def _end(
     id: str | None, token: str | None, data: "Path | None", config: "Path | None", *, every: bool, as_json: bool
 ) -> int:
+    from holdfast.api.auth.login import LoginEnd
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json
     from holdfast.cli.running import OK
-    from holdfast.core.errors import InvalidInput, LoginNotFound
-    from holdfast.core.ids import LoginId, TokenId
-    from holdfast.core.key import check_part
-    from holdfast.core.login import LoginEnd
+    from holdfast.inbox.address import check_part
+    from holdfast.kernel.errors import InvalidInput, LoginNotFound
+    from holdfast.kernel.ids import LoginId, TokenId
 
     if [id is not None, token is not None, every].count(True) != 1:
         raise InvalidInput("say which logins to end: an id, --token, or --all, and only one of these")

@@ -12,11 +12,11 @@ from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from holdfast.encryption.log_lines import LineCipher
-from holdfast.encryption.marker import key_of
-from holdfast.log import JsonLines
+from holdfast.kernel.log import JsonLines
+from holdfast.store.encryption.log_lines import LineCipher
+from holdfast.store.encryption.marker import key_of
 
-FILE = "holdfast.log"
+FILE = "holdfast.kernel.log"
 FILE_BYTES_MAX = 10 * 1024 * 1024
 FILES_KEPT = 5
 GATHER_S = 0.05

@@ -9,9 +9,9 @@ import typer
 from holdfast.cli.options import AgentName, Config, Data, Json, TargetName
 
 if TYPE_CHECKING:
-    from holdfast.core.delivery import Outcome
-    from holdfast.core.memory import MemoryOutcome
-    from holdfast.runtime import Runtime
+    from holdfast.memory.delivery import Outcome
+    from holdfast.memory.notes import MemoryOutcome
+    from holdfast.runtime.runtime import Runtime
 
 LIMIT = 200
 Shared = Annotated[
@@ -48,7 +48,7 @@ def show(
     async def work(runtime: "Runtime") -> int:
         from holdfast.cli.output import print_json
         from holdfast.cli.running import OK
-        from holdfast.core.key import agent_name
+        from holdfast.inbox.address import agent_name
 
         held = await runtime.memory(agent_name(agent or runtime.default_agent), about)
         if as_json:
@@ -165,7 +165,7 @@ def subjects(agent: AgentName = None, config: Config = None, data: Data = None, 
         from holdfast.cli.memory_views import print_subjects, subjects_view
         from holdfast.cli.output import print_json
         from holdfast.cli.running import OK
-        from holdfast.core.key import agent_name
+        from holdfast.inbox.address import agent_name
 
         name = agent_name(agent or runtime.default_agent)
         found: list[str] = []
@@ -204,7 +204,7 @@ def history(
     async def work(runtime: "Runtime") -> int:
         from holdfast.cli.output import print_json
         from holdfast.cli.running import OK
-        from holdfast.core.key import agent_name
+        from holdfast.inbox.address import agent_name
 
         found = await runtime.memory_history(
             agent_name(agent or runtime.default_agent), about, after=after, limit=limit
@@ -236,8 +236,8 @@ def undo(
     """
 
     async def work(runtime: "Runtime") -> int:
-        from holdfast.core.key import agent_name
-        from holdfast.core.memory import MemoryUndo
+        from holdfast.inbox.address import agent_name
+        from holdfast.memory.notes import MemoryUndo
 
         wish = MemoryUndo(agent=agent_name(agent or runtime.default_agent), subject=about, seq=change)
         return _told(await runtime.undo_memory(wish), as_json=as_json)
@@ -267,8 +267,8 @@ def import_(
         from holdfast.cli.opening import home_of
         from holdfast.cli.output import print_json
         from holdfast.cli.running import OK, WRONG
-        from holdfast.core.key import agent_name
-        from holdfast.memory.hermes import import_hermes
+        from holdfast.inbox.address import agent_name
+        from holdfast.memory.files.hermes import import_hermes
 
         found = import_hermes(home_of(folder), agent_name(agent or runtime.default_agent), subject=about)
         done = [ImportedEntry.of(one.file, one.n, await runtime.apply_memory(one.batch)) for one in found]
@@ -300,7 +300,7 @@ def migrate(
     async def work(runtime: "Runtime") -> int:
         from holdfast.cli.output import print_json, print_table
         from holdfast.cli.running import OK, WRONG
-        from holdfast.core.delivery import Delivered
+        from holdfast.memory.delivery import Delivered
 
         moved = await runtime.migrate_memory(agent, about)
         rows = [
@@ -318,7 +318,7 @@ def migrate(
 
 
 def _why(outcome: "Outcome") -> str:
-    from holdfast.core.delivery import Delivered
+    from holdfast.memory.delivery import Delivered
 
     return outcome.receipt if isinstance(outcome, Delivered) else outcome.reason
 
@@ -337,9 +337,9 @@ def _change(
     agent, about = whose
 
     async def work(runtime: "Runtime") -> int:
-        from holdfast.core.ids import make_id
-        from holdfast.core.key import agent_name
-        from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
+        from holdfast.inbox.address import agent_name
+        from holdfast.kernel.ids import make_id
+        from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
 
         number = int(entry) if entry.isascii() and entry.isdigit() and len(entry) < 10 else None
         made = MemoryVerb.REMOVE if verb == "move" else MemoryVerb(verb)
@@ -361,8 +361,8 @@ def _told(outcome: "MemoryOutcome", *, as_json: bool) -> int:
     from holdfast.cli.memory_views import outcome_text
     from holdfast.cli.output import print_json
     from holdfast.cli.running import OK
-    from holdfast.core.errors import InvalidInput, MemoryWriteBlocked
-    from holdfast.core.memory import NotApplied
+    from holdfast.kernel.errors import InvalidInput, MemoryWriteBlocked
+    from holdfast.memory.notes import NotApplied
 
     if isinstance(outcome, NotApplied):
         kind = MemoryWriteBlocked if outcome.code == "blocked" else InvalidInput

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.cli.output import print_heading, print_table, visible, when
-from holdfast.core.memory import Applied, Memory, MemoryEntry, MemoryOperation, MemoryOutcome, NotApplied, Target
-from holdfast.core.review import mark_of
-from holdfast.core.visibility import holder_of
+from holdfast.memory.notes import Applied, Memory, MemoryEntry, MemoryOperation, MemoryOutcome, NotApplied, Target
+from holdfast.memory.notes_review import mark_of
+from holdfast.memory.visibility import holder_of
 
 
 @dataclass(frozen=True, slots=True)

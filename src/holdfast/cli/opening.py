@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
-from holdfast.app import Crew, check_folder, find_crew, has_store, make_agents, open_runtime
+from holdfast.audit.action import BY_NAME
 from holdfast.cli.logs import logging_to, to_file
 from holdfast.config import FILE, Config, load_config
 from holdfast.config.secrets import secret_files, secret_variables
-from holdfast.core.action import BY_NAME
-from holdfast.core.errors import HoldfastError, InvalidInput, Remedy, StoreBroken, StoreOwned, StorePathInvalid
-from holdfast.hardening import conceal
-from holdfast.runtime import Runtime
+from holdfast.kernel.errors import HoldfastError, InvalidInput, Remedy, StoreBroken, StoreOwned, StorePathInvalid
+from holdfast.kernel.hardening import conceal
+from holdfast.runtime.app import Crew, check_folder, find_crew, has_store, make_agents, open_runtime
+from holdfast.runtime.runtime import Runtime
 
 
 def folder_of(data: Path | None) -> Path:

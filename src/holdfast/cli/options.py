@@ -25,7 +25,7 @@ AgentName = Annotated[str | None, typer.Option("--agent", help="The agent.", sho
 Chat = Annotated[str, typer.Option("--chat", help="The chat.")]
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
 
-# --- fixed sets of values: they repeat the enums of `core`, which `--help` does not load; a test compares them
+# --- fixed sets of values: they repeat enums that `--help` does not load; a test compares them
 
 
 class DeliveryStateName(StrEnum):

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from holdfast.core.errors import HoldfastError
-from holdfast.core.ids import Instant
-from holdfast.ports.surface import Delivery, error_view
+from holdfast.api.shapes.shapes import Delivery, error_view
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.ids import Instant
 
 UTF_8 = frozenset({"utf-8", "utf8"})
 

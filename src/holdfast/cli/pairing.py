@@ -8,7 +8,7 @@ import typer
 from holdfast.cli.options import Data, Json
 
 if TYPE_CHECKING:
-    from holdfast.core.access import PairingView
+    from holdfast.inbox.access import PairingView
 
 BY = "the command line"
 OneAgent = Annotated[str | None, typer.Option("--agent", help="Only this agent.", show_default="all agents")]
@@ -71,10 +71,10 @@ def unpair(
 
 
 async def _pair(code: str, data: Path | None, *, admit: bool, as_json: bool) -> int:
+    from holdfast.api.shapes.access import pair_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK
-    from holdfast.ports.access_surface import pair_view
 
     async with visiting(data, act="access.admitted" if admit else "access.denied", on=code) as runtime:
         found = await runtime.access.pair(code, admit=admit, by=BY)
@@ -87,10 +87,10 @@ async def _pair(code: str, data: Path | None, *, admit: bool, as_json: bool) -> 
 
 
 async def _pairs(agent: str | None, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.api.shapes.access import pairs_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, print_table
     from holdfast.cli.running import OK
-    from holdfast.ports.access_surface import pairs_view
 
     async with visiting(data) as runtime:
         found = await runtime.access.pairs(agent=agent)
@@ -104,18 +104,18 @@ async def _pairs(agent: str | None, data: Path | None, *, as_json: bool) -> int:
 
 def _row(one: "PairingView") -> tuple[str, ...]:
     from holdfast.cli.output import when
-    from holdfast.core.access import spelt
+    from holdfast.inbox.access import spelt
 
     asked, decided = when(one.asked_at), when(one.decided_at)
     return spelt(one.code), one.agent, one.principal, one.name, one.state.value, asked, decided
 
 
 async def _unpair(principal: str, agent: str | None, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.api.shapes.access import UnpairedOut
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK
-    from holdfast.core.ids import AgentName, Principal
-    from holdfast.ports.access_surface import UnpairedOut
+    from holdfast.kernel.ids import AgentName, Principal
 
     async with visiting(data, act="access.withdrawn", on=principal) as runtime:
         gone = await runtime.access.unpair(principal, agent=agent, by=BY)

@@ -40,10 +40,10 @@ async def _recall(
     *,
     as_json: bool,
 ) -> int:
+    from holdfast.api.shapes.memory import memories_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, print_table, when
     from holdfast.cli.running import OK
-    from holdfast.ports.memory_surface import memories_view
 
     chat, sender = asked
     async with visiting(*where) as runtime:

@@ -26,11 +26,11 @@ def replay(
 
 
 async def _replay(delivery: str, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.api.shapes.memory import Replayed
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK
-    from holdfast.core.ids import DeliveryId
-    from holdfast.ports.memory_surface import Replayed
+    from holdfast.kernel.ids import DeliveryId
 
     async with visiting(data, act="delivery.replayed", on=delivery) as runtime:
         state = await runtime.replay(DeliveryId(delivery))

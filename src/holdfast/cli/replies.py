@@ -8,7 +8,7 @@ import typer
 from holdfast.cli.options import Data, Json, ReplyStateName
 
 if TYPE_CHECKING:
-    from holdfast.ports.reply_surface import OutgoingReply
+    from holdfast.api.shapes.replies import OutgoingReply
 
 LIMIT = 50
 
@@ -49,11 +49,11 @@ async def _replies(
     limit: int,
     as_json: bool,
 ) -> int:
+    from holdfast.api.shapes.replies import replies_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, print_table, when
     from holdfast.cli.running import OK
-    from holdfast.core.posting import reply_state
-    from holdfast.ports.reply_surface import replies_view
+    from holdfast.outbox.reply import reply_state
 
     wanted = reply_state(state)
     async with visiting(data) as runtime:
@@ -104,11 +104,11 @@ def resend(
 
 
 async def _resend(reply: str, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.api.shapes.replies import reply_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK
-    from holdfast.core.ids import ReplyId
-    from holdfast.ports.reply_surface import reply_view
+    from holdfast.kernel.ids import ReplyId
 
     async with visiting(data, act="reply.resent", on=reply) as runtime:
         found = await runtime.replies.resend(ReplyId(reply))

@@ -9,8 +9,8 @@ from holdfast.cli.memory import memory, run_visiting
 from holdfast.cli.options import AgentName, Config, Data, Json
 
 if TYPE_CHECKING:
-    from holdfast.core.review import NoteForReview, Revoked
-    from holdfast.runtime import Runtime
+    from holdfast.memory.notes_review import NoteForReview, Revoked
+    from holdfast.runtime.runtime import Runtime
 
 Author = Annotated[str, typer.Option("--author", help="Whose words the notes were made of, as in telegram:123456789.")]
 Chat = Annotated[str, typer.Option("--chat", help="The chat the notes were made in, as `memory review` shows it.")]

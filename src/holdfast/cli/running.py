@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import typer
 
 from holdfast.cli.output import print_error
-from holdfast.core.errors import HoldfastError, InvalidUnicode, Remedy
+from holdfast.kernel.errors import HoldfastError, InvalidUnicode, Remedy
 
 OK, WRONG, USAGE, CONTRADICTION, AWAITING, INTERNAL = 0, 1, 2, 3, 4, 70
 INTERRUPTED = 130
@@ -45,8 +45,8 @@ def run(work: Work, *, as_json: bool) -> NoReturn:
 
 
 def _outcome(work: Work, *, as_json: bool) -> int:
+    from holdfast.audit.actor import acting_as
     from holdfast.cli.actor import local_user
-    from holdfast.ports.actor import acting_as
 
     try:
         with acting_as(local_user()):

@@ -62,7 +62,7 @@ def _text(given: str) -> str:
         return given
     import sys
 
-    from holdfast.core.errors import InvalidUnicode, MessageTooLarge
+    from holdfast.kernel.errors import InvalidUnicode, MessageTooLarge
 
     raw = sys.stdin.buffer.read(TEXT_BYTES_MAX + 1)
     if len(raw) > TEXT_BYTES_MAX:
@@ -74,11 +74,11 @@ def _text(given: str) -> str:
 
 
 async def _leave(letter: Letter, config: Path | None, data: Path | None, *, as_json: bool) -> int:
-    from holdfast.app import is_served
+    from holdfast.api.shapes.shapes import AcceptedMessage, accepted_view
     from holdfast.cli.opening import folder_of, visiting
     from holdfast.cli.output import print_json
     from holdfast.cli.running import OK
-    from holdfast.ports.surface import AcceptedMessage, accepted_view
+    from holdfast.runtime.app import is_served
 
     async with visiting(data, config, make=True) as runtime:
         outcome = accepted_view(
@@ -115,11 +115,11 @@ def _traceable(message: str) -> Iterator[None]:
 async def _wait(letter: Letter, config: Path | None, data: Path | None, *, as_json: bool) -> int:
     from msgspec.structs import replace
 
+    from holdfast.api.shapes.shapes import message_view
     from holdfast.cli.opening import config_of, folder_of, serving_or_visiting
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import AWAITING, OK, WRONG
-    from holdfast.core.inbound import MessageState
-    from holdfast.ports.surface import message_view
+    from holdfast.inbox.message import MessageState
 
     folder = folder_of(data)
     async with serving_or_visiting(folder, config_of(config, folder)) as (runtime, _):

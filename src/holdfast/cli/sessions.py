@@ -8,7 +8,7 @@ import typer
 from holdfast.cli.options import Config, Data, Json
 
 if TYPE_CHECKING:
-    from holdfast.ports.surface import SessionView
+    from holdfast.api.shapes.shapes import SessionView
 
 LIMIT = 100
 
@@ -46,10 +46,10 @@ async def _sessions(
     *,
     as_json: bool,
 ) -> int:
+    from holdfast.api.shapes.shapes import sessions_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, print_table, when
     from holdfast.cli.running import OK
-    from holdfast.ports.surface import sessions_view
 
     async with visiting(*where) as runtime:
         found = await runtime.sessions(agent=agent, chat=chat, after=after, limit=limit)

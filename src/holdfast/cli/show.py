@@ -8,8 +8,8 @@ import typer
 from holdfast.cli.options import Data, Json
 
 if TYPE_CHECKING:
-    from holdfast.ports.surface import JournalEntry
-    from holdfast.runtime import Runtime
+    from holdfast.api.shapes.shapes import JournalEntry
+    from holdfast.runtime.runtime import Runtime
 
 LIMIT = 200
 
@@ -37,12 +37,12 @@ def show(
 
 
 async def _show(name: str, after: int, limit: int, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.api.shapes.shapes import entries_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json
     from holdfast.cli.running import OK
-    from holdfast.core.ids import SessionId
-    from holdfast.core.key import check_part
-    from holdfast.ports.surface import entries_view
+    from holdfast.inbox.address import check_part
+    from holdfast.kernel.ids import SessionId
 
     check_part("session", name)
     session, dot, number = name.rpartition(".snapshot.")
@@ -61,10 +61,10 @@ async def _show(name: str, after: int, limit: int, data: Path | None, *, as_json
 
 
 async def _show_snapshot(runtime: "Runtime", session: str, n: int, *, as_json: bool) -> int:
+    from holdfast.api.shapes.shapes import snapshot_view
     from holdfast.cli.output import print_heading, print_json, visible, when
     from holdfast.cli.running import OK
-    from holdfast.core.ids import SessionId
-    from holdfast.ports.surface import snapshot_view
+    from holdfast.kernel.ids import SessionId
 
     view = snapshot_view(*await runtime.reader.snapshot(SessionId(session), n))
     if as_json:

@@ -29,12 +29,12 @@ def spend(
 
 
 async def _spend(agent: str | None, days: int, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.api.shapes.spend import spending_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, print_table
     from holdfast.cli.running import OK
-    from holdfast.core.key import agent_name
-    from holdfast.core.spend import dollars
-    from holdfast.ports.spend_surface import spending_view
+    from holdfast.inbox.address import agent_name
+    from holdfast.turns.spend import dollars
 
     wanted = agent_name(agent) if agent else None
     async with visiting(data) as runtime:

@@ -12,7 +12,7 @@ from holdfast.cli.options import Config, Data, Json, ScopeName
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holdfast.core.access_token import AccessToken
+    from holdfast.api.auth.access_token import AccessToken
 
 token = typer.Typer(name="token", help="Access tokens for the HTTP API.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -115,10 +115,7 @@ class _Wish(NamedTuple):
 
 
 async def _new(wish: _Wish, data: "Path | None", config: "Path | None", *, as_json: bool) -> int:
-    from holdfast.cli.opening import visiting
-    from holdfast.cli.output import print_json
-    from holdfast.cli.running import OK
-    from holdfast.core.access_token import (
+    from holdfast.api.auth.access_token import (
         TOKEN_BITS,
         AccessToken,
         Scope,
@@ -127,8 +124,11 @@ async def _new(wish: _Wish, data: "Path | None", config: "Path | None", *, as_js
         parse_scopes,
         spell_token,
     )
-    from holdfast.core.ids import TokenId, make_id
-    from holdfast.core.token_binding import make_binding
+    from holdfast.api.auth.token_binding import make_binding
+    from holdfast.cli.opening import visiting
+    from holdfast.cli.output import print_json
+    from holdfast.cli.running import OK
+    from holdfast.kernel.ids import TokenId, make_id
 
     scopes = parse_scopes(wish.scopes)
     binding = make_binding(
@@ -158,10 +158,10 @@ async def _new(wish: _Wish, data: "Path | None", config: "Path | None", *, as_js
 
 
 async def _list(data: "Path | None", config: "Path | None", *, as_json: bool) -> int:
+    from holdfast.api.auth.token_binding import unconfirmed_text
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json, print_table, visible, when
     from holdfast.cli.running import OK
-    from holdfast.core.token_binding import unconfirmed_text
 
     async with visiting(data, config) as runtime:
         found = await runtime.reader.tokens()
@@ -193,8 +193,8 @@ async def _revoke(id: str, data: "Path | None", config: "Path | None", *, as_jso
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_json
     from holdfast.cli.running import OK
-    from holdfast.core.ids import TokenId
-    from holdfast.core.key import check_part
+    from holdfast.inbox.address import check_part
+    from holdfast.kernel.ids import TokenId
 
     async with visiting(data, config, act="token.revoked", on=id) as runtime:
         gone = await runtime.store.revoke_token(TokenId(check_part("token", id)))

@@ -25,12 +25,12 @@ def tools(*, data: Data = None, as_json: Json = False) -> None:
 
 
 async def _tools(data: Path | None, *, as_json: bool) -> int:
-    from holdfast.cli.bulletin import read_servers
+    from holdfast.api.shapes.tool_servers import servers_view
     from holdfast.cli.opening import folder_of
     from holdfast.cli.output import print_json, print_table, visible, when
     from holdfast.cli.running import OK, WRONG
-    from holdfast.ports.server_surface import servers_view
-    from holdfast.ports.standing import LineState
+    from holdfast.cli.status_file import read_servers
+    from holdfast.inbox.channel_status import LineState
 
     found = read_servers(folder_of(data))
     if as_json:

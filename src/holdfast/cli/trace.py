@@ -8,7 +8,7 @@ import typer
 from holdfast.cli.options import Data, Json
 
 if TYPE_CHECKING:
-    from holdfast.ports.awaited import Awaited
+    from holdfast.api.shapes.awaited import Awaited
 
 
 def trace(
@@ -31,12 +31,12 @@ def trace(
 
 
 async def _trace(message: str, data: Path | None, *, as_json: bool) -> int:
+    from holdfast.api.shapes.shapes import message_view
     from holdfast.cli.opening import visiting
     from holdfast.cli.output import print_heading, print_json, print_table, visible, what_delivered_means, when
     from holdfast.cli.running import OK
-    from holdfast.core.ids import MessageId
-    from holdfast.core.key import check_part
-    from holdfast.ports.surface import message_view
+    from holdfast.inbox.address import check_part
+    from holdfast.kernel.ids import MessageId
 
     async with visiting(data) as runtime:
         found = await runtime.trace(MessageId(check_part("message", message)))

@@ -10,14 +10,14 @@ import typer
 from holdfast.cli.options import Config, Data, Json
 
 if TYPE_CHECKING:
-    from holdfast.channels.http.server import HttpServer
-    from holdfast.channels.http.token import Token
+    from holdfast.api.auth.operator_token import Token
+    from holdfast.api.limits.server_limits import ServerLimits
+    from holdfast.api.server import HttpServer
     from holdfast.config import Config as Settings
     from holdfast.config import ServerTable
-    from holdfast.core.errors import StoreBroken
-    from holdfast.core.server_limits import ServerLimits
-    from holdfast.ports.standing import ServerStanding, Standing
-    from holdfast.runtime import Runtime
+    from holdfast.inbox.channel_status import ServerStanding, Standing
+    from holdfast.kernel.errors import StoreBroken
+    from holdfast.runtime.runtime import Runtime
 
 HOST, PORT = "127.0.0.1", 7420
 ESCAPED_BYTES_PER_BYTE = 6  # JSON may write any byte as \u00xx
@@ -113,7 +113,7 @@ class Life:
             self.server.stop()
 
     def break_off(self, error: "StoreBroken") -> None:
-        from holdfast import log
+        from holdfast.kernel import log
 
         log.error("store.broken", why=str(error))
         self.broken = error
@@ -124,7 +124,7 @@ async def _up(config: Path | None, data: Path | None, asked: Asked, *, verbose: 
     """Everything that is wrong with the configuration is said at once, as `holdfast config check` says it."""
     from holdfast.cli.configuration import explain
     from holdfast.cli.opening import config_of, folder_of
-    from holdfast.core.errors import ConfigInvalid
+    from holdfast.kernel.errors import ConfigInvalid
 
     folder = folder_of(data)
     settings = config_of(config, folder)
@@ -138,14 +138,14 @@ async def _serve(folder: Path, settings: "Settings", asked: Asked, *, verbose: b
     import asyncio
     from contextlib import closing
 
-    from holdfast.app import find_crew, secure_folder
-    from holdfast.channels.http.token import load_token
-    from holdfast.cli.bulletin import Bulletin
+    from holdfast.api.auth.operator_token import load_token
     from holdfast.cli.logs import logging_to, to_file, to_stderr
     from holdfast.cli.opening import serving
     from holdfast.cli.running import OK
     from holdfast.cli.signals import on_signal
-    from holdfast.hardening import variables
+    from holdfast.cli.status_file import Bulletin
+    from holdfast.kernel.hardening import variables
+    from holdfast.runtime.app import find_crew, secure_folder
 
     crew, place = await find_crew(settings.agents), asked.place(settings.server)
     life, loop = Life(), asyncio.get_running_loop()
@@ -180,11 +180,11 @@ async def _server(
 ) -> "tuple[HttpServer, str, str]":
     """The server, its address, and a code to log in with once."""
     import holdfast
-    from holdfast.channels.http.app import Setup, make_app
-    from holdfast.channels.http.guard import Names
-    from holdfast.channels.http.metrics import Sources
-    from holdfast.channels.http.open_files import fitted
-    from holdfast.channels.http.server import HttpServer, address_of, bind, url_of
+    from holdfast.api.app import Setup, make_app
+    from holdfast.api.auth.guard import Names
+    from holdfast.api.limits.open_files import fitted
+    from holdfast.api.metrics import Sources
+    from holdfast.api.server import HttpServer, address_of, bind, url_of
 
     names = Names(place.public_hosts, place.trusted_proxies)
     is_public = not address_of(place.host).is_loopback
@@ -217,7 +217,7 @@ async def _server(
 
 async def _check_public(runtime: "Runtime", token: "Token", place: Place) -> None:
     """A server that other machines reach needs a token that somebody chose, and a name. Raises `PublicBindRefused`."""
-    from holdfast.channels.http.errors import PublicBindRefused
+    from holdfast.api.errors import PublicBindRefused
 
     now = runtime.clock.now()
     made = any(one.revoked_at is None and not one.has_expired(now) for one in await runtime.reader.tokens())
@@ -269,10 +269,10 @@ def _say(one: "Standing | ServerStanding") -> None:
 def _say_json(one: "Standing | ServerStanding") -> None:
     import msgspec
 
+    from holdfast.api.shapes.channels import standing_view
+    from holdfast.api.shapes.tool_servers import server_view
     from holdfast.cli.output import print_json
-    from holdfast.ports.channel_surface import standing_view
-    from holdfast.ports.server_surface import server_view
-    from holdfast.ports.standing import ServerStanding
+    from holdfast.inbox.channel_status import ServerStanding
 
     if isinstance(one, ServerStanding):
         print_json({"event": "mcp", **msgspec.structs.asdict(server_view(one))})
@@ -309,7 +309,7 @@ def _announce(folder: Path, start: Start, *, as_json: bool) -> None:
         f"Holdfast keeps its data in {folder}",
         f"token    {shown if kept else 'from HOLDFAST_TOKEN'}",
         f"model    {start.model}",
-        f"log      {folder / 'holdfast.log'}",
+        f"log      {folder / 'holdfast.kernel.log'}",
         "",
         f"chat     {browser}",
         "",

@@ -5,7 +5,7 @@ from typing import Any, cast
 import typer
 from typer.core import TyperGroup
 
-from holdfast.core.errors import HoldfastError, Remedy
+from holdfast.kernel.errors import HoldfastError, Remedy
 
 # Some releases of typer bring a copy of click with classes of its own.
 USAGE_ERROR = cast("type[Exception]", typer.BadParameter.__mro__[1])
@@ -34,8 +34,8 @@ class UsageGroup(TyperGroup):
             return super().invoke(ctx)
         except USAGE_ERROR as error:
             if "--json" in ctx.meta.get(ARGUMENTS, ()):
+                from holdfast.api.shapes.shapes import error_view
                 from holdfast.cli.output import print_json
-                from holdfast.ports.surface import error_view
 
                 print_json(error_view(InvalidUsage(_message(error))))
             raise

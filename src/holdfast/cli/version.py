@@ -27,7 +27,7 @@ def version(as_json: Json = False) -> None:
 
     import holdfast
     from holdfast.cli.output import print_json
-    from holdfast.encryption.library import library_in_use
+    from holdfast.store.encryption.library import library_in_use
 
     found = {
         "holdfast": holdfast.__version__,

@@ -15,10 +15,10 @@ from msgspec import Struct, field, structs
 from holdfast.config.secrets import literal_secret, located, refuse_duplicates, refuse_literal
 from holdfast.config.tables import SHARING_AGENT, SHARING_PERSON, AgentTable, ServerTable
 from holdfast.config.wording import not_toml, translated, wrong
-from holdfast.core.access import check_allowed, check_allowed_chat, check_operator
-from holdfast.core.errors import AllowlistNotImmutable, ConfigInvalid, InvalidName
-from holdfast.core.key import agent_name
-from holdfast.core.policy import AgentPolicy
+from holdfast.inbox.access import check_allowed, check_allowed_chat, check_operator
+from holdfast.inbox.address import agent_name
+from holdfast.kernel.errors import AllowlistNotImmutable, ConfigInvalid, InvalidName
+from holdfast.turns.policy import AgentPolicy
 
 FILE = "holdfast.toml"
 FILE_BYTES_MAX = 1_000_000

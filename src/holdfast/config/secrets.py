@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.core.errors import ConfigInvalid
-from holdfast.core.policy import AgentPolicy
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.turns.policy import AgentPolicy
 
 BYTES_MAX = 64 * 1024
 OTHERS = 0o077

@@ -1,4 +1,4 @@
-"""The tables of holdfast.toml, as msgspec checks them. The defaults are those of core/policy.py and stand there only.
+"""The tables of holdfast.toml, as msgspec checks them. The defaults are those of turns/policy.py and stand there only.
 
 What others own passes through as it is and is checked by its owner: models, memory providers, channels, MCP servers.
 """
@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field, structs
 
-from holdfast.core.compress import Thresholds
-from holdfast.core.inbound import Limits
-from holdfast.core.outgoing import OnDoubt
-from holdfast.core.policy import (
+from holdfast.api.limits.server_limits import ServerLimits
+from holdfast.inbox.message import Limits
+from holdfast.memory.recall import RecallPolicy
+from holdfast.outbox.post import OnDoubt
+from holdfast.sessions.compression import Thresholds
+from holdfast.turns.policy import (
     MINUTE_MS,
     AccessPolicy,
     AgentPolicy,
@@ -22,8 +24,6 @@ from holdfast.core.policy import (
     Sharing,
     TurnPolicy,
 )
-from holdfast.core.recall import RecallPolicy
-from holdfast.core.server_limits import ServerLimits
 
 USD_MICROS = 1_000_000
 Share = Annotated[float, Meta(gt=0, le=1)]

@@ -14,7 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.errors import ConfigInvalid
+from holdfast.kernel.errors import ConfigInvalid
 
 SHOWN_CHARS_MAX = 80
 SECRET_CHARS_MIN = 20

@@ -1,1 +1,1 @@
-"""The agent's memory outside the store: its files, what Hermes left, and the tool that models use."""
+"""What is remembered: deliveries to providers, recall, notes and their files, forgetting."""

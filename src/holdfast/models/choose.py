@@ -8,17 +8,17 @@ Rule 2: nothing is imported for it that is not needed: the practice model needs 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from pathlib import Path
 
-from holdfast.core.errors import ConfigInvalid, ModelFailed, PlainHttpRefused
-from holdfast.core.policy import AgentPolicy
-from holdfast.core.urls import READABLE, fault_of_url, has_credentials, leaks_key, wrong_url
-from holdfast.models.any import AnyModel
+from holdfast.kernel.errors import ConfigInvalid, ModelFailed, PlainHttpRefused
+from holdfast.kernel.tasks import Tasks
+from holdfast.kernel.urls import READABLE, fault_of_url, has_credentials, leaks_key, wrong_url
 from holdfast.models.fallback import Fallback
+from holdfast.models.lazy_model import AnyModel
 from holdfast.models.practice import PracticeModel
 from holdfast.models.prices import has_price
 from holdfast.models.settings import PRACTICE, ModelSettings, parse_settings
 from holdfast.models.vendors import VENDORS
-from holdfast.ports.model import Model, ModelEvent, ModelRequest
-from holdfast.ports.tasks import Tasks
+from holdfast.turns.model import Model, ModelEvent, ModelRequest
+from holdfast.turns.policy import AgentPolicy
 
 KEY_BYTES_MAX = 8_192
 

@@ -9,9 +9,9 @@ Rule 3: when none could, the failure is the last one's, and it is final only if 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
-from holdfast import log
-from holdfast.core.errors import ModelFailed
-from holdfast.ports.model import Connected, Model, ModelEvent, ModelRequest, Restarted, listen
+from holdfast.kernel import log
+from holdfast.kernel.errors import ModelFailed
+from holdfast.turns.model import Connected, Model, ModelEvent, ModelRequest, Restarted, listen
 
 
 class Fallback(Connected):

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import httpx2
 from pydantic_ai import exceptions as vendor
 
-from holdfast.core.errors import ModelFailed
-from holdfast.core.vendor_error import VendorError, vendor_error
+from holdfast.kernel.errors import ModelFailed
+from holdfast.kernel.vendor_error import VendorError, vendor_error
 
 RETRY_AFTER_MS_MAX = 24 * 60 * 60 * 1000
 # What an adapter lets through: pydantic-ai's own, the transport's, and what libraries raise over an answer that is no

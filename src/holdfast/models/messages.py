@@ -26,9 +26,9 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from holdfast.core.context import ModelMessage as Message
-from holdfast.ports.model import ModelRequest as Request
-from holdfast.ports.model import Task, ToolSpec
+from holdfast.turns.context import ModelMessage as Message
+from holdfast.turns.model import ModelRequest as Request
+from holdfast.turns.model import Task, ToolSpec
 
 NO_TEXT = "(no text)"  # vendors refuse an empty message
 TRANSCRIPT = "The conversation, one JSON value per line:"

@@ -8,13 +8,13 @@ called Byron"), answers questions from what the context holds, recalled facts in
 import re
 from collections.abc import AsyncIterator, Sequence
 
-from holdfast.core.context import ModelMessage
-from holdfast.core.journal import ToolCall, estimate_tokens
-from holdfast.core.turn import Usage
-from holdfast.models.extraction import extract
-from holdfast.models.gist import gist
-from holdfast.models.wording import facts, keywords, sentences
-from holdfast.ports.model import Answer, ModelEvent, ModelRequest, Task, TextDelta, ToolSpec
+from holdfast.models.extractive_summary import gist
+from holdfast.models.practice_extraction import extract
+from holdfast.models.practice_text import facts, keywords, sentences
+from holdfast.turns.context import ModelMessage
+from holdfast.turns.journal import ToolCall, estimate_tokens
+from holdfast.turns.model import Answer, ModelEvent, ModelRequest, Task, TextDelta, ToolSpec
+from holdfast.turns.turn import Usage
 
 # Where several people speak, the speaker stands before a text.
 _USE = re.compile(

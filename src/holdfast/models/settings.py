@@ -20,8 +20,8 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from holdfast.core.errors import ConfigInvalid
-from holdfast.core.urls import fault_of_url, has_credentials, wrong_url
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.kernel.urls import fault_of_url, has_credentials, wrong_url
 from holdfast.models.vendors import VENDORS
 
 PRACTICE = "practice"

@@ -1,1 +1,1 @@
-"""Memory providers: each folder adapts one service, or the local index, to ports/provider.py."""
+"""Memory providers: each folder adapts one service, or the local index, to memory/provider.py."""

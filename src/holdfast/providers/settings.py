@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.core.errors import ConfigInvalid, PlainHttpRefused
-from holdfast.core.urls import FORBIDDEN, READABLE, is_forbidden, leaks_key, wrong_url
+from holdfast.kernel.errors import ConfigInvalid, PlainHttpRefused
+from holdfast.kernel.urls import FORBIDDEN, READABLE, is_forbidden, leaks_key, wrong_url
 
 T = TypeVar("T", bound=msgspec.Struct)
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?\Z", re.DOTALL)

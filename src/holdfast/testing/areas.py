@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 
-from holdfast.core.delivery import DeliveryPolicy
-from holdfast.core.finish import FinishPolicy
-from holdfast.core.ids import AgentName
-from holdfast.core.policy import AgentPolicy, ExpiryPolicy, RetryPolicy
-from holdfast.loops.member import PrunePolicy
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.retry import RetryPolicy
+from holdfast.memory.delivery import DeliveryPolicy
+from holdfast.sessions.finalisation import FinishPolicy
+from holdfast.store.membership import PrunePolicy
 from holdfast.testing.workload import HORIZON_MS
+from holdfast.turns.policy import AgentPolicy, ExpiryPolicy
 
 
 class Area(Enum):

@@ -12,11 +12,11 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from enum import Enum
 
-from holdfast.core.key import Address
-from holdfast.core.outgoing import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
-from holdfast.core.policy import RetryPolicy
-from holdfast.core.posting import PostmanPolicy
-from holdfast.ports.channel import ChannelCapabilities, Intake
+from holdfast.inbox.address import Address
+from holdfast.inbox.channel import ChannelCapabilities, Intake
+from holdfast.kernel.retry import RetryPolicy
+from holdfast.outbox.post import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
+from holdfast.outbox.reply import PostmanPolicy
 
 CHATS_EVERY = 4  # in every so-manieth history replies are posted; in the others nobody comes for them
 FOREVER_S = 10_000.0

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from holdfast.core.delivery import Delivered, Landing, Refused
-from holdfast.core.errors import ProviderFailed
-from holdfast.core.ids import Instant
-from holdfast.core.naming import Naming, PerSession
-from holdfast.ports.provider import Provider
+from holdfast.kernel.errors import ProviderFailed
+from holdfast.kernel.ids import Instant
+from holdfast.memory.delivery import Delivered, Landing, Refused
+from holdfast.memory.naming import Naming, PerSession
+from holdfast.memory.provider import Provider
 from holdfast.testing.provider_guest import (
     ABOARD,
     ADA,

@@ -9,19 +9,19 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeAlias
 
-from holdfast.core.command import parse_command
-from holdfast.core.command_rights import delete_word
-from holdfast.core.compress import COMPRESS, Operation, SummaryDraft
-from holdfast.core.errors import ClaimLost, HoldfastError, NodeLost, SessionLive, SessionMoved, SummaryStale
-from holdfast.core.ids import AgentName, MailboxId, MessageId, NodeId, OperationId, Principal, ReplyId, SessionId
-from holdfast.core.inbound import Accepted, Arrival, Conflict, Duplicate, Limits, MailboxFull, kind_of
-from holdfast.core.journal import AssistantSaid, UserSaid
-from holdfast.core.key import Address
-from holdfast.core.mailbox import Claim
-from holdfast.core.session import CommandDone, CommandRun
-from holdfast.core.turn import Reply, Turn, TurnCommit, TurnEvent, TurnOpening, TurnRecord
-from holdfast.ports.reader import Reader
-from holdfast.ports.store import Busy, Store
+from holdfast.inbox.address import Address
+from holdfast.inbox.mailbox import Claim
+from holdfast.inbox.message import Accepted, Arrival, Conflict, Duplicate, Limits, MailboxFull, kind_of
+from holdfast.kernel.errors import ClaimLost, HoldfastError, NodeLost, SessionLive, SessionMoved, SummaryStale
+from holdfast.kernel.ids import AgentName, MailboxId, MessageId, NodeId, OperationId, Principal, ReplyId, SessionId
+from holdfast.sessions.command import parse_command
+from holdfast.sessions.command_rights import delete_word
+from holdfast.sessions.compression import COMPRESS, Operation, SummaryDraft
+from holdfast.sessions.session import CommandDone, CommandRun
+from holdfast.store.protocols.reader import Reader
+from holdfast.store.protocols.store import Busy, Store
+from holdfast.turns.journal import AssistantSaid, UserSaid
+from holdfast.turns.turn import Reply, Turn, TurnCommit, TurnEvent, TurnOpening, TurnRecord
 
 NODE = NodeId("node_check")
 WORDS = "hello \0 \u200d \U0001f9ff ß"

@@ -5,8 +5,8 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from holdfast.core.action import broken_link
-from holdfast.stores.verbs.actions import FIELDS, action_of
+from holdfast.audit.action import broken_link
+from holdfast.audit.action_sql import FIELDS, action_of
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.rows import Row
 

@@ -6,14 +6,14 @@ Through which agents a message came is found out here from the ledger of replies
 
 from collections import Counter
 
-from holdfast.core.agent_chain import PRINCIPALS
-from holdfast.core.ids import AgentName
-from holdfast.core.journal import AssistantSaid, UserSaid
-from holdfast.core.key import parse
+from holdfast.inbox.address import parse
+from holdfast.inbox.agent_chain import PRINCIPALS
+from holdfast.kernel.ids import AgentName
 from holdfast.testing.checks_work import is_letter
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.letters import HOPS_MAX
 from holdfast.testing.rows import Row, body_of
+from holdfast.turns.journal import AssistantSaid, UserSaid
 
 ARRIVALS_MAX = 2 ** (HOPS_MAX + 1)  # of one text: each message causes one more and an answer, one hop further
 

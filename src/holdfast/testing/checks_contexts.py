@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
-from holdfast.core.context import ModelMessage, render_entries
-from holdfast.core.journal import Entry, Forgotten, Observed, UserSaid
-from holdfast.ports.model import Task
 from holdfast.testing.evidence import IN_TURN, Evidence, Found
 from holdfast.testing.lineage import Lineage, marks_of
 from holdfast.testing.models import Asked, marks_said
 from holdfast.testing.rows import Row
 from holdfast.testing.workload import marks_in
+from holdfast.turns.context import ModelMessage, render_entries
+from holdfast.turns.journal import Entry, Forgotten, Observed, UserSaid
+from holdfast.turns.model import Task
 
 TRIMMED = re.compile(r"\[(\d+) earlier entries are not shown here because summarising them failed\.\]")
 

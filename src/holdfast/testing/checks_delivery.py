@@ -7,14 +7,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from holdfast.core.delivery import Op, Parcel
-from holdfast.core.journal import AssistantSaid, UserSaid
-from holdfast.core.lane import LaneKey
+from holdfast.memory.delivery import Op, Parcel
+from holdfast.memory.lane import LaneKey
 from holdfast.testing.checks_work import place_of, undone_turns
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.providers import ABLE
 from holdfast.testing.rows import Row, body_of
 from holdfast.testing.servers import Server
+from holdfast.turns.journal import AssistantSaid, UserSaid
 
 LANDED = frozenset({"delivered", "retracted"})
 RETRY = "/retry"

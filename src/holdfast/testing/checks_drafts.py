@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from holdfast.core.drafting import MARK
-from holdfast.core.outgoing import Post
+from holdfast.outbox.draft import MARK
+from holdfast.outbox.post import Post
 from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.chats import receipt_of
 from holdfast.testing.evidence import Evidence, Found

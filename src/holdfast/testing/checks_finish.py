@@ -5,10 +5,10 @@ The simulated model never gives the same note twice, so what is in memory says w
 
 from itertools import pairwise
 
-from holdfast.core.extraction import Proposals, parse_answer
-from holdfast.ports.model import Task
+from holdfast.sessions.extraction import Proposals, parse_answer
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.rows import Row
+from holdfast.turns.model import Task
 
 EXTRACTED = frozenset({"closed"})
 

@@ -11,16 +11,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.core.delivery import Line, Parcel
-from holdfast.core.forget import Forgetting
-from holdfast.core.journal import AssistantSaid, Observed, UserSaid
-from holdfast.core.lane import LaneKey
-from holdfast.core.quotation import INSIDE_CHARS_MIN
-from holdfast.core.visibility import AGENTS
+from holdfast.memory.delivery import Line, Parcel
+from holdfast.memory.forget import Forgetting
+from holdfast.memory.lane import LaneKey
+from holdfast.memory.quotation import INSIDE_CHARS_MIN
+from holdfast.memory.visibility import AGENTS
 from holdfast.testing.evidence import IN_TURN, Found
 from holdfast.testing.rows import Row, Rows, body_of
 from holdfast.testing.servers import Server
 from holdfast.testing.workload import Say, mark_of, marks_in
+from holdfast.turns.journal import AssistantSaid, Observed, UserSaid
 
 SECRET = 731_000_000
 WORD = re.compile(r"[a-z0-9]+")

@@ -1,11 +1,11 @@
 """I26: what somebody may recall follows the links between principals, also where it was asked ahead."""
 
-from holdfast.core.journal import Recalled
 from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.checks_recall import TOKEN
 from holdfast.testing.clock import START_MS
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.rows import body_of
+from holdfast.turns.journal import Recalled
 
 
 def recalls_end_with_the_link(evidence: Evidence) -> Found:

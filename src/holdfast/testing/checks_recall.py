@@ -9,13 +9,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from holdfast.core.agent_chain import PRINCIPALS
-from holdfast.core.journal import Recalled
-from holdfast.core.recall import RecallQuery
-from holdfast.core.visibility import is_group
-from holdfast.ports.model import Task
+from holdfast.inbox.agent_chain import PRINCIPALS
+from holdfast.memory.recall import RecallQuery
+from holdfast.memory.visibility import is_group
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.rows import Row, body_of
+from holdfast.turns.journal import Recalled
+from holdfast.turns.model import Task
 
 TOKEN = re.compile(r"<(\d+)\|([^|>]+)\|(\d+)\|(\d+)\|([^|>]+)>")
 

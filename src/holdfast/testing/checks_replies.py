@@ -4,9 +4,9 @@ import re
 from collections import Counter, defaultdict
 from itertools import pairwise
 
-from holdfast.core.ids import ReplyId
-from holdfast.core.outgoing import OnDoubt
-from holdfast.core.posting import NOBODY_KNOWS
+from holdfast.kernel.ids import ReplyId
+from holdfast.outbox.post import OnDoubt
+from holdfast.outbox.reply import NOBODY_KNOWS
 from holdfast.testing.chats import ChatServer
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.rooms import HALL, NEW_HALL

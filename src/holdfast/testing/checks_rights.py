@@ -6,10 +6,10 @@ did. The simulated platforms have private chats and groups with one admin (`work
 
 from collections.abc import Iterator, Mapping
 
-from holdfast.core.journal import Undone, UserSaid
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.rows import Row, body_of
 from holdfast.testing.workload import ADMINS, Say, verb_of
+from holdfast.turns.journal import Undone, UserSaid
 
 SWITCHES = frozenset({"new", "resume", "branch", "delete"})
 DECIDES = frozenset({"approve", "deny"})

@@ -1,8 +1,8 @@
 """A platform without redelivery (I23), chats with new ids (I27) and attachments (I28)."""
 
-from holdfast.core.arrivals import hash_of
-from holdfast.core.errors import AddressTaken
-from holdfast.core.identity import Moved
+from holdfast.inbox.addressing import hash_of
+from holdfast.inbox.identity import Moved
+from holdfast.kernel.errors import AddressTaken
 from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.rooms import ACCOUNT, GONE, HALL, NEW_HALL, STRANGER, Spoken, is_whole

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from holdfast.core.command_rights import Rank
+from holdfast.sessions.command_rights import Rank
 from holdfast.testing.checks_rights import may_change
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.lineage import NO_LIMIT, Lineage

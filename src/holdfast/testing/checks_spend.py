@@ -6,10 +6,10 @@ judged by what was on record when its own look at the ledger was taken.
 
 from collections import Counter
 
-from holdfast.core.journal import AssistantSaid
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.models import PAID
 from holdfast.testing.rows import body_of
+from holdfast.turns.journal import AssistantSaid
 
 
 def spending_stops_at_the_limit(evidence: Evidence) -> Found:

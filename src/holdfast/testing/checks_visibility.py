@@ -1,6 +1,6 @@
 """I33: nobody is shown what another person said in private, or what was said in another group.
 
-The rule is written here a second time, from docs/explanation/who-sees-what.md and not from core/visibility.py: a fault
+The rule is written here a second time, from docs/explanation/who-sees-what.md not from memory/visibility.py: a fault
 in one shows as a difference. Each text of a history has a mark, so its author, its chat and its moment are known
 wherever it turns up: in what a model was asked, in a note, at a provider, in what somebody was shown at rest. A note
 that a model made spells the marks of its messages with another letter (strangers.py).
@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
-from holdfast.core.context import ModelMessage
-from holdfast.core.journal import UserSaid
-from holdfast.ports.model import Task
 from holdfast.testing.clock import START_MS
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.models import Asked
 from holdfast.testing.platform import Sent
 from holdfast.testing.rows import Row, body_of
 from holdfast.testing.workload import marks_in
+from holdfast.turns.context import ModelMessage
+from holdfast.turns.journal import UserSaid
+from holdfast.turns.model import Task
 
 NOTE = re.compile(r"\b(note|kept) (\d+)((?: w\d{2,})+)")
 RECALL = "recall"

@@ -5,12 +5,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from holdfast.core.call_view import call_digest, is_digest
-from holdfast.core.journal import Undone
-from holdfast.core.key import parse
+from holdfast.inbox.address import parse
 from holdfast.testing.evidence import IN_TURN, Evidence, Found
 from holdfast.testing.models import DANGEROUS, TOOLS
 from holdfast.testing.rows import Row, body_of
+from holdfast.turns.call_view import call_digest, is_digest
+from holdfast.turns.journal import Undone
 
 NAMED = re.compile(r"/approve (\S+) (\S+)")  # with a digest
 

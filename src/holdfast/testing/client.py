@@ -5,8 +5,8 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from holdfast.core.errors import HoldfastError, StoreUnavailable
-from holdfast.runtime import Runtime
+from holdfast.kernel.errors import HoldfastError, StoreUnavailable
+from holdfast.runtime.runtime import Runtime
 from holdfast.testing.node import NodeDown, SimNode
 from holdfast.testing.platform import AGAIN_S_MAX, ATTEMPTS_MAX, WAIT_S
 

@@ -1,6 +1,6 @@
 """Clocks that never look at the machine's."""
 
-from holdfast.core.ids import Instant
+from holdfast.kernel.ids import Instant
 from holdfast.testing.simloop import SimLoop
 
 START_MS = 1_700_000_000_000

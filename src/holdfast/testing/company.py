@@ -7,13 +7,11 @@ from typing import Any
 
 import apsw
 
-from holdfast.core.ids import AgentName
-from holdfast.core.policy import AccessPolicy, AgentPolicy, Door
-from holdfast.loops.channels import Channels
-from holdfast.ports.channel import Channel
-from holdfast.ports.clock import Clock
-from holdfast.ports.tasks import Tasks
-from holdfast.ports.tool import Tools
+from holdfast.inbox.channel import Channel
+from holdfast.inbox.channels import Channels
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.tasks import Tasks
 from holdfast.testing import letters, rooms
 from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.chats import ABLE, Chats
@@ -26,6 +24,8 @@ from holdfast.testing.retrying_client import RetryingClient
 from holdfast.testing.rooms import FakeRoom, RoomPeople, RoomServer
 from holdfast.testing.rows import read_accepted, read_tables
 from holdfast.testing.workload import Say
+from holdfast.turns.policy import AccessPolicy, AgentPolicy, Door
+from holdfast.turns.tool import Tools
 
 STRAY = """
 select n from reply

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 
 import apsw
 
-from holdfast.core.drafting import WRITE_WAIT_MS
-from holdfast.core.key import Address
-from holdfast.core.outgoing import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
-from holdfast.ports.channel import ChannelCapabilities, Intake
+from holdfast.inbox.address import Address
+from holdfast.inbox.channel import ChannelCapabilities, Intake
+from holdfast.outbox.draft import WRITE_WAIT_MS
+from holdfast.outbox.post import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
 from holdfast.testing.chats import FAULTS, FOREVER_S, LAG_S_MAX, ChatFailure, ChatServer, FakeChat
 from holdfast.testing.crash import Reach, crashing
 

@@ -9,9 +9,9 @@ import random
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.ids import AgentName
-from holdfast.core.memory import Change, MemoryBatch, MemoryUndo, MemoryVerb, Target
-from holdfast.runtime import Runtime
+from holdfast.kernel.ids import AgentName
+from holdfast.memory.notes import Change, MemoryBatch, MemoryUndo, MemoryVerb, Target
+from holdfast.runtime.runtime import Runtime
 from holdfast.testing.areas import Area
 from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.client import Asked, Client

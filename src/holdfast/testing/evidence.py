@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
-from holdfast.core.ids import AgentName
-from holdfast.core.lane import LaneClaim, LaneKey
-from holdfast.core.mailbox import Claim
-from holdfast.core.policy import AgentPolicy
+from holdfast.inbox.mailbox import Claim
+from holdfast.kernel.ids import AgentName
+from holdfast.memory.lane import LaneClaim, LaneKey
 from holdfast.testing.areas import Late
 from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.chats import Chats
@@ -20,6 +19,7 @@ from holdfast.testing.platform import RecordedTurn, Sent
 from holdfast.testing.rows import Row, Rows
 from holdfast.testing.servers import Lookup, Server
 from holdfast.testing.strangers_agent import Look
+from holdfast.turns.policy import AgentPolicy
 
 Found: TypeAlias = Iterator[str]
 IN_TURN = frozenset({"answered", "failed", "interrupted"})

@@ -19,12 +19,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.errors import HoldfastError
-from holdfast.core.forget import Forgetting
-from holdfast.core.ids import AgentName, Provider
-from holdfast.core.lane import LaneKey
-from holdfast.ports.provider import Capabilities
-from holdfast.runtime import Runtime
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.ids import AgentName, Provider
+from holdfast.memory.forget import Forgetting
+from holdfast.memory.lane import LaneKey
+from holdfast.memory.provider import Capabilities
+from holdfast.runtime.runtime import Runtime
 from holdfast.testing import checks_forget, invariants
 from holdfast.testing.areas import Area, areas_of
 from holdfast.testing.channel_areas import ChannelArea

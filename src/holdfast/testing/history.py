@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from holdfast.stores.sqlite.opening import open_ready
+from holdfast.store.sqlite.opening import open_ready
 from holdfast.testing.areas import Area, areas_of
 from holdfast.testing.channel_areas import ChannelArea, channel_area_faults, channel_areas_of
 from holdfast.testing.chats import has_chats

@@ -4,9 +4,9 @@ import asyncio
 import random
 from dataclasses import dataclass, field
 
-from holdfast.core.errors import HoldfastError
-from holdfast.core.identity import Link, LinkRequest, Moved
-from holdfast.core.ids import OperationId, Principal
+from holdfast.inbox.identity import Link, LinkRequest, Moved
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.ids import OperationId, Principal
 from holdfast.testing.platform import Platform
 from holdfast.testing.retrying_client import RetryingClient
 from holdfast.testing.workload import CHATS, HORIZON_MS, SENDERS, Chat, Say, mark_of

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from holdfast.core.journal import Observed, UserSaid
 from holdfast.testing.checks_actions import acts_are_on_record_once, trail_is_whole
 from holdfast.testing.checks_agents import (
     chains_limit_tools,
@@ -84,6 +83,7 @@ from holdfast.testing.evidence import IN_TURN, TERMINAL, Evidence, Found
 from holdfast.testing.platform import Sent
 from holdfast.testing.report import Violation
 from holdfast.testing.rows import Row, Rows, body_of
+from holdfast.turns.journal import Observed, UserSaid
 
 Check: TypeAlias = tuple[str, Callable[[Evidence], Found]]
 

@@ -11,16 +11,16 @@ import random
 import re
 from collections.abc import Hashable, Mapping, Sequence
 
-from holdfast.core import agent_chain
-from holdfast.core.agent_chain import Chain
-from holdfast.core.context import ModelMessage
-from holdfast.core.ids import AgentName
-from holdfast.core.journal import ToolCall
-from holdfast.loops.toolbox import ToolBox
-from holdfast.ports.model import ToolSpec
-from holdfast.ports.tool import ToolContext, ToolOutcome, Tools, built_in, no_such_tool
+from holdfast.inbox import agent_chain
+from holdfast.inbox.agent_chain import Chain
+from holdfast.kernel.ids import AgentName
 from holdfast.testing.workload import CHATS, HORIZON_MS, SENDERS, Say, mark_of, marks_in
 from holdfast.tools.send_message import NAME, make_send_tool
+from holdfast.tools.toolbox import ToolBox
+from holdfast.turns.context import ModelMessage
+from holdfast.turns.journal import ToolCall
+from holdfast.turns.model import ToolSpec
+from holdfast.turns.tool import ToolContext, ToolOutcome, Tools, built_in, no_such_tool
 
 HOPS_MAX = 3
 UNATTENDED_MAX = 8  # more than hops allow in one mailbox, so that hops are what ends a circle

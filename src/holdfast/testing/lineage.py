@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.core.journal import Entry, Observed, Undone, UserSaid
 from holdfast.testing.rows import Row, Rows, body_of
 from holdfast.testing.workload import marks_in
+from holdfast.turns.journal import Entry, Observed, Undone, UserSaid
 
 NO_LIMIT = 1 << 60
 

@@ -10,19 +10,19 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast import log
-from holdfast.core.context import ModelMessage
-from holdfast.core.errors import ModelFailed
-from holdfast.core.journal import ToolCall, estimate_tokens
-from holdfast.core.lane import LaneKey
-from holdfast.core.turn import Usage
-from holdfast.ports.model import Answer, ModelEvent, ModelRequest, Task, TextDelta, ToolSpec
-from holdfast.ports.tool import ToolContext, ToolOutcome
+from holdfast.kernel import log
+from holdfast.kernel.errors import ModelFailed
+from holdfast.memory.lane import LaneKey
 from holdfast.testing.faults import ModelFailure, ModelFault
 from holdfast.testing.letters import letter_call, letter_in
 from holdfast.testing.servers import Lookup, Server
 from holdfast.testing.strangers import WISHES, arguments_of, extracted
 from holdfast.testing.workload import FILLER, marks_in
+from holdfast.turns.context import ModelMessage
+from holdfast.turns.journal import ToolCall, estimate_tokens
+from holdfast.turns.model import Answer, ModelEvent, ModelRequest, Task, TextDelta, ToolSpec
+from holdfast.turns.tool import ToolContext, ToolOutcome
+from holdfast.turns.turn import Usage
 
 FOREVER_S = 10_000.0
 TOOLS = {"look": True, "pay": False, "fire": False}  # name -> idempotent

@@ -10,20 +10,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.core.compress import Operation, Summary, SummaryDraft
-from holdfast.core.context import Context
-from holdfast.core.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
-from holdfast.core.ids import MailboxId, SessionId
-from holdfast.core.inbound import Accepted, AcceptOutcome, Arrival, Limits
-from holdfast.core.journal import Entry
-from holdfast.core.mailbox import Claim
-from holdfast.core.naming import NamingInputs
-from holdfast.core.turn import OpenCall, Reply, Turn, TurnCommit, open_calls
-from holdfast.loops import turn_runner
-from holdfast.ports.store import Committed
-from holdfast.stores.script import Row, Script, one, run
-from holdfast.stores.store import SqlStore
-from holdfast.stores.verbs import accept, contexts, cursors, fence, mail, nodes, reply, summaries, turns
+from holdfast.inbox import accept_sql, mail_sql
+from holdfast.inbox.mailbox import Claim
+from holdfast.inbox.message import Accepted, AcceptOutcome, Arrival, Limits
+from holdfast.kernel.ids import MailboxId, SessionId
+from holdfast.memory import cursor_sql
+from holdfast.memory.delivery import DeliveryPolicy, TurnSpan, Unit, due_units
+from holdfast.memory.naming import NamingInputs
+from holdfast.outbox import new_reply_sql
+from holdfast.sessions import summary_sql
+from holdfast.sessions.compression import Operation, Summary, SummaryDraft
+from holdfast.store import node_sql
+from holdfast.store.protocols.store import Committed
+from holdfast.store.script import Row, Script, one, run
+from holdfast.store.sql_store import SqlStore
 from holdfast.testing import (
     mutants_actions,
     mutants_approval,
@@ -37,6 +37,10 @@ from holdfast.testing import (
 )
 from holdfast.testing.entropy import SeededEntropy
 from holdfast.testing.mutant import MUTANTS, Mutant, Patch, mutant
+from holdfast.turns import context_sql, fence_sql, runner, turn_sql
+from holdfast.turns.context import Context
+from holdfast.turns.journal import Entry
+from holdfast.turns.turn import OpenCall, Reply, Turn, TurnCommit, open_calls
 
 __all__ = [
     "MUTANTS",
@@ -89,7 +93,7 @@ def no_dedupe() -> Sequence[Patch]:
 @mutant("I15", budget=20)
 def depth_drift() -> Sequence[Patch]:
     """A signal counts as waiting mail."""
-    return [(accept, "GROW", accept.GROW.replace("depth + :heavier", "depth + 1"))]
+    return [(accept_sql, "GROW", accept_sql.GROW.replace("depth + :heavier", "depth + 1"))]
 
 
 # --- claims --------------------------------------------------------------------------------------------------------
@@ -102,31 +106,31 @@ def no_fence() -> Sequence[Patch]:
     def broken(_claim: Claim, _fence: int) -> bool:
         return True
 
-    return [(fence, "stands", broken), (mail, "stands", broken)]
+    return [(fence_sql, "stands", broken), (mail_sql, "stands", broken)]
 
 
 @mutant("I14", "I15", budget=10)
 def lease_ignored() -> Sequence[Patch]:
     """A mailbox that somebody holds is given away as if it were free. Workers take it from each other for ever."""
-    return [(nodes, "CLAIM", nodes.CLAIM.replace("where owner is null and ready_at", "where ready_at"))]
+    return [(node_sql, "CLAIM", node_sql.CLAIM.replace("where owner is null and ready_at", "where ready_at"))]
 
 
 @mutant("I13", budget=10)
 def restart_bumps_fences() -> Sequence[Patch]:
     """A node that joins changes mailboxes that nobody held."""
-    honest = nodes.register_node
+    honest = node_sql.register_node
 
     def broken(node: Any, host: str, sole: bool) -> Script[None]:  # noqa: ANN401
         yield from honest(node, host, sole)
         yield from run("update mailbox set fence = fence + 1 where owner is null")
 
-    return [(nodes, "register_node", broken)]
+    return [(node_sql, "register_node", broken)]
 
 
 @mutant("I3", budget=10)
 def order() -> Sequence[Patch]:
     """Mail is read newest first."""
-    return [(mail, "WAITING", mail.WAITING.replace("order by seq", "order by seq desc"))]
+    return [(mail_sql, "WAITING", mail_sql.WAITING.replace("order by seq", "order by seq desc"))]
 
 
 # --- turns ---------------------------------------------------------------------------------------------------------
@@ -138,7 +142,7 @@ def split_commit() -> Sequence[Patch]:
 
     def second(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[None]:
         for said in commit.replies:
-            yield from reply.insert_reply(
+            yield from new_reply_sql.insert_reply(
                 said,
                 mailbox=claim.mailbox,
                 address=claim.address,
@@ -150,15 +154,15 @@ def split_commit() -> Sequence[Patch]:
         names = NamingInputs(agent=claim.agent, session=turn.session, principal=turn.principal, address=claim.address)
         yield from run(
             "update turn set places = :places where session = :session and n = :n",
-            places=cursors.places_of(commit.policies, names),
+            places=cursor_sql.places_of(commit.policies, names),
             session=turn.session,
             n=turn.n,
         )
-        yield from cursors.schedule(turn.session, claim.agent, commit.policies, start=turn.first_seq - 1)
+        yield from cursor_sql.schedule(turn.session, claim.agent, commit.policies, start=turn.first_seq - 1)
 
     async def broken(store: SqlStore, claim: Claim, turn: Turn, commit: TurnCommit) -> Committed:
         first = replace(commit, replies=(), policies=())
-        done = await store._db.write("commit_turn", lambda: turns.commit_turn(claim, turn, first))  # noqa: SLF001
+        done = await store._db.write("commit_turn", lambda: turn_sql.commit_turn(claim, turn, first))  # noqa: SLF001
         await store._db.write("commit_turn", lambda: second(claim, turn, commit))  # noqa: SLF001
         return done
 
@@ -168,13 +172,13 @@ def split_commit() -> Sequence[Patch]:
 @mutant("I15", budget=5)
 def double_reply() -> Sequence[Patch]:
     """Every reply is written twice."""
-    honest = reply.insert_reply
+    honest = new_reply_sql.insert_reply
 
     def broken(said: Reply, **place: Any) -> Script[None]:  # noqa: ANN401
         yield from honest(said, **place)
         yield from honest(replace(said, id=f"{said.id}-again"), **place)  # type: ignore[arg-type]
 
-    return [(turns, "insert_reply", broken)]
+    return [(turn_sql, "insert_reply", broken)]
 
 
 @mutant("I2", budget=240)
@@ -184,21 +188,21 @@ def resume_repeats_tool() -> Sequence[Patch]:
     def broken(entries: Sequence[Entry]) -> tuple[OpenCall, ...]:
         return tuple(replace(call, started=False) for call in open_calls(entries))
 
-    return [(turn_runner, "open_calls", broken)]
+    return [(runner, "open_calls", broken)]
 
 
 # --- compression ---------------------------------------------------------------------------------------------------
 
 
 def _after_summary(more: Callable[[Operation, Summary], Script[None]]) -> Sequence[Patch]:
-    honest = summaries.commit_summary
+    honest = summary_sql.commit_summary
 
     def broken(operation: Operation, draft: SummaryDraft) -> Script[Summary]:
         made = yield from honest(operation, draft)
         yield from more(operation, made)
         return made
 
-    return [(summaries, "commit_summary", broken)]
+    return [(summary_sql, "commit_summary", broken)]
 
 
 @mutant("I2", "I9", budget=20)
@@ -253,7 +257,7 @@ def rotate_on_compress() -> Sequence[Patch]:
 @mutant("I9", budget=20)
 def compress_another_session() -> Sequence[Patch]:
     """A summary is filed under another session, as in the incident."""
-    honest = summaries.commit_summary
+    honest = summary_sql.commit_summary
 
     def broken(operation: Operation, draft: SummaryDraft) -> Script[Summary]:
         other = yield from one(
@@ -268,7 +272,7 @@ def compress_another_session() -> Sequence[Patch]:
         elsewhere = replace(operation, session=SessionId(other[0]))
         return (yield from honest(elsewhere, replace(draft, undo_count=other[1])))
 
-    return [(summaries, "commit_summary", broken)]
+    return [(summary_sql, "commit_summary", broken)]
 
 
 @mutant("I9", budget=120, first=13)
@@ -278,7 +282,7 @@ def undo_ignored_by_summary() -> Sequence[Patch]:
     def broken(_covers_through: int, _head_seq: int, _voiding: Sequence[Entry]) -> bool:
         return False
 
-    return [(summaries, "is_voided", broken)]
+    return [(summary_sql, "is_voided", broken)]
 
 
 @mutant("I9", budget=30)
@@ -288,7 +292,7 @@ def stale_context() -> Sequence[Patch]:
     def broken(known: Context, row: Row) -> bool:
         return bool(known.last_seq <= row[1])
 
-    return [(contexts, "_grown_only", broken)]
+    return [(context_sql, "_grown_only", broken)]
 
 
 # --- cursor work ---------------------------------------------------------------------------------------------------
@@ -297,13 +301,13 @@ def stale_context() -> Sequence[Patch]:
 @mutant("I11", budget=10)
 def lose_cursor_work() -> Sequence[Patch]:
     """Now and then the end of a turn schedules nothing, and the cursor is moved past it later."""
-    honest = cursors.schedule
+    honest = cursor_sql.schedule
 
     def broken(*what: Any, start: int, **more: Any) -> Script[None]:  # noqa: ANN401
         if start % 3:
             yield from honest(*what, start=start, **more)
 
-    return [(turns, "schedule", broken)]
+    return [(turn_sql, "schedule", broken)]
 
 
 @mutant("I11", budget=20)
@@ -314,7 +318,7 @@ def unit_spans_principals() -> Sequence[Patch]:
         merged = [replace(span, principal=pending[0].principal) for span in pending]
         return due_units(merged, policy, boundary=boundary)
 
-    return [(cursors, "due_units", broken)]
+    return [(cursor_sql, "due_units", broken)]
 
 
 # --- the machine ---------------------------------------------------------------------------------------------------

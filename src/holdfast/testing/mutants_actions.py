@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from holdfast.core.action import Act, By, digest_of
-from holdfast.ports.actor import acting
-from holdfast.stores.action_verbs import ActionVerbs
-from holdfast.stores.script import R, Script
-from holdfast.stores.verbs import actions
+from holdfast.audit import action_sql
+from holdfast.audit.action import Act, By, digest_of
+from holdfast.audit.actor import acting
+from holdfast.store.script import R, Script
+from holdfast.store.verbs.action_verbs import ActionVerbs
 from holdfast.testing.mutant import Patch, mutant
 
 BUDGET = 30
@@ -20,19 +20,19 @@ Late = tuple[Act, By, str, dict[str, object]]
 @mutant("I32", budget=BUDGET)
 def act_without_row() -> Sequence[Patch]:
     """A decision about an approval is not on record."""
-    honest = actions.record
+    honest = action_sql.record
 
     def broken(act: Act, by: By, subject: str, **detail: object) -> Script[None]:
         if act is not Act.APPROVAL_DECIDED:
             yield from honest(act, by, subject, **detail)
 
-    return [(actions, "record", broken)]
+    return [(action_sql, "record", broken)]
 
 
 @mutant("I32", budget=BUDGET)
 def row_outside_its_transaction() -> Sequence[Patch]:
     """The row of an act is written a moment after the act, in a transaction of its own."""
-    honest, pending = actions.record, list[Late]()
+    honest, pending = action_sql.record, list[Late]()
     kept: list[Any] = []
 
     def broken(act: Act, by: By, subject: str, **detail: object) -> Script[None]:
@@ -53,7 +53,7 @@ def row_outside_its_transaction() -> Sequence[Patch]:
             kept.append(asyncio.get_running_loop().create_task(late(store, rows), name="too late"))
         return done
 
-    return [(actions, "record", broken), (ActionVerbs, "_act", write)]
+    return [(action_sql, "record", broken), (ActionVerbs, "_act", write)]
 
 
 def _again(honest: Callable[..., Script[None]], row: Late) -> Script[None]:
@@ -68,4 +68,4 @@ def trail_rewritten() -> Sequence[Patch]:
     def broken(action: Any, _before: bytes) -> bytes:  # noqa: ANN401
         return digest_of(action, b"")
 
-    return [(actions, "digest_of", broken)]
+    return [(action_sql, "digest_of", broken)]

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.core.approval import Approval, Proof
-from holdfast.core.journal import ToolCall
-from holdfast.core.turn import OpenCall, Phase
-from holdfast.loops import acting
-from holdfast.loops.run import Run
-from holdfast.loops.watch import Interruption
-from holdfast.stores.verbs import approvals, nodes
+from holdfast.store import node_sql
 from holdfast.testing.mutant import Patch, mutant
+from holdfast.turns import approval_sql, tool_calls
+from holdfast.turns.approval import Approval, Proof
+from holdfast.turns.interruption import Interruption
+from holdfast.turns.journal import ToolCall
+from holdfast.turns.turn import OpenCall, Phase
+from holdfast.turns.turn_run import Run
 
 
 @mutant("I19", budget=20)
@@ -21,22 +21,22 @@ def approval_ignored() -> Sequence[Patch]:
     def broken(_run: Run, _call: ToolCall) -> bool:
         return False
 
-    return [(acting, "is_feared", broken)]
+    return [(tool_calls, "is_feared", broken)]
 
 
 @mutant("I15", budget=30)
 def approval_holds_claim() -> Sequence[Patch]:
     """A turn that waits for a human keeps its mailbox claimed, so nobody can go on when it is decided."""
     kept = "owner = case when waits_until is null then null else owner end,"
-    return [(nodes, "RELEASE", nodes.RELEASE.replace("owner = null,", kept))]
+    return [(node_sql, "RELEASE", node_sql.RELEASE.replace("owner = null,", kept))]
 
 
 @mutant("I19", budget=40)
 def approved_call_changed() -> Sequence[Patch]:
     """A call that changed after it was asked about is run: the store does not compare it with what was approved."""
-    honest = acting.Actor.act
+    honest = tool_calls.Actor.act
 
-    async def broken(actor: acting.Actor, run: Run, calls: tuple[OpenCall, ...]) -> Interruption | None:
+    async def broken(actor: tool_calls.Actor, run: Run, calls: tuple[OpenCall, ...]) -> Interruption | None:
         if run.turn.phase is Phase.AWAITING:
             other = msgspec.structs.replace(calls[0].call, arguments="{ }")
             calls = (OpenCall(other, calls[0].started), *calls[1:])
@@ -45,7 +45,7 @@ def approved_call_changed() -> Sequence[Patch]:
     def unchecked(_approval: Approval, _starts: ToolCall | None) -> None:
         return None
 
-    return [(acting.Actor, "act", broken), (approvals, "_require_same", unchecked)]
+    return [(tool_calls.Actor, "act", broken), (approval_sql, "_require_same", unchecked)]
 
 
 @mutant("I19", budget=60)
@@ -56,4 +56,4 @@ def digest_ignored() -> Sequence[Patch]:
         del cut
         return Proof.HOLDS
 
-    return [(approvals, "check_proof", broken)]
+    return [(approval_sql, "check_proof", broken)]

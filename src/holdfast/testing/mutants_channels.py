@@ -5,27 +5,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.channels.attendance import Attendance
-from holdfast.core import agent_chain, recall
-from holdfast.core.agent_chain import Chain, TalksTo
-from holdfast.core.drafting import Draft, DraftIntent, DraftState
-from holdfast.core.ids import AgentName, ReplyId
-from holdfast.core.key import Address
-from holdfast.core.mailbox import Claim
-from holdfast.core.outgoing import Post
-from holdfast.core.turn import OutgoingMessage, Turn
-from holdfast.core.visibility import is_group
-from holdfast.loops import recaller
-from holdfast.loops.gateway import Received
-from holdfast.loops.intake import Reception
-from holdfast.loops.liaison import AgentChannel
-from holdfast.ports.channel import ChatMessage, Verdict, conversation_of
-from holdfast.stores.script import Script, one, rows, run
-from holdfast.stores.store import SqlStore
-from holdfast.stores.verbs import approvals, drafts, identity, outgoing, reading, replies, turns, upkeep
+from holdfast.channels.account_watermark import Attendance
+from holdfast.channels.agent import AgentChannel
+from holdfast.inbox import agent_chain, attachment_sql, identity_sql
+from holdfast.inbox.address import Address
+from holdfast.inbox.agent_chain import Chain, TalksTo
+from holdfast.inbox.channel import ChatMessage, Verdict, conversation_of
+from holdfast.inbox.gateway import Received
+from holdfast.inbox.mailbox import Claim
+from holdfast.inbox.router import Reception
+from holdfast.kernel.ids import AgentName, ReplyId
+from holdfast.memory import recall, recaller
+from holdfast.memory.visibility import is_group
+from holdfast.outbox import agent_message_sql, draft_sql, reply_sql
+from holdfast.outbox.draft import Draft, DraftIntent, DraftState
+from holdfast.outbox.post import Post
+from holdfast.store import upkeep_sql
+from holdfast.store.script import Script, one, rows, run
+from holdfast.store.sql_store import SqlStore
 from holdfast.testing import letters
 from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.mutant import Patch, mutant
+from holdfast.turns import approval_sql, turn_sql
+from holdfast.turns.turn import OutgoingMessage, Turn
 
 ROOMS, DRAFTS, AGENTS = ChannelArea.ROOMS, ChannelArea.DRAFTS, ChannelArea.AGENTS
 LINKS, MOVES = ChannelArea.LINKS, ChannelArea.MOVES
@@ -64,21 +66,25 @@ def first_words_unasked() -> Sequence[Patch]:
 def attachment_goes_with_the_first() -> Sequence[Patch]:
     """Bytes are deleted with the first message that brought them, though another one brought them too."""
     kept = " and not exists (select 1 from enclosure where enclosure.hash = :hash)"
-    return [(reading, "DROP_UNUSED", _replaced(reading.DROP_UNUSED, kept, ""))]
+    return [(attachment_sql, "DROP_UNUSED", _replaced(attachment_sql.DROP_UNUSED, kept, ""))]
 
 
 @mutant("I28", budget=20, area=ROOMS, first=54)
 def attachment_outlives_its_message() -> Sequence[Patch]:
     """Bytes stay although the words that they came with were deleted."""
     return [
-        (reading, "DROP_UNUSED", _replaced(reading.DROP_UNUSED, "where hash = :hash", "where 1 = 0 and hash = :hash"))
+        (
+            attachment_sql,
+            "DROP_UNUSED",
+            _replaced(attachment_sql.DROP_UNUSED, "where hash = :hash", "where 1 = 0 and hash = :hash"),
+        )
     ]
 
 
 @mutant("I28", budget=10, area=ROOMS)
 def pruning_takes_recent_attachments() -> Sequence[Patch]:
     """Pruning old messages deletes what came with answered ones that are not old."""
-    honest = reading.drop_enclosures
+    honest = attachment_sql.drop_enclosures
 
     def broken(messages: Iterable[str]) -> Script[int]:
         if not (old := list(messages)):
@@ -86,7 +92,7 @@ def pruning_takes_recent_attachments() -> Sequence[Patch]:
         answered = yield from rows("select message from inbound where state = 'answered'")
         return (yield from honest([*old, *(row[0] for row in answered)]))
 
-    return [(upkeep, "drop_enclosures", broken)]
+    return [(upkeep_sql, "drop_enclosures", broken)]
 
 
 @mutant("I28", budget=10, area=ROOMS)
@@ -97,7 +103,7 @@ def pruning_leaves_attachments() -> Sequence[Patch]:
         yield from ()
         return 0
 
-    return [(upkeep, "drop_enclosures", broken)]
+    return [(upkeep_sql, "drop_enclosures", broken)]
 
 
 @mutant("I27", "I15", budget=30, area=ROOMS)
@@ -105,7 +111,7 @@ def replies_stay_behind() -> Sequence[Patch]:
     """A chat gets a new id, and what is to be answered there is answered at the old one."""
     nothing = "update inbound set address = :new where mailbox = :mailbox and address = :old and 1 = 0"
     stay = "update reply set address = :new where address = :old and 1 = 0"
-    return [(identity, "REDIRECT_MAIL", nothing), (identity, "REDIRECT_REPLIES", stay)]
+    return [(identity_sql, "REDIRECT_MAIL", nothing), (identity_sql, "REDIRECT_REPLIES", stay)]
 
 
 @mutant("I27", "I1", "I3", "I15", budget=30, area=MOVES)
@@ -113,13 +119,13 @@ def used_address_taken_over() -> Sequence[Patch]:
     """An address at which somebody spoke is given to another chat, and its mailbox is dropped."""
 
     def broken(mine: str, new: str) -> Script[bool | None]:
-        yield from one(identity.NEW_ALIAS, address=new, mailbox=mine)
-        theirs = ((yield from one(identity.BOX_OF, address=new)) or ("",))[0]
+        yield from one(identity_sql.NEW_ALIAS, address=new, mailbox=mine)
+        theirs = ((yield from one(identity_sql.BOX_OF, address=new)) or ("",))[0]
         if theirs != mine:
-            yield from run(identity.POINT, mine=mine, theirs=theirs)
+            yield from run(identity_sql.POINT, mine=mine, theirs=theirs)
         return True
 
-    return [(identity, "_alias", broken)]
+    return [(identity_sql, "_alias", broken)]
 
 
 # --- drafts --------------------------------------------------------------------------------------------------------
@@ -130,10 +136,10 @@ def draft_without_record() -> Sequence[Patch]:
     """A draft leaves, and nothing says that it may stand in the chat."""
 
     def broken(intent: DraftIntent) -> Script[Draft | None]:
-        yield from drafts._require_open(intent)  # noqa: SLF001 - what is broken
+        yield from draft_sql._require_open(intent)  # noqa: SLF001 - what is broken
         return Draft(id=intent.id, fence=intent.fence, state=DraftState.INTENDED, address=intent.address)
 
-    return [(drafts, "intend_draft", broken)]
+    return [(draft_sql, "intend_draft", broken)]
 
 
 @mutant("I24", budget=20, area=DRAFTS)
@@ -141,19 +147,19 @@ def draft_left_standing() -> Sequence[Patch]:
     """A reply is posted beside the draft of its turn, which stays as it is."""
 
     def broken(n: int) -> Script[None]:
-        yield from one(drafts.HAND_OVER, n=n)
+        yield from one(draft_sql.HAND_OVER, n=n)
 
-    return [(replies, "hand_over", broken)]
+    return [(reply_sql, "hand_over", broken)]
 
 
 @mutant("I24", "I10", budget=120, area=DRAFTS, first=1417)
 def reply_before_the_last_edit() -> Sequence[Patch]:
     """A reply takes the place of a draft while an edit of it may still be on its way."""
     free = (
-        _replaced(replies.HEADS, f"and not {drafts.DRAFT_IS_HELD}", ""),
-        _replaced(drafts.HAND_OVER, "and held_until <= :now", "and :now = :now"),
+        _replaced(reply_sql.HEADS, f"and not {draft_sql.DRAFT_IS_HELD}", ""),
+        _replaced(draft_sql.HAND_OVER, "and held_until <= :now", "and :now = :now"),
     )
-    return [(replies, "HEADS", free[0]), (drafts, "HAND_OVER", free[1])]
+    return [(reply_sql, "HEADS", free[0]), (draft_sql, "HAND_OVER", free[1])]
 
 
 # --- agents --------------------------------------------------------------------------------------------------------
@@ -173,12 +179,12 @@ def hops_begin_again() -> Sequence[Patch]:
 @mutant("I25", budget=10, area=AGENTS)
 def letters_count_one_hop() -> Sequence[Patch]:
     """A message to another agent counts one hop, however many there were before it."""
-    honest = outgoing.send_messages
+    honest = agent_message_sql.send_messages
 
     def broken(claim: Claim, turn: Turn, messages: Sequence[OutgoingMessage]) -> Script[None]:
         yield from honest(claim, replace(turn, hop=0), messages)
 
-    return [(turns, "send_messages", broken)]
+    return [(turn_sql, "send_messages", broken)]
 
 
 @mutant("I25", budget=30, area=AGENTS)
@@ -246,14 +252,14 @@ def prefetch_outlives_the_link() -> Sequence[Patch]:
 @mutant("I26", budget=10, area=LINKS)
 def unlink_keeps_the_person() -> Sequence[Patch]:
     """A link that was taken back still counts."""
-    return [(identity, "UNLINK", _replaced(identity.UNLINK, "where principal", "where 1 = 0 and principal"))]
+    return [(identity_sql, "UNLINK", _replaced(identity_sql.UNLINK, "where principal", "where 1 = 0 and principal"))]
 
 
 @mutant("I29", "I10", budget=20, area=RESEND)
 def resend_twice() -> Sequence[Patch]:
     """What an operator sends again is sent again and again until the platform answers."""
-    fresh = _replaced(replies.AGAIN, "doubts = case when doubts = 0 then 0 else 2 end", "doubts = 0")
-    return [(replies, "AGAIN", fresh)]
+    fresh = _replaced(reply_sql.AGAIN, "doubts = case when doubts = 0 then 0 else 2 end", "doubts = 0")
+    return [(reply_sql, "AGAIN", fresh)]
 
 
 @mutant("I29", budget=20, area=RESEND)
@@ -269,4 +275,4 @@ def resend_does_nothing() -> Sequence[Patch]:
 @mutant("I29", "I19", budget=60, area=DECIDE)
 def later_decision_wins() -> Sequence[Patch]:
     """Whoever decides last decides, whatever was said before."""
-    return [(approvals, "DECIDE", _replaced(approvals.DECIDE, "and decided_at is null", ""))]
+    return [(approval_sql, "DECIDE", _replaced(approval_sql.DECIDE, "and decided_at is null", ""))]

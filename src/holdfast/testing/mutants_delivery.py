@@ -5,22 +5,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.core.delivery import DeliveryPolicy, DeliveryState, Op, Parcel
-from holdfast.core.extraction import Proposals, parse_answer
-from holdfast.core.finish import Finalisation, FinishEvent
-from holdfast.core.ids import DeliveryId, NodeId, Principal, SessionId
-from holdfast.core.lane import LaneClaim, LaneKey, Package, Settlement, after_asking
-from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
-from holdfast.core.naming import NamingInputs
-from holdfast.core.recall import Found, RecallPolicy, RecallQuery
-from holdfast.core.turn import TurnRecord
-from holdfast.loops import carrier
-from holdfast.loops.carrier import Carrier
-from holdfast.loops.recaller import Recaller
-from holdfast.stores.script import Row, Script, one, rows, run
-from holdfast.stores.store import SqlStore
-from holdfast.stores.verbs import commands, cursors, lanes, parcels, record, settle
+from holdfast.kernel.ids import DeliveryId, NodeId, Principal, SessionId
+from holdfast.memory import cursor_sql, delivery_call, lane_sql, parcel_sql, settle_sql
+from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, Op, Parcel
+from holdfast.memory.delivery_call import Carrier
+from holdfast.memory.lane import LaneClaim, LaneKey, Package, Settlement, after_asking
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.recall import Found, RecallPolicy, RecallQuery
+from holdfast.memory.recaller import Recaller
+from holdfast.sessions import command_sql
+from holdfast.sessions.extraction import Proposals, parse_answer
+from holdfast.sessions.finalisation import Finalisation, FinishEvent
+from holdfast.store.script import Row, Script, one, rows, run
+from holdfast.store.sql_store import SqlStore
 from holdfast.testing.mutant import Patch, mutant
+from holdfast.turns import record_sql
+from holdfast.turns.turn import TurnRecord
 
 WORK_TO_FLAG_S = 4.0
 UNIT = (
@@ -42,7 +43,7 @@ UNIT = (
 @mutant("I7", "I11", budget=10)
 def flush_whole_buffer_on_switch() -> Sequence[Patch]:
     """Leaving a session sends all of it once more, as in the incident."""
-    honest = cursors.schedule_tail
+    honest = cursor_sql.schedule_tail
 
     def broken(session: SessionId, policies: Sequence[DeliveryPolicy] = ()) -> Script[None]:
         yield from honest(session, policies)
@@ -52,34 +53,34 @@ def flush_whole_buffer_on_switch() -> Sequence[Patch]:
         )
         sent = [dict(zip(UNIT, row, strict=False)) for row in known if row[-1] == "retain"]
         more = f"flush{len(known)}"
-        yield from cursors.add_deliveries(
+        yield from cursor_sql.add_deliveries(
             [{**unit, "id": f"{unit['id']}:{more}", "op": f"retain:{more}"} for unit in sent]
         )
 
-    return [(commands, "schedule_tail", broken)]
+    return [(command_sql, "schedule_tail", broken)]
 
 
 @mutant("I7", "I11", budget=10)
 def orphan_from_temp_run() -> Sequence[Patch]:
     """A run that is no conversation gets cursors, and with them a session at the provider."""
-    honest = record._session  # noqa: SLF001
+    honest = record_sql._session  # noqa: SLF001
 
     def broken(record_: TurnRecord) -> Script[Row]:
         row = yield from honest(record_)
         return (*row[:4], "conversation", *row[5:])
 
-    return [(record, "_session", broken)]
+    return [(record_sql, "_session", broken)]
 
 
 @mutant("I7", budget=40)
 def retract_lost() -> Sequence[Patch]:
     """What is undone after it was sent is not taken back."""
-    honest = cursors.add_deliveries
+    honest = cursor_sql.add_deliveries
 
     def broken(batch: Sequence[dict[str, Any]]) -> Script[None]:
         yield from honest([unit for unit in batch if not unit["op"].startswith("retract")])
 
-    return [(cursors, "add_deliveries", broken)]
+    return [(cursor_sql, "add_deliveries", broken)]
 
 
 # --- lanes ---------------------------------------------------------------------------------------------------------
@@ -88,7 +89,7 @@ def retract_lost() -> Sequence[Patch]:
 @mutant("I7", budget=10)
 def mark_on_enqueue() -> Sequence[Patch]:
     """A delivery counts as delivered when it is handed to a courier."""
-    honest = lanes.claim_lanes
+    honest = lane_sql.claim_lanes
 
     def broken(node: NodeId, key: LaneKey, name: str, **more: Any) -> Script[tuple[LaneClaim, ...]]:  # noqa: ANN401
         claims: tuple[LaneClaim, ...] = yield from honest(node, key, name, **more)
@@ -97,19 +98,19 @@ def mark_on_enqueue() -> Sequence[Patch]:
                 yield from run("update delivery set state = 'delivered' where n = :n", n=package.n)
         return claims
 
-    return [(lanes, "claim_lanes", broken)]
+    return [(lane_sql, "claim_lanes", broken)]
 
 
 @mutant("I7", budget=20)
 def resend_without_asking() -> Sequence[Patch]:
     """What may have landed is sent again at once."""
-    honest = lanes._package  # noqa: SLF001
+    honest = lane_sql._package  # noqa: SLF001
 
     def broken(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool, joins: bool) -> Script[Package | None]:
         package = yield from honest(lane, row, renderer, repeated=repeated, joins=joins)
         return None if package is None else replace(package, ask=False)
 
-    return [(lanes, "_package", broken)]
+    return [(lane_sql, "_package", broken)]
 
 
 @mutant("I14", budget=60)
@@ -120,13 +121,13 @@ def no_lane_fence() -> Sequence[Patch]:
         yield from ()
         return False
 
-    return [(settle, "_is_settled", broken)]
+    return [(settle_sql, "_is_settled", broken)]
 
 
 @mutant("I7", budget=20)
 def unit_order() -> Sequence[Patch]:
     """A lane is read newest first."""
-    return [(lanes, "HEAD", lanes.HEAD.replace("order by n", "order by n desc"))]
+    return [(lane_sql, "HEAD", lane_sql.HEAD.replace("order by n", "order by n desc"))]
 
 
 # --- carrying ------------------------------------------------------------------------------------------------------
@@ -135,13 +136,13 @@ def unit_order() -> Sequence[Patch]:
 @mutant("I7", budget=5)
 def new_key_per_attempt() -> Sequence[Patch]:
     """Each attempt has an id of its own, so no provider can know the second for the first."""
-    honest = parcels.parcel_of
+    honest = parcel_sql.parcel_of
 
-    def broken(key: LaneKey, place: str, item: parcels.Item) -> Script[Parcel]:
+    def broken(key: LaneKey, place: str, item: parcel_sql.Item) -> Script[Parcel]:
         parcel = yield from honest(key, place, item)
         return replace(parcel, id=DeliveryId(f"{parcel.id}#{item.attempt}"))
 
-    return [(lanes, "parcel_of", broken)]
+    return [(lane_sql, "parcel_of", broken)]
 
 
 @mutant("I7", budget=20)
@@ -167,14 +168,14 @@ def speaker_of_the_session() -> Sequence[Patch]:
 
 
 def _with_naming(moved: Any) -> Sequence[Patch]:  # noqa: ANN401
-    honest = parcels._naming  # noqa: SLF001
+    honest = parcel_sql._naming  # noqa: SLF001
 
-    def broken(key: LaneKey, item: parcels.Item) -> Script[NamingInputs]:
+    def broken(key: LaneKey, item: parcel_sql.Item) -> Script[NamingInputs]:
         naming = yield from honest(key, item)
         changed: NamingInputs = yield from moved(naming)
         return changed
 
-    return [(parcels, "_naming", broken)]
+    return [(parcel_sql, "_naming", broken)]
 
 
 @mutant("I7", budget=40, first=146)
@@ -185,7 +186,7 @@ def quiet_ignored() -> Sequence[Patch]:
     def broken(*what: Any, quiet_ms: int, **more: Any) -> Settlement:  # noqa: ANN401
         return honest(*what, quiet_ms=min(quiet_ms, 0), **more)
 
-    return [(carrier, "after_asking", broken)]
+    return [(delivery_call, "after_asking", broken)]
 
 
 @mutant("I7", budget=20)

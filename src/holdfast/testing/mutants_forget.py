@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 
-from holdfast.core.delivery import DeliveryState, Op
-from holdfast.core.forget import Forgetting
-from holdfast.core.ids import SessionId
-from holdfast.core.journal import AnyBody
-from holdfast.core.lane import Package, Settlement
-from holdfast.loops.carrier import Carrier
-from holdfast.stores.script import Script, rows, run
-from holdfast.stores.sqlite import inline
-from holdfast.stores.verbs import erase, forget, person, provenance, quotations, turns
-from holdfast.stores.verbs.provenance import Letter, Trail
+from holdfast.kernel.ids import SessionId
+from holdfast.memory import erase_sql, forget_person_sql, forget_sql, provenance_sql, quotation_sql
+from holdfast.memory.delivery import DeliveryState, Op
+from holdfast.memory.delivery_call import Carrier
+from holdfast.memory.forget import Forgetting
+from holdfast.memory.lane import Package, Settlement
+from holdfast.memory.provenance_sql import Letter, Trail
+from holdfast.store.script import Script, rows, run
+from holdfast.store.sqlite import inline
 from holdfast.testing.mutant import Patch, mutant
+from holdfast.turns import turn_sql
+from holdfast.turns.journal import AnyBody
 
 BUDGET = 10
 
@@ -37,19 +38,19 @@ def forget_schedules_no_erasure() -> Sequence[Patch]:
     def broken(*_: object) -> Script[None]:
         yield from ()
 
-    return [(erase, "_erase", broken)]
+    return [(erase_sql, "_erase", broken)]
 
 
 @mutant("I16", budget=BUDGET, forgets=True)
 def forget_skips_summaries() -> Sequence[Patch]:
     """Summaries that were made of the words stay."""
-    return [(person, "BLANK_SUMMARIES", "select 1 where :session = :first and length(:blank) > 0")]
+    return [(forget_person_sql, "BLANK_SUMMARIES", "select 1 where :session = :first and length(:blank) > 0")]
 
 
 @mutant("I16", budget=30, forgets=True, first=25)
 def forget_lets_models_finish() -> Sequence[Patch]:
     """A summary that is being made of the words just now is kept."""
-    return [(person, "VOID_CONTEXTS", "select 1 where :session = :first")]
+    return [(forget_person_sql, "VOID_CONTEXTS", "select 1 where :session = :first")]
 
 
 @mutant("I16", budget=40, forgets=True, first=46)
@@ -59,7 +60,7 @@ def forget_lets_turns_run() -> Sequence[Patch]:
     def broken(*_: object) -> Script[None]:
         yield from ()
 
-    return [(person, "halt_turn", broken), (person, "void_claim", broken)]
+    return [(forget_person_sql, "halt_turn", broken), (forget_person_sql, "void_claim", broken)]
 
 
 @mutant("I16", budget=BUDGET, forgets=True)
@@ -73,12 +74,12 @@ def forget_sweeps_nothing() -> Sequence[Patch]:
     """What recall brought back before a provider had erased it stays in the journal."""
 
     def broken(quiet_ms: int, limit: int) -> Script[int]:
-        found = yield from rows(forget.SETTLED, quiet_ms=quiet_ms, limit=limit)
+        found = yield from rows(forget_sql.SETTLED, quiet_ms=quiet_ms, limit=limit)
         for id_, _ in found:
-            yield from run(forget.SWEPT, id=id_, found=0)
+            yield from run(forget_sql.SWEPT, id=id_, found=0)
         return len(found)
 
-    return [(forget, "sweep_forgotten", broken), (turns, "_without_forgotten", _as_it_is)]
+    return [(forget_sql, "sweep_forgotten", broken), (turn_sql, "_without_forgotten", _as_it_is)]
 
 
 def _as_it_is(_claim: object, bodies: Sequence[AnyBody]) -> Script[Sequence[AnyBody]]:
@@ -89,14 +90,14 @@ def _as_it_is(_claim: object, bodies: Sequence[AnyBody]) -> Script[Sequence[AnyB
 @mutant("I16", budget=40, forgets=True)
 def forget_shows_what_is_not_erased() -> Sequence[Patch]:
     """What a provider recalls that has not erased yet is shown, and repeated in an answer that stays."""
-    return [(turns, "_without_forgotten", _as_it_is)]
+    return [(turn_sql, "_without_forgotten", _as_it_is)]
 
 
 @mutant("I16", budget=BUDGET, forgets=True)
 def forget_takes_whole_sessions() -> Sequence[Patch]:
     """Whatever stands in a session of theirs goes, whoever said it."""
 
-    honest = provenance._look  # noqa: SLF001
+    honest = provenance_sql._look  # noqa: SLF001
 
     def broken(trail: Trail, session: SessionId, agent: str) -> Script[set[SessionId]]:
         reached = yield from honest(trail, session, agent)
@@ -104,7 +105,7 @@ def forget_takes_whole_sessions() -> Sequence[Patch]:
         trail.sessions[session].seqs.update(seq for (seq,) in every)
         return reached
 
-    return [(provenance, "_look", broken)]
+    return [(provenance_sql, "_look", broken)]
 
 
 @mutant("I16", budget=BUDGET, forgets=True)
@@ -121,7 +122,7 @@ def forget_follows_no_message() -> Sequence[Patch]:
         yield from ()
         return set()
 
-    return [(provenance, "_arrived", broken)]
+    return [(provenance_sql, "_arrived", broken)]
 
 
 @mutant("I16", budget=40, forgets=True)
@@ -131,11 +132,11 @@ def forget_keeps_quotations() -> Sequence[Patch]:
     def broken(_search: object, *_: object) -> Script[None]:
         yield from ()
 
-    return [(quotations, "_scan", broken)]
+    return [(quotation_sql, "_scan", broken)]
 
 
 @mutant("I16", budget=BUDGET, forgets=True)
 def forget_keeps_hashes() -> Sequence[Patch]:
     """The hash of a forgotten text stays in its row."""
-    kept = person.BLANK_INBOUND.replace("body_hash = :blank", "body_hash = body_hash")
-    return [(person, "BLANK_INBOUND", kept)]
+    kept = forget_person_sql.BLANK_INBOUND.replace("body_hash = :blank", "body_hash = body_hash")
+    return [(forget_person_sql, "BLANK_INBOUND", kept)]

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.core.outgoing import Doubtful, NotSent, SendOutcome, Sent
-from holdfast.core.posting import ReplyClaim, ReplySettlement, after_send
-from holdfast.loops import poster
-from holdfast.stores.verbs import nodes, replies
+from holdfast.outbox import account_sender, reply_sql
+from holdfast.outbox.post import Doubtful, NotSent, SendOutcome, Sent
+from holdfast.outbox.reply import ReplyClaim, ReplySettlement, after_send
+from holdfast.store import node_sql
 from holdfast.testing.mutant import Patch, mutant
 
 NO_DOUBT = {
-    f"case when doubts = 0 or {replies.EDITS} then 'pending' else 'uncertain' end": "'pending'",
-    f"case when doubts = 0 then 1 when {replies.EDITS} then doubts else 2 end": "doubts",
+    f"case when doubts = 0 or {reply_sql.EDITS} then 'pending' else 'uncertain' end": "'pending'",
+    f"case when doubts = 0 then 1 when {reply_sql.EDITS} then doubts else 2 end": "doubts",
 }
 
 
@@ -27,7 +27,7 @@ def _replaced(sql: str, changes: dict[str, str]) -> str:
 def attempting_after_send() -> Sequence[Patch]:
     """A crash while a reply is sent looks like "not sent yet": it is sent again as if for the first time."""
     names = ("DOUBT_REPLIES", "DOUBT_ORPHANED_REPLIES")
-    return [(nodes, name, _replaced(getattr(nodes, name), NO_DOUBT)) for name in names]
+    return [(node_sql, name, _replaced(getattr(node_sql, name), NO_DOUBT)) for name in names]
 
 
 @mutant("I10", budget=20, posts=True)
@@ -39,7 +39,7 @@ def resend_without_doubt() -> Sequence[Patch]:
             outcome = NotSent(outcome.reason)
         return after_send(claim, outcome, **how)
 
-    return [(poster, "after_send", broken)]
+    return [(account_sender, "after_send", broken)]
 
 
 @mutant("I10", budget=20, posts=True)
@@ -51,20 +51,20 @@ def third_send() -> Sequence[Patch]:
             return replace(after_send(replace(claim, doubts=0), outcome, **how), doubts=1)
         return after_send(claim, outcome, **how)
 
-    return [(poster, "after_send", broken)]
+    return [(account_sender, "after_send", broken)]
 
 
 @mutant("I10", budget=10, posts=True)
 def reply_out_of_order() -> Sequence[Patch]:
     """Replies of a chat that waits are sent as soon as they are due, whatever stands before them."""
-    return [(replies, "HEADS", replies.HEADS.replace(replies.FIRST_OF_ITS_ADDRESS, "1 = 1"))]
+    return [(reply_sql, "HEADS", reply_sql.HEADS.replace(reply_sql.FIRST_OF_ITS_ADDRESS, "1 = 1"))]
 
 
 @mutant("I10", budget=60, posts=True)
 def stale_settle() -> Sequence[Patch]:
     """A postman that slept through its lease may still say what became of a reply."""
     fence = {"and state = 'attempting' and owner = :node and attempt = :attempt and part = :sent": ""}
-    return [(replies, "SETTLE", _replaced(replies.SETTLE, fence))]
+    return [(reply_sql, "SETTLE", _replaced(reply_sql.SETTLE, fence))]
 
 
 @mutant("I10", budget=40, posts=True)
@@ -75,11 +75,13 @@ def pieces_begin_again() -> Sequence[Patch]:
         settlement = after_send(claim, outcome, **how)
         return settlement if isinstance(outcome, Sent) else replace(settlement, part=0)
 
-    return [(poster, "after_send", broken)]
+    return [(account_sender, "after_send", broken)]
 
 
 @mutant("I10", "I15", budget=20, posts=True)
 def uncertain_blocks() -> Sequence[Patch]:
     """A reply that nobody can say anything about keeps the replies behind it waiting."""
-    broken = replies.FIRST_OF_ITS_ADDRESS.replace("('pending', 'attempting')", "('pending', 'attempting', 'uncertain')")
-    return [(replies, "HEADS", replies.HEADS.replace(replies.FIRST_OF_ITS_ADDRESS, broken))]
+    broken = reply_sql.FIRST_OF_ITS_ADDRESS.replace(
+        "('pending', 'attempting')", "('pending', 'attempting', 'uncertain')"
+    )
+    return [(reply_sql, "HEADS", reply_sql.HEADS.replace(reply_sql.FIRST_OF_ITS_ADDRESS, broken))]

@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.core.command import Verb
-from holdfast.core.command_rights import NotAllowed, Speaker, judge
-from holdfast.stores.script import Script
-from holdfast.stores.verbs import accept, approvals, commands, rights, turns
+from holdfast.inbox import accept_sql
+from holdfast.sessions import command_rights_sql, command_sql
+from holdfast.sessions.command import Verb
+from holdfast.sessions.command_rights import NotAllowed, Speaker, judge
+from holdfast.store.script import Script
 from holdfast.testing.mutant import Patch, mutant
+from holdfast.turns import approval_sql, turn_sql
 
 
 def _open_to_people(*verbs: Verb) -> Callable[..., NotAllowed | None]:
@@ -22,56 +24,56 @@ def _open_to_people(*verbs: Verb) -> Callable[..., NotAllowed | None]:
 def anybody_decides() -> Sequence[Patch]:
     """Whoever says /approve or /deny decides, a program too."""
 
-    def broken(_verb: Verb, _who: rights.Giver, **_about: Any) -> None:  # noqa: ANN401
+    def broken(_verb: Verb, _who: command_rights_sql.Giver, **_about: Any) -> None:  # noqa: ANN401
         return None
 
-    return [(approvals, "may_decide", broken)]
+    return [(approval_sql, "may_decide", broken)]
 
 
 @mutant("I35", budget=60)
 def anybody_deletes() -> Sequence[Patch]:
     """Every member of a group deletes its session."""
-    return [(commands, "judge", _open_to_people(Verb.DELETE))]
+    return [(command_sql, "judge", _open_to_people(Verb.DELETE))]
 
 
 @mutant("I35", budget=40)
 def anybody_switches() -> Sequence[Patch]:
     """Every member of a group switches its session."""
-    return [(commands, "judge", _open_to_people(Verb.NEW, Verb.RESUME, Verb.BRANCH))]
+    return [(command_sql, "judge", _open_to_people(Verb.NEW, Verb.RESUME, Verb.BRANCH))]
 
 
 @mutant("I35", budget=60)
 def anybody_undoes() -> Sequence[Patch]:
     """Every member of a group takes back and repeats the turns of others."""
 
-    def broken(verb: Verb, who: rights.Giver, _turns: object) -> Script[NotAllowed | None]:
+    def broken(verb: Verb, who: command_rights_sql.Giver, _turns: object) -> Script[NotAllowed | None]:
         yield from ()
         return judge(verb, who.speaker, owns=True)
 
-    return [(commands, "judge_turns", broken), (turns, "judge_turns", broken)]
+    return [(command_sql, "judge_turns", broken), (turn_sql, "judge_turns", broken)]
 
 
 @mutant("I35", budget=80, first=36)
 def anybody_stops() -> Sequence[Patch]:
     """Every member of a group stops the turns of others."""
-    return [(accept, "judge", _open_to_people(Verb.STOP))]
+    return [(accept_sql, "judge", _open_to_people(Verb.STOP))]
 
 
 @mutant("I35", budget=20)
 def robot_commands() -> Sequence[Patch]:
     """A program gives commands as a person does."""
-    honest = rights.giver
+    honest = command_rights_sql.giver
 
-    def broken(verb: Verb, given: rights.Given) -> Script[rights.Giver]:
+    def broken(verb: Verb, given: command_rights_sql.Given) -> Script[command_rights_sql.Giver]:
         return (yield from honest(verb, replace(given, human=True)))
 
-    return [(module, "giver", broken) for module in (accept, approvals, commands, turns)]
+    return [(module, "giver", broken) for module in (accept_sql, approval_sql, command_sql, turn_sql)]
 
 
 @mutant("I35", budget=40, first=21)
 def delete_asks_nothing() -> Sequence[Patch]:
     """The first /delete deletes."""
-    honest = commands.run_command
+    honest = command_sql.run_command
 
     def broken(claim: Any, run: Any) -> Script[Any]:  # noqa: ANN401
         is_bare = run.command.verb is Verb.DELETE and not run.command.argument
@@ -80,7 +82,7 @@ def delete_asks_nothing() -> Sequence[Patch]:
     def any_word(_argument: str) -> object:
         return Anything()
 
-    return [(commands, "run_command", broken), (commands, "typed_word", any_word)]
+    return [(command_sql, "run_command", broken), (command_sql, "typed_word", any_word)]
 
 
 class Anything:

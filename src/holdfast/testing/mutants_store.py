@@ -3,19 +3,21 @@ fails. Each is seen in random histories that have the area."""
 
 from collections.abc import AsyncIterator, Sequence
 
-from holdfast.core.delivery import DeliveryPolicy, Parcel, TurnSpan
-from holdfast.core.finish import Ending, Finalisation, NotEnded
-from holdfast.core.ids import AgentName, NodeId, SessionId
-from holdfast.core.lane import LaneKey
-from holdfast.loops import refill
-from holdfast.loops.spending import Metered
-from holdfast.ports.reader import Reader
-from holdfast.stores.script import Row, Script, run
-from holdfast.stores.store import SqlStore
-from holdfast.stores.verbs import backfill, finish, forget, spend, upkeep
-from holdfast.stores.verbs.cursors import pending_turns
+from holdfast.kernel.ids import AgentName, NodeId, SessionId
+from holdfast.memory import backfill_sql, forget_sql, reindex
+from holdfast.memory.cursor_sql import pending_turns
+from holdfast.memory.delivery import DeliveryPolicy, Parcel, TurnSpan
+from holdfast.memory.lane import LaneKey
+from holdfast.sessions import finalisation_sql
+from holdfast.sessions.finalisation import Ending, Finalisation, NotEnded
+from holdfast.store import upkeep_sql
+from holdfast.store.protocols.reader import Reader
+from holdfast.store.script import Row, Script, run
+from holdfast.store.sql_store import SqlStore
 from holdfast.testing.areas import Area
 from holdfast.testing.mutant import Patch, mutant
+from holdfast.turns import spend_sql
+from holdfast.turns.spend_recorder import Metered
 
 BUDGET = 30
 FIRST_PAGE = 1
@@ -27,12 +29,12 @@ FIRST_PAGE = 1
 @mutant("I9", budget=150, area=Area.EXPIRY, first=3264)
 def expiry_closes_over_mail() -> Sequence[Patch]:
     """A message that came before the session was closed does not reopen it."""
-    honest = finish._leave_session  # noqa: SLF001
+    honest = finalisation_sql._leave_session  # noqa: SLF001
 
     def broken(held: Finalisation, live: Row | None) -> Script[None]:
         yield from honest(held, (live[0], None, 0) if live else None)
 
-    return [(finish, "_leave_session", broken)]
+    return [(finalisation_sql, "_leave_session", broken)]
 
 
 @mutant("I8", budget=BUDGET, area=Area.EXPIRY, first=103)
@@ -40,11 +42,11 @@ def expiry_closes_what_went_on() -> Sequence[Patch]:
     """A session that somebody came back to while its epoch was extracted is closed all the same."""
 
     def broken(held: Finalisation, live: Row | None) -> Script[None]:
-        yield from run(finish.CLOSE, session=held.session, cause=held.cause)
+        yield from run(finalisation_sql.CLOSE, session=held.session, cause=held.cause)
         if live is not None:
-            yield from run(finish.LEAVE, mailbox=live[0])
+            yield from run(finalisation_sql.LEAVE, mailbox=live[0])
 
-    return [(finish, "_leave_session", broken)]
+    return [(finalisation_sql, "_leave_session", broken)]
 
 
 @mutant("I8", "I9", "I15", "surprise", budget=BUDGET, area=Area.EXPIRY)
@@ -54,16 +56,18 @@ def expiry_ends_what_is_used() -> Sequence[Patch]:
     def broken(_ending: Ending, _live: Row | None, _row: Row | None, *, moved: bool) -> NotEnded | None:
         return NotEnded("moved") if moved else None
 
-    widened = finish.EXPIRED.replace("and active_at <= :before and open_turn is null", "and active_at > -:before")
+    widened = finalisation_sql.EXPIRED.replace(
+        "and active_at <= :before and open_turn is null", "and active_at > -:before"
+    )
     alone = widened.replace("(mailbox.owner is not null or mailbox.depth > 0)", "false")
-    return [(finish, "_refusal", broken), (finish, "EXPIRED", alone)]
+    return [(finalisation_sql, "_refusal", broken), (finalisation_sql, "EXPIRED", alone)]
 
 
 @mutant("I8", budget=BUDGET, area=Area.EXPIRY, first=103)
 def expiry_freezes_twice() -> Sequence[Patch]:
     """What an earlier epoch froze is extracted once more at the next end."""
-    again = finish.END_EPOCH.replace("step <> 'cancelled'", "step = 'nothing'")
-    return [(finish, "END_EPOCH", again)]
+    again = finalisation_sql.END_EPOCH.replace("step <> 'cancelled'", "step = 'nothing'")
+    return [(finalisation_sql, "END_EPOCH", again)]
 
 
 # --- pruning -------------------------------------------------------------------------------------------------------
@@ -73,13 +77,13 @@ def expiry_freezes_twice() -> Sequence[Patch]:
 def pruning_forgets_identities() -> Sequence[Patch]:
     """A pruned message leaves no tombstone, so a late redelivery is another message."""
     nothing = "select :hash, :body_hash, :message, :state, :principal, :agent"
-    return [(upkeep, "BURY", nothing)]
+    return [(upkeep_sql, "BURY", nothing)]
 
 
 @mutant("I1", "I2", "I15", "surprise", budget=BUDGET, area=Area.PRUNING)
 def pruning_takes_open_messages() -> Sequence[Patch]:
     """What waits or is being answered is pruned too."""
-    return [(upkeep, "OLD", upkeep.OLD.replace("state not in ('waiting', 'in_turn') and ", ""))]
+    return [(upkeep_sql, "OLD", upkeep_sql.OLD.replace("state not in ('waiting', 'in_turn') and ", ""))]
 
 
 # --- backfill and rebuilding ---------------------------------------------------------------------------------------
@@ -93,13 +97,13 @@ def backfill_loses_the_first_turn() -> Sequence[Patch]:
     def broken(session: SessionId, policy: DeliveryPolicy, scheduled: int) -> Script[list[TurnSpan]]:
         return (yield from honest(session, policy, scheduled))[1:]
 
-    return [(backfill, "pending_turns", broken)]
+    return [(backfill_sql, "pending_turns", broken)]
 
 
 @mutant("I11", budget=80, area=Area.BACKFILL, first=558)
 def backfill_looks_at_open_sessions_only() -> Sequence[Patch]:
     """Sessions that were left before the provider came are not sent."""
-    return [(backfill, "WITHOUT_CURSOR", backfill.WITHOUT_CURSOR.replace("<> 'deleted'", "= 'open'"))]
+    return [(backfill_sql, "WITHOUT_CURSOR", backfill_sql.WITHOUT_CURSOR.replace("<> 'deleted'", "= 'open'"))]
 
 
 @mutant("I7", budget=BUDGET, area=Area.REBUILD)
@@ -110,13 +114,13 @@ def rebuilding_stops_after_a_page() -> Sequence[Patch]:
         for _, parcel in await reader.delivered_parcels(key, after=0, limit=FIRST_PAGE):
             yield parcel
 
-    return [(refill, "_delivered", broken)]
+    return [(reindex, "_delivered", broken)]
 
 
 @mutant("I7", budget=BUDGET, area=Area.REBUILD)
 def rebuilding_turns_the_order_round() -> Sequence[Patch]:
     """An index is filled from the newest to the oldest."""
-    return [(backfill, "DELIVERED", backfill.DELIVERED.replace("order by n", "order by n desc"))]
+    return [(backfill_sql, "DELIVERED", backfill_sql.DELIVERED.replace("order by n", "order by n desc"))]
 
 
 # --- spending ------------------------------------------------------------------------------------------------------
@@ -135,18 +139,18 @@ def spending_has_no_limit() -> Sequence[Patch]:
 @mutant("I20", budget=BUDGET, area=Area.SPENDING)
 def spending_counts_replies_only() -> Sequence[Patch]:
     """Summaries and extractions cost nothing towards the limit."""
-    return [(spend, "SPENT", f"{spend.SPENT} and task = 'reply'")]
+    return [(spend_sql, "SPENT", f"{spend_sql.SPENT} and task = 'reply'")]
 
 
 @mutant("I20", budget=BUDGET, area=Area.SPENDING)
 def spending_is_written_down_twice() -> Sequence[Patch]:
     """An answer is paid for under two ids."""
-    twice = spend.NEW_SPEND.replace(
+    twice = spend_sql.NEW_SPEND.replace(
         "values (:id, :agent, :now, :task, :model, :tokens_in, :tokens_out, :cost_micros)",
         "values (:id, :agent, :now, :task, :model, :tokens_in, :tokens_out, :cost_micros), "
         "(:id || 'b', :agent, :now, :task, :model, :tokens_in, :tokens_out, :cost_micros)",
     )
-    return [(spend, "NEW_SPEND", twice)]
+    return [(spend_sql, "NEW_SPEND", twice)]
 
 
 # --- forgetting, and loops whose store fails -----------------------------------------------------------------------
@@ -155,12 +159,12 @@ def spending_is_written_down_twice() -> Sequence[Patch]:
 @mutant("I16", budget=BUDGET, area=Area.FORGETTING)
 def forgetting_reaches_one_agent() -> Sequence[Patch]:
     """A person is forgotten by the first agent only."""
-    honest = forget._agents  # noqa: SLF001
+    honest = forget_sql._agents  # noqa: SLF001
 
     def broken() -> Script[list[AgentName]]:
         return (yield from honest())[:1]
 
-    return [(forget, "_agents", broken)]
+    return [(forget_sql, "_agents", broken)]
 
 
 @mutant("I15", budget=80, first=135)

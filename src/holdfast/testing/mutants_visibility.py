@@ -4,17 +4,17 @@ histories in which people who do not trust each other share one agent."""
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.core import context, visibility
-from holdfast.core.context import NOTES, RECALL, ModelMessage
-from holdfast.core.finish import Finalisation
-from holdfast.core.ids import Principal
-from holdfast.core.visibility import SHARED, Audience, chat_scope, person_scope, session_scope
-from holdfast.loops import turn_runner
+from holdfast.kernel.ids import Principal
+from holdfast.memory import visibility
+from holdfast.memory.visibility import SHARED, Audience, chat_scope, person_scope, session_scope
 from holdfast.providers.local import recalling, scopes
-from holdfast.stores.script import Script
-from holdfast.stores.verbs import commands, extract, turns
+from holdfast.sessions import command_sql, extraction_sql
+from holdfast.sessions.finalisation import Finalisation
+from holdfast.store.script import Script
 from holdfast.testing.areas import Area
 from holdfast.testing.mutant import Patch, mutant
+from holdfast.turns import context, runner, turn_sql
+from holdfast.turns.context import NOTES, RECALL, ModelMessage
 
 BUDGET = 30
 AGENTS_OWN = "line.agent = :agent"  # what is left of a condition without people and chats
@@ -37,7 +37,7 @@ def principal_dropped_at_extraction() -> Sequence[Patch]:
         yield from ()
         return SHARED, Principal("")
 
-    return [(extract, "_origin", broken)]
+    return [(extraction_sql, "_origin", broken)]
 
 
 @mutant("I33", budget=BUDGET, area=Area.STRANGERS)
@@ -75,7 +75,7 @@ def private_notes_shown_in_groups() -> Sequence[Patch]:
 @mutant("I33", budget=BUDGET, area=Area.STRANGERS)
 def shared_chat_taken_for_private() -> Sequence[Patch]:
     """In a chat that is no group a speaker's private notes and words are shown, although others speak there too."""
-    return [(turns, "ATTENDED", "update mailbox set unattended = 0 * :human where id = :mailbox and :person <> ' '")]
+    return [(turn_sql, "ATTENDED", "update mailbox set unattended = 0 * :human where id = :mailbox and :person <> ' '")]
 
 
 @mutant("I33", budget=60, area=Area.STRANGERS)
@@ -116,19 +116,19 @@ def recall_finds_private_words_in_groups() -> Sequence[Patch]:
 @mutant("I33", budget=60, area=Area.STRANGERS)
 def resume_takes_anybodys_session() -> Sequence[Patch]:
     """A title is looked for among the sessions of everybody who talks to the agent."""
-    return [(commands, "FIND_TITLE", commands.FIND_TITLE.replace("principal = :principal", "principal <> ''"))]
+    return [(command_sql, "FIND_TITLE", command_sql.FIND_TITLE.replace("principal = :principal", "principal <> ''"))]
 
 
 @mutant("I33", budget=60, area=Area.STRANGERS)
 def resume_brings_private_words_before_others() -> Sequence[Patch]:
     """A private session can be resumed in a chat in which somebody else has spoken."""
-    return [(commands, "OTHERS_SPOKE", "select 1 where :mailbox = '' and :principal = ''")]
+    return [(command_sql, "OTHERS_SPOKE", "select 1 where :mailbox = '' and :principal = ''")]
 
 
 @mutant("I33", budget=BUDGET, area=Area.STRANGERS)
 def resume_brings_private_words_into_groups() -> Sequence[Patch]:
     """A private session can be resumed in a group."""
-    return [(commands, "FIND_TITLE", commands.FIND_TITLE.replace(":alone = 1", ":alone >= 0"))]
+    return [(command_sql, "FIND_TITLE", command_sql.FIND_TITLE.replace(":alone = 1", ":alone >= 0"))]
 
 
 # --- how it is told ------------------------------------------------------------------------------------------------
@@ -148,4 +148,4 @@ def words_of_people_are_system_text() -> Sequence[Patch]:
 @mutant("I9", budget=BUDGET, area=Area.STRANGERS)
 def speakers_are_not_named() -> Sequence[Patch]:
     """Where two people speak the model is not told who says what."""
-    return [(turn_runner, "is_named", lambda _context, _address: False)]
+    return [(runner, "is_named", lambda _context, _address: False)]

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 import apsw
 
-from holdfast.core.approval import ApprovalView, Decision
-from holdfast.core.ids import ApprovalId, ReplyId
-from holdfast.ports.reply_store import PostedReply
-from holdfast.runtime import Runtime
+from holdfast.kernel.ids import ApprovalId, ReplyId
+from holdfast.runtime.runtime import Runtime
+from holdfast.store.protocols.reply_store import PostedReply
 from holdfast.testing.chats import ChatServer
 from holdfast.testing.retrying_client import Heard, RetryingClient
+from holdfast.turns.approval import ApprovalView, Decision
 
 LOOK_S = 1.1
 RESENDS_MAX = 2  # of one reply

@@ -11,9 +11,9 @@ from typing import Any
 
 import apsw
 
-from holdfast.core.call_view import short_digest
 from holdfast.testing.platform import Platform
 from holdfast.testing.workload import CHATS, SENDERS, Say
+from holdfast.turns.call_view import short_digest
 
 FIRST = 500  # what they say is numbered from here, behind everything that a plan can name
 FIRST_MEDDLED = 600

@@ -10,18 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from holdfast.core.delivery import DeliveryPolicy
-from holdfast.core.errors import HoldfastError, StoreUnavailable
-from holdfast.core.ids import DeliveryId, Principal, SessionId
-from holdfast.core.inbound import Accepted, AcceptOutcome, Conflict, Duplicate, MailboxFull, TooMany
-from holdfast.core.journal import AssistantSaid, UserSaid
-from holdfast.core.turn import Recorded, TurnRecord
-from holdfast.loops.gateway import Received
-from holdfast.runtime import Runtime
+from holdfast.inbox.gateway import Received
+from holdfast.inbox.message import Accepted, AcceptOutcome, Conflict, Duplicate, MailboxFull, TooMany
+from holdfast.kernel.errors import HoldfastError, StoreUnavailable
+from holdfast.kernel.ids import DeliveryId, Principal, SessionId
+from holdfast.memory.delivery import DeliveryPolicy
+from holdfast.runtime.runtime import Runtime
 from holdfast.testing.armed import Armed
 from holdfast.testing.faults import PlatformFailure
 from holdfast.testing.node import NodeDown, SimNode
 from holdfast.testing.workload import RECORDED_TURNS, Say, mark_of
+from holdfast.turns.journal import AssistantSaid, UserSaid
+from holdfast.turns.turn import Recorded, TurnRecord
 
 WAIT_S = 2.0
 AGAIN_S_MAX = 1.5

@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from holdfast.core.delivery import Delivered, Erasure, Landing, Line, MemoryNote, Op, Outcome, Parcel, SaidTurn
-from holdfast.core.ids import AgentName, DeliveryId, Instant, Principal, SessionId
-from holdfast.core.ids import Provider as ProviderName
-from holdfast.core.naming import Naming, NamingInputs, PerSession
-from holdfast.core.recall import RecallKey, RecallQuery, Recollection
-from holdfast.ports.provider import Capabilities, Provider
+from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
+from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.memory.delivery import Delivered, Erasure, Landing, Line, MemoryNote, Op, Outcome, Parcel, SaidTurn
+from holdfast.memory.naming import Naming, NamingInputs, PerSession
+from holdfast.memory.provider import Capabilities, Provider
+from holdfast.memory.recall import RecallKey, RecallQuery, Recollection
 
 Settled: TypeAlias = Callable[[], Awaitable[None]]
 START = 1_700_000_000_000

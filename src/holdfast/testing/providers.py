@@ -11,12 +11,12 @@ import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextvars import Context
 
-from holdfast.core.delivery import Delivered, Landing, Outcome, Parcel, Refused, Uncertain, Unreachable
-from holdfast.core.errors import ProviderFailed
-from holdfast.core.lane import CourierPolicy, LaneKey
-from holdfast.core.policy import RetryPolicy
-from holdfast.core.recall import RecallQuery, Recollection
-from holdfast.ports.provider import Capabilities
+from holdfast.kernel.errors import ProviderFailed
+from holdfast.kernel.retry import RetryPolicy
+from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, Refused, Uncertain, Unreachable
+from holdfast.memory.lane import CourierPolicy, LaneKey
+from holdfast.memory.provider import Capabilities
+from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.testing.faults import ProviderFailure, ProviderFault
 from holdfast.testing.servers import Lookup, Server
 

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 
 import apsw
 
-from holdfast.core.access_token import AccessToken, Scope
-from holdfast.core.audit import Audit
-from holdfast.core.ids import AgentName, ApprovalId, Instant, LoginId, MessageId, ReplyId, SessionId, TokenId
-from holdfast.core.login import LASTS_MS, Login, LoginEnd, hash_cookie, spell_cookie
-from holdfast.runtime import Runtime
+from holdfast.api.auth.access_token import AccessToken, Scope
+from holdfast.api.auth.login import LASTS_MS, Login, LoginEnd, hash_cookie, spell_cookie
+from holdfast.kernel.ids import AgentName, ApprovalId, Instant, LoginId, MessageId, ReplyId, SessionId, TokenId
+from holdfast.runtime.runtime import Runtime
+from holdfast.sessions.compression_audit import Audit
 from holdfast.testing.workload import CHATS
 
 FERN = AgentName("fern")

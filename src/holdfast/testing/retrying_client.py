@@ -10,8 +10,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from holdfast.core.errors import HoldfastError, StoreUnavailable
-from holdfast.runtime import Runtime
+from holdfast.kernel.errors import HoldfastError, StoreUnavailable
+from holdfast.runtime.runtime import Runtime
 from holdfast.testing.node import NodeDown
 from holdfast.testing.platform import AGAIN_S_MAX, ATTEMPTS_MAX, WAIT_S, Live
 

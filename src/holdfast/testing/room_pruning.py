@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import apsw
 
-from holdfast.core.arrivals import hash_of
-from holdfast.runtime import Runtime
+from holdfast.inbox.addressing import hash_of
+from holdfast.runtime.runtime import Runtime
 from holdfast.testing.clock import START_MS
 from holdfast.testing.evidence import Found
 from holdfast.testing.retrying_client import RetryingClient

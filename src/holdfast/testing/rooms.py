@@ -18,16 +18,16 @@ from typing import Any
 
 import apsw
 
-from holdfast.channels.attendance import WHOLE, Attendance
-from holdfast.core.arrivals import hash_of
-from holdfast.core.command_rights import Rank
-from holdfast.core.errors import ChannelFailed, HoldfastError
-from holdfast.core.ids import AgentName
-from holdfast.core.key import Address
-from holdfast.core.outgoing import NotSent, Post, SendOutcome
-from holdfast.ports.channel import Attachment, ChannelCapabilities, ChatMessage, Intake, Verdict
-from holdfast.ports.clock import Clock
-from holdfast.ports.tasks import Tasks
+from holdfast.channels.account_watermark import WHOLE, Attendance
+from holdfast.inbox.address import Address
+from holdfast.inbox.addressing import hash_of
+from holdfast.inbox.channel import Attachment, ChannelCapabilities, ChatMessage, Intake, Verdict
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.errors import ChannelFailed, HoldfastError
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.tasks import Tasks
+from holdfast.outbox.post import NotSent, Post, SendOutcome
+from holdfast.sessions.command_rights import Rank
 from holdfast.testing.chats import ChatServer, FakeChat
 from holdfast.testing.clock import START_MS
 from holdfast.testing.node import is_dead

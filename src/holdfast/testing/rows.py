@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import apsw
 
-from holdfast.core.journal import AnyBody, decode_body
+from holdfast.turns.journal import AnyBody, decode_body
 
 Row: TypeAlias = dict[str, Any]
 

@@ -1,11 +1,11 @@
 """What there is to break in a history: sizes, and the places at which it matters most that a node dies or sleeps."""
 
-from holdfast.ports.provider import Provider
-from holdfast.ports.store import Store
-from holdfast.ports.tool import Tools
+from holdfast.memory.provider import Provider
+from holdfast.store.protocols.store import Store
 from holdfast.testing.crash import CrashPoint, points
 from holdfast.testing.faults import Scope
 from holdfast.testing.workload import MESSAGES
+from holdfast.turns.tool import Tools
 
 NODES = 2
 LEASE_MS = 3_000

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast.core.delivery import Op, Parcel
-from holdfast.core.ids import Provider
-from holdfast.core.lane import LaneKey
-from holdfast.core.recall import RecallQuery, Recollection
+from holdfast.kernel.ids import Provider
+from holdfast.memory.delivery import Op, Parcel
+from holdfast.memory.lane import LaneKey
+from holdfast.memory.recall import RecallQuery, Recollection
 
 
 @dataclass(frozen=True, slots=True)

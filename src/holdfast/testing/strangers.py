@@ -9,8 +9,8 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 
-from holdfast.core.context import ModelMessage
 from holdfast.testing.workload import CHATS, FILLER, SENDERS, Chat, Say, mark_of, marks_in
+from holdfast.turns.context import ModelMessage
 
 MEMORY, RECALL, HISTORY = "memory", "recall", "history"  # the tools of these histories
 FIRST = 1_100  # what these people say is numbered from here

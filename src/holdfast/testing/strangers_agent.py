@@ -9,30 +9,30 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from holdfast.core.delivery import Parcel
-from holdfast.core.ids import AgentName, Instant, Principal, Provider, SessionId
-from holdfast.core.policy import AgentPolicy
-from holdfast.core.recall import RecallQuery, Recollection
-from holdfast.core.visibility import Audience
-from holdfast.loops.agents import Agents
-from holdfast.loops.keeper import Keeper
-from holdfast.loops.providers import Providers
-from holdfast.loops.recall_breaker import RecallBreaker
-from holdfast.ports.clock import Clock
-from holdfast.ports.entropy import Entropy
-from holdfast.ports.tasks import Tasks
-from holdfast.providers.local import file
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.ids import AgentName, Instant, Principal, Provider, SessionId
+from holdfast.kernel.tasks import Tasks
+from holdfast.memory.delivery import Parcel
+from holdfast.memory.notes_service import Keeper
+from holdfast.memory.providers import Providers
+from holdfast.memory.recall import RecallQuery, Recollection
+from holdfast.memory.recall_breaker import RecallBreaker
+from holdfast.memory.visibility import Audience
+from holdfast.providers.local import index_file
 from holdfast.providers.local.recalling import Asking
 from holdfast.providers.local.writing import apply, delete_lines
-from holdfast.provision import with_memory
-from holdfast.runtime import Runtime
-from holdfast.stores.store import SqlStore
+from holdfast.runtime.memory_factory import with_memory
+from holdfast.runtime.runtime import Runtime
+from holdfast.runtime.tool_factory import with_tools
+from holdfast.store.sql_store import SqlStore
 from holdfast.testing.identities import Linker
 from holdfast.testing.retrying_client import Heard, RetryingClient
 from holdfast.testing.servers import Server
 from holdfast.testing.strangers import PEOPLE, PLACES, WISHES
 from holdfast.testing.workload import FILLER, Chat
-from holdfast.toolkit import with_tools
+from holdfast.turns.agents import Agents
+from holdfast.turns.policy import AgentPolicy
 
 if TYPE_CHECKING:
     from holdfast.testing.world import World
@@ -69,7 +69,7 @@ class LocalServer(Server):
         super().__init__(idempotent)
         self._now_ms = now_ms
         self._db = apsw.Connection(":memory:")
-        file._make(self._db, needs_rebuild=False)
+        index_file._make(self._db, needs_rebuild=False)
 
     def take(self, parcels: Sequence[Parcel]) -> None:
         super().take(parcels)

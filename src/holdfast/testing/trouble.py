@@ -8,9 +8,9 @@ from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass
 
-from holdfast.core.errors import HoldfastError, StoreUnavailable
-from holdfast.runtime import Runtime
-from holdfast.stores.verbs.cursors import OVERDUE
+from holdfast.kernel.errors import HoldfastError, StoreUnavailable
+from holdfast.memory.cursor_sql import OVERDUE
+from holdfast.runtime.runtime import Runtime
 from holdfast.testing.armed import DULL, Armed
 from holdfast.testing.crash import Side, die
 from holdfast.testing.evidence import Tally

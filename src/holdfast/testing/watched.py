@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.core.ids import AgentName, Instant, NodeId
-from holdfast.core.lane import LaneClaim, LaneKey
-from holdfast.core.mailbox import Claim
-from holdfast.stores.store import SqlStore
+from holdfast.inbox.mailbox import Claim
+from holdfast.kernel.ids import AgentName, Instant, NodeId
+from holdfast.memory.lane import LaneClaim, LaneKey
+from holdfast.store.sql_store import SqlStore
 
 
 class Watched(SqlStore):

@@ -11,17 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from holdfast.core.command import parse_command
-from holdfast.core.command_rights import Rank
-from holdfast.core.compress import Thresholds
-from holdfast.core.delivery import DeliveryPolicy
-from holdfast.core.ids import AgentName, Provider
-from holdfast.core.inbound import Kind, Limits, kind_of
-from holdfast.core.key import Address
-from holdfast.core.naming import PerAddress, PerSession
-from holdfast.core.outgoing import OnDoubt
-from holdfast.core.policy import AgentPolicy, ApprovalPolicy, Arrivals, RetryPolicy, TurnPolicy
-from holdfast.core.recall import RecallPolicy
+from holdfast.inbox.address import Address
+from holdfast.inbox.message import Kind, Limits, kind_of
+from holdfast.kernel.ids import AgentName, Provider
+from holdfast.kernel.retry import RetryPolicy
+from holdfast.memory.delivery import DeliveryPolicy
+from holdfast.memory.naming import PerAddress, PerSession
+from holdfast.memory.recall import RecallPolicy
+from holdfast.outbox.post import OnDoubt
+from holdfast.sessions.command import parse_command
+from holdfast.sessions.command_rights import Rank
+from holdfast.sessions.compression import Thresholds
+from holdfast.turns.policy import AgentPolicy, ApprovalPolicy, Arrivals, TurnPolicy
 
 MARK = re.compile(r"\bm\d{2,}\b")
 FILLER = "so it goes on and on for a while about nothing in particular until it stops "

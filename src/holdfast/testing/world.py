@@ -19,19 +19,17 @@ from typing import Any, cast
 
 import apsw
 
-from holdfast.assembly import assemble
-from holdfast.core.errors import HoldfastError
-from holdfast.core.ids import AgentName
-from holdfast.core.ids import Provider as ProviderName
-from holdfast.core.lane import LaneClaim, LaneKey
-from holdfast.core.mailbox import Claim
-from holdfast.core.policy import AgentPolicy
-from holdfast.loops.agents import Agent, Agents
-from holdfast.loops.providers import Providers
-from holdfast.ports.provider import Capabilities, Configured
-from holdfast.runtime import Runtime
-from holdfast.stores.sqlite.connection import open_connection
-from holdfast.stores.sqlite.inline import InlineDatabase
+from holdfast.inbox.mailbox import Claim
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.memory.lane import LaneClaim, LaneKey
+from holdfast.memory.provider import Capabilities, Configured
+from holdfast.memory.providers import Providers
+from holdfast.runtime.assembly import assemble
+from holdfast.runtime.runtime import Runtime
+from holdfast.store.sqlite.connection import open_connection
+from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing.areas import FINISH, PRUNE, Area, configured, cost_micros, late_provider, without
 from holdfast.testing.armed import Armed
 from holdfast.testing.channel_areas import ChannelArea, channel_areas_of
@@ -58,6 +56,8 @@ from holdfast.testing.tasks import SimTasks
 from holdfast.testing.trouble import Slot, Trouble
 from holdfast.testing.watched import Watched
 from holdfast.testing.workload import Say, meddling, policies, say
+from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.policy import AgentPolicy
 
 STEPS_MAX = 30_000
 TURNS_MAX = 3  # turns at a time per node: fewer than there are chats

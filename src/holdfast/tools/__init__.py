@@ -1,1 +1,1 @@
-"""Tools that every agent may have, and tools of MCP servers. Python functions are offered by loops/toolbox.py."""
+"""Tools that every agent may have, and tools of MCP servers. Python functions are offered by tools/toolbox.py."""

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
 
-from holdfast.core.errors import SessionNotFound
-from holdfast.core.ids import SessionId
-from holdfast.core.journal import AssistantSaid, Entry, Recalled, UserSaid, indented, storable
-from holdfast.core.session import Session
-from holdfast.ports.reader import EntryView, MailboxView
-from holdfast.ports.tool import ToolContext, ToolOutcome
+from holdfast.kernel.errors import SessionNotFound
+from holdfast.kernel.ids import SessionId
+from holdfast.sessions.session import Session
+from holdfast.store.protocols.reader import EntryView, MailboxView
+from holdfast.turns.journal import AssistantSaid, Entry, Recalled, UserSaid, indented, storable
+from holdfast.turns.tool import ToolContext, ToolOutcome
 
 NAME = "history"
 TURNS_DEFAULT, TURNS_MAX = 10, 40

@@ -7,8 +7,8 @@ summarised, and blanked when somebody is forgotten (D13, D25).
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from holdfast.core.journal import Recalled
-from holdfast.ports.tool import ToolContext, ToolOutcome
+from holdfast.turns.journal import Recalled
+from holdfast.turns.tool import ToolContext, ToolOutcome
 
 NAME = "recall"
 QUERY_CHARS_MAX = 2_000

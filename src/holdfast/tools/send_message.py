@@ -8,13 +8,13 @@ Whom an agent may message is the operator's to say (`talks_to`), and is judged a
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from holdfast.core.agent_chain import SEND_MESSAGE, Chain
-from holdfast.core.errors import HoldfastError, InvalidName
-from holdfast.core.ids import AgentName
-from holdfast.core.inbound import Limits, check_text
-from holdfast.core.key import Address
-from holdfast.core.turn import OutgoingMessage
-from holdfast.ports.tool import ToolContext, ToolOutcome
+from holdfast.inbox.address import Address
+from holdfast.inbox.agent_chain import SEND_MESSAGE, Chain
+from holdfast.inbox.message import Limits, check_text
+from holdfast.kernel.errors import HoldfastError, InvalidName
+from holdfast.kernel.ids import AgentName
+from holdfast.turns.tool import ToolContext, ToolOutcome
+from holdfast.turns.turn import OutgoingMessage
 
 NAME = SEND_MESSAGE
 CHANNEL = "agent"

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from holdfast.channels.discord import make_discord
-from holdfast.core.drafting import MARK
-from holdfast.core.errors import ConfigInvalid
-from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.outbox.draft import MARK
+from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent
 from tests.integration.discord.kit import post_to, running, setup_of
 from tests.integration.drafts import HALF, WHOLE, delivered, streaming
 from tests.integration.fakes import Gate, kinds

@@ -1,7 +1,7 @@
 """The promise: the first words of a conversation are found, too, when they were said while nobody listened."""
 
-from holdfast.channels.attendance import LEAST_MS, OVERLAP_MS, WHOLE
-from holdfast.core.errors import StoreUnavailable
+from holdfast.channels.account_watermark import LEAST_MS, OVERLAP_MS, WHOLE
+from holdfast.kernel.errors import StoreUnavailable
 from tests.integration.discord.kit import running, tasks_of
 from tests.integration.pace import Later
 from tests.platforms.discord import Fault

@@ -7,12 +7,12 @@ from unittest.mock import Mock
 import discord
 import pytest
 
-from holdfast.channels.attendance import WHOLE, Attendance
+from holdfast.channels.account_watermark import WHOLE, Attendance
 from holdfast.channels.discord.reading import Event, Reading
 from holdfast.channels.discord.rooms import Room
-from holdfast.core.errors import EmptyMessage, InvariantBroken, StoreFull, StoreUnavailable
-from holdfast.machine import SystemClock, SystemEntropy
-from holdfast.ports.channel import Change, ChatMessage
+from holdfast.inbox.channel import Change, ChatMessage
+from holdfast.kernel.errors import EmptyMessage, InvariantBroken, StoreFull, StoreUnavailable
+from holdfast.kernel.machine import SystemClock, SystemEntropy
 from tests.integration.discord.kit import Mailbox, running
 from tests.integration.fakes import soon
 from tests.integration.pace import HastyTasks

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from holdfast.channels.discord import make_discord
-from holdfast.core.ids import AgentName
-from holdfast.core.policy import AccessPolicy, Door
-from holdfast.loops.channels import Channels
+from holdfast.inbox.channels import Channels
+from holdfast.kernel.ids import AgentName
+from holdfast.turns.policy import AccessPolicy, Door
 from tests.integration.discord.kit import setup_of
 from tests.integration.fakes import Process, ScriptedModel, agents, policy, says
 from tests.platforms.discord import Fault

@@ -1,7 +1,7 @@
 """What is said on Discord arrives in order, once, with who said it, where, and to whom."""
 
 from holdfast.channels.discord.reading import AT_ONCE_MAX
-from holdfast.ports.channel import ATTACHMENT_BYTES_MAX, Change
+from holdfast.inbox.channel import ATTACHMENT_BYTES_MAX, Change
 from tests.integration.discord.kit import Mailbox, running
 from tests.platforms.discord import Fault
 

@@ -8,8 +8,8 @@ import pytest
 from discord.gateway import KeepAliveHandler
 
 from holdfast.channels.discord import make_discord
-from holdfast.core.errors import ChannelFailed
-from holdfast.machine import AsyncTasks
+from holdfast.kernel.errors import ChannelFailed
+from holdfast.kernel.machine import AsyncTasks
 from tests.integration.connections import still_open
 from tests.integration.discord.kit import Mailbox, running, setup_of
 from tests.platforms.discord import FakeDiscord, Fault

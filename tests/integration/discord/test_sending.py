@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from holdfast.channels.discord.answers import ANSWERS
-from holdfast.core.answers import Meaning, answer_to
-from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
+from holdfast.kernel.status_table import Meaning, answer_to
+from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent
 from tests.integration.discord.kit import post_to, running
 from tests.integration.settled import logged, reply_reason, says
 from tests.platforms.discord import Fault

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.channels.discord import make_discord
 from holdfast.channels.discord.channel import utf16_length
-from holdfast.core.errors import ConfigInvalid
+from holdfast.kernel.errors import ConfigInvalid
 from tests.integration.discord.kit import setup_of
 from tests.platforms.discord import FakeDiscord
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.app import open_runtime
-from holdfast.core.ids import AgentName
-from holdfast.core.policy import AccessPolicy, Door
-from holdfast.loops.agents import Agent, Agents
-from holdfast.loops.toolbox import ToolBox
+from holdfast.kernel.ids import AgentName
+from holdfast.runtime.app import open_runtime
+from holdfast.tools.toolbox import ToolBox
+from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.policy import AccessPolicy, Door
 from tests.integration.fakes import ScriptedModel, policy
 from tests.platforms.discord import Fault
 

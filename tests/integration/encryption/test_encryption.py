@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from holdfast.app import open_runtime
 from holdfast.cli.actor import local_user
-from holdfast.core.errors import EncryptionUnavailable
+from holdfast.kernel.errors import EncryptionUnavailable
+from holdfast.runtime.app import open_runtime
 from tests.integration.encryption.kit import CANARY, LIBRARY, code_of, filled, holders, holdfast, python
 
 QUESTION = ("send", "--chat", "ada", "What is my cat called?", "--wait")
@@ -31,8 +31,8 @@ asyncio.run(talk())
 ENDS = """
 import os, sys
 from pathlib import Path
-from holdfast.app import change_encryption
-from holdfast.encryption.source import KeySource
+from holdfast.runtime.app import change_encryption
+from holdfast.store.encryption.source import KeySource
 
 calls, wanted, before = 0, int(sys.argv[3]), sys.argv[4] == "before"
 real = Path.replace
@@ -66,13 +66,13 @@ def folder(plain, tmp_path):
 def encrypted(folder, tmp_path):
     done = holdfast(folder, "encrypt", "--new-key", str(tmp_path / "key"), "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["files"] == ["agents/main/local/recall.db", "holdfast.log", "holdfast.db"]
+    assert json.loads(done.stdout)["files"] == ["agents/main/local/recall.db", "holdfast.kernel.log", "holdfast.db"]
     return folder
 
 
 def test_no_word_is_readable_and_nothing_is_missing(encrypted):
     assert holders(encrypted) == []
-    assert all(line.startswith(b"encrypted ") for line in (encrypted / "holdfast.log").read_bytes().splitlines())
+    assert all(line.startswith(b"encrypted ") for line in (encrypted / "holdfast.kernel.log").read_bytes().splitlines())
     assert CANARY in holdfast(encrypted, *QUESTION).stdout
     assert holders(encrypted) == []
     assert '"event": "runtime.opened"' in holdfast(encrypted, "log").stdout
@@ -117,7 +117,7 @@ def test_decrypted_it_is_as_before(encrypted, tmp_path):
     assert {"holdfast.db", "recall.db"} <= set(holders(encrypted))
     assert not (encrypted / "encryption.json").exists()
     assert CANARY in holdfast(encrypted, *QUESTION, PYTHONPATH="").stdout
-    assert '"event": "runtime.opened"' in (encrypted / "holdfast.log").read_text(encoding="utf-8")
+    assert '"event": "runtime.opened"' in (encrypted / "holdfast.kernel.log").read_text(encoding="utf-8")
 
 
 # --- the audit trail ---------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ async def test_a_folder_that_somebody_reads_is_not_changed(folder, tmp_path):
 
 
 def test_the_version_says_which_library_is_in_use():
-    code = "from holdfast.encryption.library import library_in_use; print(library_in_use())"
+    code = "from holdfast.store.encryption.library import library_in_use; print(library_in_use())"
     assert "apsw-sqlite3mc" in python(code).stdout
     assert "can encrypt" in python(code).stdout
     assert python(code, PYTHONPATH="").stdout.endswith("cannot encrypt\n")

@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from holdfast.core.delivery import DeliveryPolicy, MemoryNote, Op, Parcel
-from holdfast.core.ids import AgentName, DeliveryId, Principal, Provider, SessionId
-from holdfast.core.memory import Applied, Capacity, Memory, MemoryBatch, MemoryOutcome, Target
-from holdfast.core.naming import NamingInputs
-from holdfast.machine import AsyncTasks
-from holdfast.memory.disk import Disk
+from holdfast.kernel.ids import AgentName, DeliveryId, Principal, Provider, SessionId
+from holdfast.kernel.machine import AsyncTasks
+from holdfast.memory.delivery import DeliveryPolicy, MemoryNote, Op, Parcel
+from holdfast.memory.files.disk import Disk
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.notes import Applied, Capacity, Memory, MemoryBatch, MemoryOutcome, Target
 from holdfast.providers.files.provider import FilesProvider
-from holdfast.stores.sqlite import InlineDatabase
-from holdfast.stores.store import SqlStore
+from holdfast.store.sql_store import SqlStore
+from holdfast.store.sqlite import InlineDatabase
 from holdfast.testing import ManualClock
 
 FERN = AgentName("fern")

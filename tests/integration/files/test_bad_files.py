@@ -5,13 +5,13 @@ import os
 
 import pytest
 
-from holdfast.core.delivery import Delivered, Landing, Refused, Unreachable
-from holdfast.core.errors import ConfigInvalid, ProviderFailed
-from holdfast.core.ids import AgentName, Provider
-from holdfast.core.memory import Capacity, Target
-from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.memory.disk import FILE_BYTES_MAX
-from holdfast.ports.provider import ProviderSetup
+from holdfast.kernel.errors import ConfigInvalid, ProviderFailed
+from holdfast.kernel.ids import AgentName, Provider
+from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.memory.delivery import Delivered, Landing, Refused, Unreachable
+from holdfast.memory.files.disk import FILE_BYTES_MAX
+from holdfast.memory.notes import Capacity, Target
+from holdfast.memory.provider import ProviderSetup
 from holdfast.providers.files import make_files
 from tests.integration.files.cabinet import Cabinet, note
 from tests.unit.test_memory_rules import add

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from holdfast.core.delivery import Landing, Outcome, Parcel
-from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
-from holdfast.machine import AsyncTasks
+from holdfast.kernel.machine import AsyncTasks
+from holdfast.memory.delivery import Landing, Outcome, Parcel
+from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target
 from holdfast.providers.files.provider import FilesProvider
-from holdfast.stores.sqlite import InlineDatabase
+from holdfast.store.sqlite import InlineDatabase
 from holdfast.testing.check_provider import CHECKS, check_provider
 from tests.integration.files.cabinet import FERN, Keeper, open_store
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.core.errors import InvalidInput
-from holdfast.core.memory import Applied, Capacity, NotApplied, Target
-from holdfast.memory.hermes import import_hermes
+from holdfast.kernel.errors import InvalidInput
+from holdfast.memory.files.hermes import import_hermes
+from holdfast.memory.notes import Applied, Capacity, NotApplied, Target
 from tests.integration.files.cabinet import FERN
 from tests.unit.test_memory_rules import remove
 

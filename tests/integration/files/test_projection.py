@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.delivery import Delivered, Erasure, Landing, Op, Parcel, Refused, Unreachable
-from holdfast.core.ids import DeliveryId, Principal, Provider, SessionId
-from holdfast.core.memory import Target
-from holdfast.core.naming import NamingInputs
+from holdfast.kernel.ids import DeliveryId, Principal, Provider, SessionId
+from holdfast.memory.delivery import Delivered, Erasure, Landing, Op, Parcel, Refused, Unreachable
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.notes import Target
 from holdfast.providers.files.provider import Noticed, folder_name
 from tests.integration.files.cabinet import FERN, Cabinet, Keeper, note
 from tests.unit.test_memory_rules import add, remove, swap

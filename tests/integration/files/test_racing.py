@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from holdfast.core.ids import AgentName
-from holdfast.memory.disk import Disk
+from holdfast.kernel.ids import AgentName
+from holdfast.memory.files.disk import Disk
 from tests.integration.files.cabinet import Cabinet
 from tests.unit.test_memory_rules import add, swap
 

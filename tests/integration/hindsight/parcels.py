@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from holdfast.core.delivery import Erasure, Line, MemoryNote, Op, Parcel, SaidTurn
-from holdfast.core.hindsight_naming import BankTemplate
-from holdfast.core.ids import AgentName, DeliveryId, Instant, Principal, Provider, SessionId
-from holdfast.core.naming import NamingInputs
-from holdfast.core.recall import RecallKey, RecallQuery
-from holdfast.ports.provider import ProviderSetup
+from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, Provider, SessionId
+from holdfast.memory.delivery import Erasure, Line, MemoryNote, Op, Parcel, SaidTurn
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.provider import ProviderSetup
+from holdfast.memory.recall import RecallKey, RecallQuery
 from holdfast.providers.hindsight import make_hindsight
+from holdfast.providers.hindsight.naming import BankTemplate
 from holdfast.providers.hindsight.provider import HindsightProvider
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.entropy import SeededEntropy

@@ -3,9 +3,9 @@
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
-from holdfast.core.hindsight_naming import BankTemplate
-from holdfast.core.ids import AgentName
+from holdfast.kernel.ids import AgentName
 from holdfast.providers.hindsight import make_hindsight
+from holdfast.providers.hindsight.naming import BankTemplate
 from holdfast.testing.check_provider import CHECKS, check_provider
 from tests.integration.hindsight.fake import FakeHindsight
 from tests.integration.hindsight.parcels import setup

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.delivery import Delivered, Landing, Refused, Uncertain, Unreachable
-from holdfast.core.ids import DeliveryId
+from holdfast.kernel.ids import DeliveryId
+from holdfast.memory.delivery import Delivered, Landing, Refused, Uncertain, Unreachable
 from holdfast.providers.hindsight.document import turns_document
 from tests.integration.hindsight.fake import FakeHindsight, Fault
 from tests.integration.hindsight.parcels import erase, inputs, note, provider, question, retain, retract

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.answers import Meaning, answer_to
-from holdfast.core.delivery import Delivered, Landing, Refused, Uncertain, Unreachable
-from holdfast.core.errors import ProviderFailed
+from holdfast.kernel.errors import ProviderFailed
+from holdfast.kernel.status_table import Meaning, answer_to
+from holdfast.memory.delivery import Delivered, Landing, Refused, Uncertain, Unreachable
 from holdfast.providers.hindsight import make_hindsight
 from holdfast.providers.hindsight.answers import ANSWERS
 from holdfast.providers.hindsight.provider import HindsightProvider

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from holdfast.core.ids import AgentName, Principal
+from holdfast.kernel.ids import AgentName, Principal
 from tests.integration.hindsight.fake import FakeHindsight
 from tests.integration.hindsight.parcels import GROUP, inputs, note, provider, question, retain
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from holdfast.core.errors import ConfigInvalid
+from holdfast.kernel.errors import ConfigInvalid
 from holdfast.providers.hindsight import make_hindsight
 from tests.integration.hindsight.parcels import setup
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast.core.delivery import Delivered, Erasure, Landing, Line, MemoryNote, Op, Outcome, Parcel, SaidTurn
-from holdfast.core.ids import AgentName, DeliveryId, Instant, Principal, Provider, SessionId
-from holdfast.core.key import Address
-from holdfast.core.naming import NamingInputs
-from holdfast.core.recall import RecallKey, RecallQuery
-from holdfast.ports.provider import ProviderSetup
+from holdfast.inbox.address import Address
+from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, Provider, SessionId
+from holdfast.memory.delivery import Delivered, Erasure, Landing, Line, MemoryNote, Op, Outcome, Parcel, SaidTurn
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.provider import ProviderSetup
+from holdfast.memory.recall import RecallKey, RecallQuery
 from holdfast.providers.honcho import make_honcho
 from holdfast.providers.honcho.provider import HonchoProvider
 from holdfast.testing.clock import ManualClock

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.answers import Meaning, answer_to
-from holdfast.core.delivery import Delivered, DeliveryState, Landing, Outcome, Refused, Uncertain, Unreachable
-from holdfast.core.lane import UNKNOWN, CourierPolicy, Package, after_asking
+from holdfast.kernel.status_table import Meaning, answer_to
+from holdfast.memory.delivery import Delivered, DeliveryState, Landing, Outcome, Refused, Uncertain, Unreachable
+from holdfast.memory.lane import UNKNOWN, CourierPolicy, Package, after_asking
 from holdfast.providers.honcho.answers import ANSWERS
 from holdfast.providers.honcho.provider import CAPABILITIES
 from tests.integration.honcho.kit import note, one, parcel

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.delivery import Delivered, Landing, Uncertain, Unreachable
-from holdfast.core.errors import ProviderFailed
+from holdfast.kernel.errors import ProviderFailed
+from holdfast.memory.delivery import Delivered, Landing, Uncertain, Unreachable
 from holdfast.providers.honcho.faults import CallFailed
 from holdfast.providers.honcho.rendering import render
 from tests.honcho_server import HonchoServer

@@ -3,9 +3,9 @@
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
-from holdfast.core.honcho_naming import HonchoNames
-from holdfast.core.ids import AgentName
+from holdfast.kernel.ids import AgentName
 from holdfast.providers.honcho import make_honcho
+from holdfast.providers.honcho.naming import HonchoNames
 from holdfast.testing.check_provider import CHECKS, check_provider
 from tests.honcho_server import HonchoServer
 from tests.integration.honcho.kit import setup_of

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.delivery import Delivered, Landing, Refused, Unreachable
+from holdfast.memory.delivery import Delivered, Landing, Refused, Unreachable
 from tests.integration.honcho.kit import chat, erasure, naming, note, one, parcel, provider_on
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.delivery import Delivered, Landing, Refused, Uncertain, Unreachable
-from holdfast.core.errors import StoreCorrupt
+from holdfast.kernel.errors import StoreCorrupt
+from holdfast.memory.delivery import Delivered, Landing, Refused, Uncertain, Unreachable
 from holdfast.providers.honcho.ledger import FILE, FileLedger
 from tests.integration.honcho.kit import NoTasks, carry, note, one, provider_on
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.core.errors import ProviderFailed
-from holdfast.core.ids import AgentName, Instant, Principal
+from holdfast.kernel.errors import ProviderFailed
+from holdfast.kernel.ids import AgentName, Instant, Principal
 from tests.integration.honcho.kit import NAME, SAID_AT, chat, naming, note, one, parcel, provider_on, query
 
 DM = naming("ses_1", "ada", address=chat("ada"))

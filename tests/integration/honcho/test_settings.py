@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from holdfast.core.errors import ConfigInvalid
-from holdfast.core.honcho_naming import HonchoNames, Strategy
+from holdfast.kernel.errors import ConfigInvalid
 from holdfast.providers.honcho import make_honcho
+from holdfast.providers.honcho.naming import HonchoNames, Strategy
 from tests.integration.honcho.kit import setup_of
 
 URL = "http://127.0.0.1:8000"

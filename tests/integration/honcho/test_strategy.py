@@ -7,15 +7,15 @@ import sys
 
 import pytest
 
-from holdfast.app import make_agents, open_runtime
-from holdfast.core.honcho_naming import HonchoNames, Strategy
-from holdfast.core.ids import AgentName, Provider
-from holdfast.core.inbound import accepted_message
-from holdfast.core.lane import LaneKey
-from holdfast.core.naming import NOWHERE
-from holdfast.core.policy import AgentPolicy, Arrivals, TurnPolicy
-from holdfast.core.recall import RecallPolicy
-from holdfast.loops.whereabouts import locate
+from holdfast.inbox.directory import locate
+from holdfast.inbox.message import accepted_message
+from holdfast.kernel.ids import AgentName, Provider
+from holdfast.memory.lane import LaneKey
+from holdfast.memory.naming import NOWHERE
+from holdfast.memory.recall import RecallPolicy
+from holdfast.providers.honcho.naming import HonchoNames, Strategy
+from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.turns.policy import AgentPolicy, Arrivals, TurnPolicy
 from tests.honcho_server import HonchoServer
 from tests.integration.fakes import Gate, ScriptedModel, says, soon, stands_at
 from tests.integration.honcho.kit import naming
@@ -226,7 +226,7 @@ def _inputs(where):
 
 @pytest.mark.parametrize("wrong", ["a\0b", "x" * 5_000, "~nobody-has-this-home/app"])
 def test_what_no_path_can_be_is_refused_in_a_sentence(wrong):
-    from holdfast.core.errors import InvalidInput
+    from holdfast.kernel.errors import InvalidInput
 
     with pytest.raises(InvalidInput, match="directory"):
         locate(wrong)

@@ -6,8 +6,8 @@ Rules: R14, R18.
 import asyncio
 from dataclasses import replace
 
-from holdfast.core.delivery import Delivered, Landing, Op, Refused, Uncertain, Unreachable
-from holdfast.core.ids import SessionId
+from holdfast.kernel.ids import SessionId
+from holdfast.memory.delivery import Delivered, Landing, Op, Refused, Uncertain, Unreachable
 from tests.integration.honcho.kit import SAID_AT, carry, chat, naming, note, one, parcel, provider_on
 
 

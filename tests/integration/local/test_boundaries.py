@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.delivery import Delivered, Erasure, Op, Refused
-from holdfast.core.ids import DeliveryId, Principal, SessionId
-from holdfast.core.naming import NamingInputs
-from holdfast.core.recall import RecallKey, RecallQuery
-from holdfast.core.visibility import chat_scope
+from holdfast.kernel.ids import DeliveryId, Principal, SessionId
+from holdfast.memory.delivery import Delivered, Erasure, Op, Refused
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.recall import RecallKey, RecallQuery
+from holdfast.memory.visibility import chat_scope
 from holdfast.testing.provider_guest import ADA, BEN, BENS, GROUP, HOME, Guest, Place
 from tests.integration.local.world import open_local
 

@@ -13,15 +13,15 @@ from dataclasses import replace
 import apsw
 import pytest
 
-from holdfast.core.delivery import Delivered, Landing, Outcome, Refused, Uncertain, Unreachable
-from holdfast.core.errors import ConfigInvalid, ProviderFailed
-from holdfast.core.ids import DeliveryId, Principal
-from holdfast.providers.local import file, make_local, upgrade
+from holdfast.kernel.errors import ConfigInvalid, ProviderFailed
+from holdfast.kernel.ids import DeliveryId, Principal
+from holdfast.memory.delivery import Delivered, Landing, Outcome, Refused, Uncertain, Unreachable
+from holdfast.providers.local import index_file, make_local, upgrade
 from holdfast.providers.local.scopes import line_scopes
 from holdfast.testing.provider_guest import Guest
 from tests.integration.local.world import make_setup, open_local
 
-NAME = file.NAME
+NAME = index_file.NAME
 
 
 @pytest.fixture
@@ -94,7 +94,10 @@ async def test_an_engine_that_can_corrupt_is_refused(guest, monkeypatch):
     ("damage", "says"),
     [
         ("create table theirs (x)", "another program"),
-        (f"pragma application_id={file.APPLICATION_ID}; pragma user_version=99; create table t (x)", "newer Holdfast"),
+        (
+            f"pragma application_id={index_file.APPLICATION_ID}; pragma user_version=99; create table t (x)",
+            "newer Holdfast",
+        ),
     ],
 )
 async def test_a_file_of_somebody_else_is_refused_and_keeps_its_bytes(guest, folder, damage, says):
@@ -253,7 +256,7 @@ async def test_an_upgrade_that_is_broken_off_leaves_the_old_index(guest, folder,
 async def test_an_index_of_an_unknown_older_release_is_made_again(guest, folder, monkeypatch):
     await guest.keep(guest.said("marzipan"))
     await guest.provider.close()
-    monkeypatch.setattr(file, "VERSION", file.VERSION + 1)
+    monkeypatch.setattr(index_file, "VERSION", index_file.VERSION + 1)
     later = await again(folder)
     assert await later.recall("marzipan") == []
     assert await later.provider.healthy() is None
@@ -287,7 +290,7 @@ async def test_a_rebuild_that_is_broken_off_leaves_the_index_as_it_was(guest, fo
 
 async def test_nobody_writes_while_the_index_is_filled_from_another_process_either(guest, folder, monkeypatch):
     """Two providers over one folder stand for two processes."""
-    monkeypatch.setattr(file, "BUSY_TIMEOUT_MS", 1)
+    monkeypatch.setattr(index_file, "BUSY_TIMEOUT_MS", 1)
     said, other = guest.said("marzipan"), await again(folder)
     await guest.keep(said)
 

@@ -9,12 +9,12 @@ from itertools import count
 import apsw
 import pytest
 
-from holdfast.core.delivery import Line, MemoryNote, Op, Parcel, SaidTurn
-from holdfast.core.ids import AgentName, DeliveryId, Instant, Principal, SessionId
-from holdfast.core.ids import Provider as ProviderName
-from holdfast.core.naming import NamingInputs
-from holdfast.core.recall import RecallKey, RecallQuery
-from holdfast.core.visibility import is_group
+from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
+from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.memory.delivery import Line, MemoryNote, Op, Parcel, SaidTurn
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.recall import RecallKey, RecallQuery
+from holdfast.memory.visibility import is_group
 from holdfast.providers.local import recalling, scopes
 from holdfast.providers.local.recalling import Asking
 from holdfast.testing.provider_guest import START, Guest, Place

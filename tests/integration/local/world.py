@@ -1,9 +1,9 @@
 """A local provider in a folder of the test, and somebody who talks to it."""
 
-from holdfast.core.ids import AgentName
-from holdfast.core.ids import Provider as ProviderName
-from holdfast.machine import AsyncTasks
-from holdfast.ports.provider import ProviderSetup
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.kernel.machine import AsyncTasks
+from holdfast.memory.provider import ProviderSetup
 from holdfast.providers.local import LocalProvider, make_local
 from holdfast.testing import ManualClock, SeededEntropy
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from holdfast.config import parse_config
-from holdfast.core.errors import ConfigInvalid
-from holdfast.inspection import inspect
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.runtime.inspection import inspect
 from holdfast.tools.mcp import confine, confinement
 from holdfast.tools.mcp.settings import read_settings
 from tests.security.spying import need_landlock

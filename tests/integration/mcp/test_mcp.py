@@ -11,22 +11,22 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from holdfast.app import make_agents, open_runtime
-from holdfast.core.dates import moment
-from holdfast.core.errors import ConfigInvalid
-from holdfast.core.ids import AgentName, Principal, SessionId
-from holdfast.core.journal import ToolReturned
-from holdfast.core.policy import AgentPolicy
-from holdfast.core.turn import UNKNOWN_OUTCOME
-from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.ports.standing import LineState
-from holdfast.ports.tool import ToolContext, ToolOutcome
+from holdfast.inbox.channel_status import LineState
+from holdfast.kernel.dates import moment
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.kernel.ids import AgentName, Principal, SessionId
+from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.tools.mcp import server as server_module
 from holdfast.tools.mcp.connection import Connection
 from holdfast.tools.mcp.offer import offered_name
 from holdfast.tools.mcp.server import McpServer
 from holdfast.tools.mcp.settings import read_settings
 from holdfast.tools.mcp.tools import McpTools
+from holdfast.turns.journal import ToolReturned
+from holdfast.turns.policy import AgentPolicy
+from holdfast.turns.tool import ToolContext, ToolOutcome
+from holdfast.turns.turn import UNKNOWN_OUTCOME
 from tests.integration.fakes import ScriptedModel, calls, happened, says, soon
 from tests.integration.mcp.served import BAD, WORSE, also_listing, server
 

@@ -7,15 +7,15 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any, cast
 
-from holdfast.core.ids import AgentName, Instant, NodeId
-from holdfast.core.ids import Provider as ProviderName
-from holdfast.core.memory import Applied, Capacity, Change, MemoryBatch, MemoryVerb, Target
-from holdfast.loops.bell import Bell
-from holdfast.loops.courier import Courier
-from holdfast.loops.providers import Providers
-from holdfast.machine import AsyncTasks
-from holdfast.ports.provider import Configured
-from holdfast.stores.store import SqlStore
+from holdfast.kernel.ids import AgentName, Instant, NodeId
+from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.kernel.machine import AsyncTasks
+from holdfast.kernel.notifier import Bell
+from holdfast.memory.dispatcher import Courier
+from holdfast.memory.notes import Applied, Capacity, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.provider import Configured
+from holdfast.memory.providers import Providers
+from holdfast.store.sql_store import SqlStore
 from holdfast.testing import ManualClock, SeededEntropy
 
 AGENT = AgentName("main")

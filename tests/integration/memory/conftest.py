@@ -5,7 +5,10 @@ import ssl
 import httpx
 import pytest
 
-from holdfast.loops import courier, edits, finisher, forgetter, member, worker
+from holdfast.memory import dispatcher, edit_reader, forgetter
+from holdfast.sessions import finisher
+from holdfast.store import membership
+from holdfast.turns import worker
 from tests.honcho_server import HonchoServer
 from tests.integration.memory.world import World
 
@@ -27,10 +30,10 @@ def hours(monkeypatch):
     """
     for module in (worker, forgetter):
         monkeypatch.setattr(module, "POLL_MS", 60_000)
-    monkeypatch.setattr(courier, "POLL_MS", 5_000)
-    monkeypatch.setattr(edits, "LOOK_EVERY_MS", 60_000)
+    monkeypatch.setattr(dispatcher, "POLL_MS", 5_000)
+    monkeypatch.setattr(edit_reader, "LOOK_EVERY_MS", 60_000)
     monkeypatch.setattr(finisher, "REST_MS", 60_000)
-    monkeypatch.setattr(member.Lookout, "LOOK_EVERY_MS", 60_000)
+    monkeypatch.setattr(membership.Lookout, "LOOK_EVERY_MS", 60_000)
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast.core.delivery import Delivered, Landing, Op, Outcome, Parcel, Unreachable
-from holdfast.core.errors import ProviderFailed
-from holdfast.core.ids import Provider as ProviderName
-from holdfast.core.recall import RecallQuery, Recollection
-from holdfast.ports.provider import Capabilities
+from holdfast.kernel.errors import ProviderFailed
+from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.memory.delivery import Delivered, Landing, Op, Outcome, Parcel, Unreachable
+from holdfast.memory.provider import Capabilities
+from holdfast.memory.recall import RecallQuery, Recollection
 from tests.integration.fakes import Gate
 
 ABLE = Capabilities(renderer="shelf/1", recalls=False, quiet_ms=5_000)

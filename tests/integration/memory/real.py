@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from holdfast.app import make_agents, open_runtime
-from holdfast.core.delivery import OPEN
-from holdfast.core.policy import AgentPolicy
-from holdfast.core.recall import RecallPolicy
-from holdfast.ports.notifier import Topic
-from holdfast.runtime import Runtime
+from holdfast.kernel.notifier_port import Topic
+from holdfast.memory.delivery import OPEN
+from holdfast.memory.recall import RecallPolicy
+from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.runtime.runtime import Runtime
+from holdfast.turns.policy import AgentPolicy
 from tests.honcho_server import HonchoServer
 from tests.integration.fakes import ScriptedModel, soon
 from tests.integration.memory.world import all_deliveries

@@ -4,7 +4,7 @@ pace, through the vendors' own clients over sockets, and what one of them loses 
 import pytest
 
 import holdfast
-from holdfast.core.policy import AgentPolicy
+from holdfast.turns.policy import AgentPolicy
 from tests.honcho_server import HonchoServer
 from tests.integration.hindsight.fake import FakeHindsight
 from tests.integration.memory.real import finished, settled

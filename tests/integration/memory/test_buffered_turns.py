@@ -9,8 +9,8 @@ Rules: R1.
 
 import pytest
 
-from holdfast.core.naming import PerAddress
-from holdfast.core.policy import AgentPolicy, ExpiryPolicy
+from holdfast.memory.naming import PerAddress
+from holdfast.turns.policy import AgentPolicy, ExpiryPolicy
 from tests.integration.fakes import Gate, the_session
 from tests.integration.memory.provider import Service, units
 from tests.integration.memory.world import World, all_deliveries, say, shelf

@@ -10,9 +10,9 @@ Rules: R14, R15.
 import asyncio
 from collections import Counter
 
-from holdfast.core.ids import AgentName
-from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
-from holdfast.runtime import Runtime
+from holdfast.kernel.ids import AgentName
+from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.runtime.runtime import Runtime
 from tests.integration.fakes import ScriptedModel, calls, says, soon
 from tests.integration.memory.real import next_delivery, open_with_honcho, settled
 from tests.integration.memory.world import all_deliveries

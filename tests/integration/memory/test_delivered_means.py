@@ -6,12 +6,12 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.app import open_runtime
 from holdfast.cli.commands import app
 from holdfast.providers.files.provider import DELIVERED_MEANS as FILES
 from holdfast.providers.hindsight.provider import DELIVERED_MEANS as HINDSIGHT
 from holdfast.providers.honcho.provider import DELIVERED_MEANS as HONCHO
 from holdfast.providers.local.provider import DELIVERED_MEANS as LOCAL
+from holdfast.runtime.app import open_runtime
 from tests.integration.fakes import soon
 from tests.integration.hindsight.parcels import provider as hindsight_on
 from tests.integration.memory.real import next_delivery, open_with_honcho, settled

@@ -3,12 +3,12 @@ the last provider has erased, and what others told stays where it is."""
 
 import pytest
 
-from holdfast.core.delivery import Op
-from holdfast.core.forget import ForgetRequest
-from holdfast.core.ids import AgentName, DeliveryId, ForgetId, Principal
-from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
-from holdfast.core.naming import PerAddress
-from holdfast.ports.notifier import Topic
+from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Principal
+from holdfast.kernel.notifier_port import Topic
+from holdfast.memory.delivery import Op
+from holdfast.memory.forget import ForgetRequest
+from holdfast.memory.naming import PerAddress
+from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
 from tests.integration.memory.provider import Service
 from tests.integration.memory.world import say, shelf
 

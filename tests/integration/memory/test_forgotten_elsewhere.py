@@ -5,12 +5,12 @@ The instructions of a session are held in RAM; here nothing clears it, so only t
 
 import pytest
 
-from holdfast.app import make_agents, open_runtime
-from holdfast.core.ids import AgentName, Principal
-from holdfast.core.key import Address
-from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
-from holdfast.core.visibility import chat_scope
-from holdfast.loops.gateway import Received
+from holdfast.inbox.address import Address
+from holdfast.inbox.gateway import Received
+from holdfast.kernel.ids import AgentName, Principal
+from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.visibility import chat_scope
+from holdfast.runtime.app import make_agents, open_runtime
 from tests.integration.fakes import ScriptedModel
 
 MAIN = AgentName("main")

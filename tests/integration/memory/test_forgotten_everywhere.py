@@ -7,9 +7,9 @@ Rules: D25, control 18.
 
 import pytest
 
-from holdfast.app import make_agents, open_runtime
-from holdfast.core.policy import AgentPolicy
-from holdfast.core.recall import RecallPolicy
+from holdfast.memory.recall import RecallPolicy
+from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.turns.policy import AgentPolicy
 from tests.honcho_server import HonchoServer
 from tests.integration.fakes import soon
 from tests.integration.hindsight.fake import FakeHindsight

@@ -5,8 +5,8 @@ The turn says what was left out and why. Calls are counted and the clock is the 
 
 import pytest
 
-from holdfast.core.circuit import FAILURES_MAX
-from holdfast.core.recall import RecallPolicy
+from holdfast.memory.circuit_breaker import FAILURES_MAX
+from holdfast.memory.recall import RecallPolicy
 from tests.integration.fakes import Gate, policy
 from tests.integration.memory.provider import Service
 from tests.integration.memory.world import World, say, shelf

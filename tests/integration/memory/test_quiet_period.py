@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.memory import MemoryVerb
+from holdfast.memory.notes import MemoryVerb
 from holdfast.providers.honcho import make_honcho
-from holdfast.stores.sqlite.inline import InlineDatabase
+from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import ManualClock
 from tests.integration.fakes import soon
 from tests.integration.honcho.kit import NAME, setup_of

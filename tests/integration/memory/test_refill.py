@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.core.ids import AgentName, Provider
-from holdfast.core.lane import CourierPolicy, LaneKey
-from holdfast.loops.refill import refill
-from holdfast.ports.provider import Indexed as IndexedProvider
+from holdfast.kernel.ids import AgentName, Provider
+from holdfast.memory.lane import CourierPolicy, LaneKey
+from holdfast.memory.provider import Indexed as IndexedProvider
+from holdfast.memory.reindex import refill
 from tests.integration.fakes import Gate, soon
 from tests.integration.memory.provider import Service, ServiceProvider
 from tests.integration.memory.real import settled

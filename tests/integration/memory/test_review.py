@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.app import make_agents, open_runtime
-from holdfast.core.errors import InvalidInput
-from holdfast.core.ids import AgentName
-from holdfast.core.inbound import Accepted
-from holdfast.core.key import Address
-from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
-from holdfast.core.policy import AccessPolicy, AgentPolicy, Door
-from holdfast.loops.gateway import Received
+from holdfast.inbox.address import Address
+from holdfast.inbox.gateway import Received
+from holdfast.inbox.message import Accepted
+from holdfast.kernel.errors import InvalidInput
+from holdfast.kernel.ids import AgentName
+from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
 from holdfast.models.practice import PracticeModel
+from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.turns.policy import AccessPolicy, AgentPolicy, Door
 from tests.integration.fakes import soon
 from tests.integration.memory.real import settled
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.app import make_agents, open_runtime
 from holdfast.cli.commands import app
 from holdfast.config import load_config
-from holdfast.core.errors import ConfigInvalid
-from holdfast.core.ids import AgentName
-from holdfast.core.inbound import Accepted
-from holdfast.core.key import Address
-from holdfast.core.policy import AccessPolicy, Door
-from holdfast.loops.gateway import Received
+from holdfast.inbox.address import Address
+from holdfast.inbox.gateway import Received
+from holdfast.inbox.message import Accepted
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.kernel.ids import AgentName
 from holdfast.models.practice import PracticeModel
+from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.turns.policy import AccessPolicy, Door
 from tests.honcho_server import HonchoServer
 from tests.integration.fakes import soon
 from tests.integration.hindsight.fake import FakeHindsight

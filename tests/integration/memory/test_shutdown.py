@@ -5,8 +5,8 @@ The service of these tests keeps a second copy of whatever it is sent twice, so 
 
 import pytest
 
-from holdfast.loops.supervisor import COURIER_GRACE_MS, GRACE_MS, LEAVE_MS
-from holdfast.ports.provider import Configured
+from holdfast.memory.provider import Configured
+from holdfast.runtime.supervisor import COURIER_GRACE_MS, GRACE_MS, LEAVE_MS
 from tests.integration.fakes import Gate
 from tests.integration.memory.provider import Service
 from tests.integration.memory.world import World, all_deliveries, say, shelf, states

@@ -9,10 +9,10 @@ import re
 
 import pytest
 
-from holdfast.core.policy import AgentPolicy
-from holdfast.core.recall import RecallPolicy
-from holdfast.ports.provider import Configured
-from holdfast.runtime import Runtime
+from holdfast.memory.provider import Configured
+from holdfast.memory.recall import RecallPolicy
+from holdfast.runtime.runtime import Runtime
+from holdfast.turns.policy import AgentPolicy
 from tests.integration.fakes import Gate, post
 from tests.integration.memory.provider import Service
 from tests.integration.memory.world import World, say, shelf

@@ -7,13 +7,13 @@ could find; what it keeps in the agent's memory goes out like anybody's.
 
 import pytest
 
-from holdfast.core.ids import AgentName, Principal, SessionId
-from holdfast.core.journal import AssistantSaid, UserSaid
-from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
-from holdfast.core.session import Purpose
-from holdfast.core.turn import TurnRecord
-from holdfast.ports.model import Task
-from holdfast.runtime import Runtime
+from holdfast.kernel.ids import AgentName, Principal, SessionId
+from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.runtime.runtime import Runtime
+from holdfast.sessions.session import Purpose
+from holdfast.turns.journal import AssistantSaid, UserSaid
+from holdfast.turns.model import Task
+from holdfast.turns.turn import TurnRecord
 from tests.integration.fakes import ScriptedModel, echo, says
 from tests.integration.memory.provider import Service
 from tests.integration.memory.real import open_with_honcho, settled

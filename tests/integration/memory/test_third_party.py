@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.app import make_agents, open_runtime
 from holdfast.config import parse_config
-from holdfast.core.errors import ConfigInvalid
-from holdfast.runtime import Runtime
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.runtime.runtime import Runtime
 from tests.integration.fakes import ScriptedModel, soon
 from tests.integration.memory.real import settled
 from tests.integration.memory.third_party import BOOKS

@@ -11,28 +11,28 @@ from typing import cast
 
 import pytest
 
-from holdfast.app import make_agents, open_runtime
-from holdfast.core.command_rights import Rank
-from holdfast.core.identity import LinkRequest
-from holdfast.core.ids import AgentName, OperationId, Principal, SessionId
-from holdfast.core.ids import Provider as ProviderName
-from holdfast.core.inbound import Accepted
-from holdfast.core.key import Address
-from holdfast.core.memory import Change, MemoryBatch, MemoryVerb, Target
-from holdfast.core.naming import NamingInputs, PerSession
-from holdfast.core.policy import AgentPolicy
-from holdfast.core.recall import RecallKey, RecallPolicy, RecallQuery, Recollection
-from holdfast.core.visibility import is_group
-from holdfast.loops.gateway import Received
-from holdfast.loops.providers import Providers
-from holdfast.loops.recall_breaker import RecallBreaker
-from holdfast.loops.recaller import Recaller
-from holdfast.machine import AsyncTasks
+from holdfast.inbox.address import Address
+from holdfast.inbox.gateway import Received
+from holdfast.inbox.identity import LinkRequest
+from holdfast.inbox.message import Accepted
+from holdfast.kernel.ids import AgentName, OperationId, Principal, SessionId
+from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.kernel.machine import AsyncTasks
+from holdfast.memory.naming import NamingInputs, PerSession
+from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.provider import Capabilities, Configured, Provider
+from holdfast.memory.providers import Providers
+from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery, Recollection
+from holdfast.memory.recall_breaker import RecallBreaker
+from holdfast.memory.recaller import Recaller
+from holdfast.memory.visibility import is_group
 from holdfast.models.practice import PracticeModel
-from holdfast.ports.provider import Capabilities, Configured, Provider
 from holdfast.providers.files.provider import folder_name
-from holdfast.runtime import Runtime
+from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.runtime.runtime import Runtime
+from holdfast.sessions.command_rights import Rank
 from holdfast.testing import ManualClock, SeededEntropy
+from holdfast.turns.policy import AgentPolicy
 from tests.honcho_server import HonchoServer
 from tests.integration.hindsight.fake import FakeHindsight
 from tests.integration.memory.real import finished, settled

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from holdfast.core.delivery import Delivered, Landing, Op, Outcome, Parcel
-from holdfast.core.errors import ConfigInvalid
-from holdfast.core.naming import PerAddress
-from holdfast.core.recall import RecallQuery, Recollection
-from holdfast.ports.provider import Capabilities, Configured, ProviderSetup
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.memory.delivery import Delivered, Landing, Op, Outcome, Parcel
+from holdfast.memory.naming import PerAddress
+from holdfast.memory.provider import Capabilities, Configured, ProviderSetup
+from holdfast.memory.recall import RecallQuery, Recollection
 
 BOOKS: dict[str, list[str]] = {}  # by the name that the settings give
 

@@ -10,21 +10,21 @@ from typing import Any, TypeVar
 
 import apsw
 
-from holdfast.app import DATABASE
-from holdfast.assembly import assemble
-from holdfast.core.ids import Provider as ProviderName
-from holdfast.core.lane import CourierPolicy
-from holdfast.core.naming import PerSession
-from holdfast.core.policy import AgentPolicy
-from holdfast.loops.keeper import Keeper
-from holdfast.loops.providers import Providers
-from holdfast.ports.provider import Configured
-from holdfast.ports.reader import DeliveryView
-from holdfast.provision import with_memory
-from holdfast.runtime import Runtime
-from holdfast.stores.sqlite.inline import InlineDatabase
-from holdfast.stores.store import SqlStore
+from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.memory.lane import CourierPolicy
+from holdfast.memory.naming import PerSession
+from holdfast.memory.notes_service import Keeper
+from holdfast.memory.provider import Configured
+from holdfast.memory.providers import Providers
+from holdfast.runtime.app import DATABASE
+from holdfast.runtime.assembly import assemble
+from holdfast.runtime.memory_factory import with_memory
+from holdfast.runtime.runtime import Runtime
+from holdfast.store.protocols.reader import DeliveryView
+from holdfast.store.sql_store import SqlStore
+from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
+from holdfast.turns.policy import AgentPolicy
 from tests.integration.fakes import ScriptedModel, agents, policy
 from tests.integration.memory.provider import Service, ServiceProvider
 

@@ -3,14 +3,14 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from holdfast.core.context import ModelMessage
-from holdfast.core.journal import ToolCall
-from holdfast.loops.asking import hear
-from holdfast.machine import AsyncTasks
-from holdfast.models.any import AnyModel
+from holdfast.kernel.machine import AsyncTasks
 from holdfast.models.choose import make_model
+from holdfast.models.lazy_model import AnyModel
 from holdfast.models.settings import parse_settings
-from holdfast.ports.model import Answer, Model, ModelRequest, Task, ToolSpec
+from holdfast.turns.context import ModelMessage
+from holdfast.turns.journal import ToolCall
+from holdfast.turns.model import Answer, Model, ModelRequest, Task, ToolSpec
+from holdfast.turns.model_call import hear
 from tests.integration.models.vendor import KEY, FakeVendor, Play
 from tests.patience import HANGS_S
 

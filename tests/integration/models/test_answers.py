@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from holdfast.core.journal import ToolCall
-from holdfast.core.turn import Usage
-from holdfast.ports.model import Task
+from holdfast.turns.journal import ToolCall
+from holdfast.turns.model import Task
+from holdfast.turns.turn import Usage
 from tests.integration.models.asking import LOOK, answer_to, ask, call, model_at, request, said
 from tests.integration.models.vendor import (
     KEY,

@@ -2,12 +2,12 @@
 
 import pytest
 
-from holdfast.core.errors import ModelFailed
-from holdfast.core.policy import TurnPolicy
-from holdfast.loops.asking import Asker, Patience
-from holdfast.machine import AsyncTasks, SystemEntropy
+from holdfast.kernel.errors import ModelFailed
+from holdfast.kernel.machine import AsyncTasks, SystemEntropy
 from holdfast.models.fallback import Fallback
-from holdfast.ports.model import Answer, TextDelta
+from holdfast.turns.model import Answer, TextDelta
+from holdfast.turns.model_call import Asker, Patience
+from holdfast.turns.policy import TurnPolicy
 from tests.integration.models.asking import ask, model_at, request
 from tests.integration.models.vendor import FakeVendor, chat, claude, status, streams
 

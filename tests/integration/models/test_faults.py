@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.errors import ModelFailed
-from holdfast.log import JsonLines
-from holdfast.models import speaking
+from holdfast.kernel.errors import ModelFailed
+from holdfast.kernel.log import JsonLines
+from holdfast.models import pydantic_model
 from tests.integration.models.asking import LOOK, answer_to, ask, model_at, request, said
 from tests.integration.models.vendor import (
     CANARY,
@@ -143,7 +143,7 @@ async def test_nothing_after_the_headers_is_not_waited_for_for_ever():
     ("kind", "told"), [("openai", chat("so far ", "so good")[:3]), ("anthropic", claude("so far ", "so good")[:4])]
 )
 async def test_a_stream_that_pauses_in_the_middle_is_given_up(kind, told, monkeypatch):
-    monkeypatch.setattr(speaking, "PAUSE_WAIT_S", 0.3)
+    monkeypatch.setattr(pydantic_model, "PAUSE_WAIT_S", 0.3)
     error = await failure(streams(told, end="hang"), kind=kind)
     assert str(error).endswith("stopped in the middle of its answer: nothing came for 0.3 s")
 

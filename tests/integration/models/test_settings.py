@@ -4,17 +4,17 @@ import json
 
 import pytest
 
-from holdfast.core.errors import ConfigInvalid, ModelFailed
-from holdfast.core.policy import AgentPolicy
-from holdfast.machine import AsyncTasks
+from holdfast.kernel.errors import ConfigInvalid, ModelFailed
+from holdfast.kernel.machine import AsyncTasks
 from holdfast.models import vendors
-from holdfast.models.any import AnyModel
 from holdfast.models.choose import make_models, make_models_or_none
 from holdfast.models.detect import OLLAMA, ask_ollama, detect_model, first_model, ollama_address
 from holdfast.models.fallback import Fallback
+from holdfast.models.lazy_model import AnyModel
 from holdfast.models.practice import PracticeModel
 from holdfast.models.settings import ModelSettings, parse_settings
 from holdfast.models.vendors import VENDORS
+from holdfast.turns.policy import AgentPolicy
 from tests.integration.models.asking import ENVIRONMENT, ask
 from tests.integration.models.vendor import FakeVendor, hangs, page, status
 from tests.patience import within

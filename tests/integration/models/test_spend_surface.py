@@ -7,10 +7,10 @@ from typer.testing import CliRunner
 
 import holdfast
 from holdfast.cli.commands import app
-from holdfast.core.ids import AgentName
-from holdfast.core.spend import Spend, dollars
-from holdfast.loops.spending import Metered, Till
-from holdfast.ports.model import Answer, Task
+from holdfast.kernel.ids import AgentName
+from holdfast.turns.model import Answer, Task
+from holdfast.turns.spend import Spend, dollars
+from holdfast.turns.spend_recorder import Metered, Till
 from tests.integration.fakes import ScriptedModel, emits
 from tests.integration.models.asking import request
 

@@ -5,14 +5,15 @@ from dataclasses import replace
 import pytest
 
 import holdfast
-from holdfast.app import make_agents
-from holdfast.core.compress import Thresholds
-from holdfast.core.ids import AgentName
-from holdfast.core.inbound import MessageState
-from holdfast.core.journal import AssistantSaid
-from holdfast.core.policy import DAY_MS, AgentPolicy, RetryPolicy, TurnPolicy
-from holdfast.log import JsonLines
+from holdfast.inbox.message import MessageState
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.log import JsonLines
+from holdfast.kernel.retry import RetryPolicy
+from holdfast.runtime.app import make_agents
+from holdfast.sessions.compression import Thresholds
 from holdfast.testing import ManualClock
+from holdfast.turns.journal import AssistantSaid
+from holdfast.turns.policy import DAY_MS, AgentPolicy, TurnPolicy
 from tests.integration.fakes import Process, kinds, settled, soon, the_session
 from tests.integration.models.asking import ENVIRONMENT
 from tests.integration.models.vendor import CANARY, KEY, FakeVendor, chat, chat_calls, claude, hangs, status, streams

@@ -3,13 +3,13 @@ decides it is answered with what came of it. Nobody hears what came of somebody 
 
 import pytest
 
-from holdfast.channels.http.frames import HumanAsked, follow_message
-from holdfast.channels.http.openai import asking
-from holdfast.core.access_token import AccessToken, Scope, hash_token, spell_token
-from holdfast.core.approval import Decision
-from holdfast.core.ids import TokenId
-from holdfast.core.policy import AgentPolicy, ApprovalPolicy
-from holdfast.core.token_binding import Binding
+from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
+from holdfast.api.auth.token_binding import Binding
+from holdfast.api.openai import asking
+from holdfast.api.streams.frames import HumanAsked, follow_message
+from holdfast.kernel.ids import TokenId
+from holdfast.turns.approval import Decision
+from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from tests.integration.fakes import Gate, ScriptedModel, calls, says, soon, stands_at
 from tests.integration.openai_api.test_openai_client import client_of, user
 from tests.live import serve

@@ -9,14 +9,14 @@ from typing import cast
 
 from holdfast.channels.slack import SlackChannel
 from holdfast.channels.slack.settings import SlackSettings
-from holdfast.core.errors import HoldfastError
-from holdfast.core.ids import AgentName, MessageId, ReplyId, make_id
-from holdfast.core.key import Address
-from holdfast.core.outgoing import Post
-from holdfast.core.vendor_error import NO_ANSWER, VendorError
-from holdfast.machine import SystemClock, SystemEntropy
-from holdfast.ports.channel import ChannelSetup, ChatMessage, Verdict, conversation_of
-from holdfast.ports.clock import Clock
+from holdfast.inbox.address import Address
+from holdfast.inbox.channel import ChannelSetup, ChatMessage, Verdict, conversation_of
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.ids import AgentName, MessageId, ReplyId, make_id
+from holdfast.kernel.machine import SystemClock, SystemEntropy
+from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
+from holdfast.outbox.post import Post
 from tests.integration.pace import WAIT_S, HastyTasks
 from tests.patience import within
 from tests.platforms.slack import Bot, FakeSlack

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from holdfast.channels.slack import history, reading
-from holdfast.core.errors import StoreUnavailable
+from holdfast.kernel.errors import StoreUnavailable
 from tests.integration.slack.kit import running, slept
 from tests.platforms.slack import Fault
 

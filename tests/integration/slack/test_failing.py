@@ -5,10 +5,10 @@ import logging
 
 import pytest
 
-from holdfast.channels.slack import SlackChannel, line
-from holdfast.channels.slack.lanes import Lanes
+from holdfast.channels.slack import SlackChannel, connection
+from holdfast.channels.slack.chat_queue import Lanes
 from holdfast.channels.slack.settings import SlackSettings
-from holdfast.core.errors import ChannelFailed
+from holdfast.kernel.errors import ChannelFailed
 from tests.integration.connections import still_open
 from tests.integration.pace import WAIT_S, HastyTasks
 from tests.integration.slack.kit import Mailbox, channel_of, running, setup_of, slept
@@ -84,7 +84,7 @@ async def test_a_connection_that_cannot_be_made_is_tried_again(world, fault):
 
 
 async def test_a_ticket_that_is_not_taken_is_replaced_by_another(world, monkeypatch):
-    monkeypatch.setattr(line, "OPEN_S", 0.05)
+    monkeypatch.setattr(connection, "OPEN_S", 0.05)
     body = f'{{"ok": true, "url": "ws://127.0.0.1:{world.slack.port}/link?ticket=used"}}'
     world.slack.faults = [Fault("apps.connections.open", body=body)]
     async with running(world.slack, world.bot, world.mailbox):
@@ -93,7 +93,7 @@ async def test_a_ticket_that_is_not_taken_is_replaced_by_another(world, monkeypa
 
 
 async def test_a_line_whose_closing_is_cut_off_leaves_no_connection(world, monkeypatch):
-    monkeypatch.setattr(line, "CLOSE_S", 0)
+    monkeypatch.setattr(connection, "CLOSE_S", 0)
     async with running(world.slack, world.bot, Mailbox()):
         assert still_open()
     assert still_open() == []

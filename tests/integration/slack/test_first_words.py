@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.app import open_runtime
-from holdfast.channels.attendance import LEAST_MS, OVERLAP_MS, WHOLE
+from holdfast.channels.account_watermark import LEAST_MS, OVERLAP_MS, WHOLE
 from holdfast.channels.slack import history
 from holdfast.channels.slack.survey import ASKED_MAX
-from holdfast.core.errors import StoreUnavailable
-from holdfast.core.ids import AgentName
-from holdfast.core.policy import AccessPolicy, Door
-from holdfast.loops.agents import Agent, Agents
-from holdfast.loops.toolbox import ToolBox
+from holdfast.kernel.errors import StoreUnavailable
+from holdfast.kernel.ids import AgentName
+from holdfast.runtime.app import open_runtime
+from holdfast.tools.toolbox import ToolBox
+from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.policy import AccessPolicy, Door
 from tests.integration.fakes import ScriptedModel, policy
 from tests.integration.pace import Later
 from tests.integration.slack.kit import running, slept, tasks_of

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.channels.attendance import WHOLE
+from holdfast.channels.account_watermark import WHOLE
 from holdfast.channels.slack import SlackChannel, history, reading
 from holdfast.channels.slack.hook import LOOK_MS
 from holdfast.channels.slack.settings import SlackSettings
 from holdfast.channels.slack.signature import AGE_MS_MAX, SIGNATURE, TIMESTAMP, check_signature
-from holdfast.core.errors import BadSignature, ChannelFailed, InvalidName, StoreUnavailable
-from holdfast.core.ids import Instant
-from holdfast.machine import SystemClock
-from holdfast.ports.channel import WebhookRequest
+from holdfast.inbox.channel import WebhookRequest
+from holdfast.kernel.errors import BadSignature, ChannelFailed, InvalidName, StoreUnavailable
+from holdfast.kernel.ids import Instant
+from holdfast.kernel.machine import SystemClock
 from tests.integration.slack.kit import channel_of, setup_of
 from tests.platforms.slack import Fault
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.core.ids import AgentName
-from holdfast.core.policy import AccessPolicy, Door
-from holdfast.loops.channels import Channels
+from holdfast.inbox.channels import Channels
+from holdfast.kernel.ids import AgentName
+from holdfast.turns.policy import AccessPolicy, Door
 from tests.integration.approving import hasty
 from tests.integration.fakes import Process, ScriptedModel, agents, policy, says
 from tests.integration.slack.kit import channel_of

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from holdfast.channels.slack import people, reading
-from holdfast.core.errors import InvalidName, InvariantBroken, StoreFull, StoreUnavailable
-from holdfast.ports.channel import Change, Verdict
+from holdfast.inbox.channel import Change, Verdict
+from holdfast.kernel.errors import InvalidName, InvariantBroken, StoreFull, StoreUnavailable
 from tests.integration.slack.kit import running
 from tests.platforms.slack import Fault
 

@@ -8,10 +8,10 @@ import pytest
 
 from holdfast.channels.slack.answers import ANSWERS
 from holdfast.channels.slack.history import SKEW_MS
-from holdfast.core.answers import Meaning, answer_to
-from holdfast.core.ids import Instant, ReplyId, make_id
-from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
-from holdfast.machine import SystemClock
+from holdfast.kernel.ids import Instant, ReplyId, make_id
+from holdfast.kernel.machine import SystemClock
+from holdfast.kernel.status_table import Meaning, answer_to
+from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent
 from tests.integration.settled import logged, reply_reason, says
 from tests.integration.slack.kit import channel_of, post_to
 from tests.platforms.slack import Fault

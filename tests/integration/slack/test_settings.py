@@ -3,8 +3,8 @@
 import pytest
 
 from holdfast.channels.slack import SlackChannel, make_slack
-from holdfast.core.errors import ConfigInvalid
-from holdfast.ports.channel import Hooked
+from holdfast.inbox.channel import Hooked
+from holdfast.kernel.errors import ConfigInvalid
 from tests.integration.slack.kit import setup_of
 
 GOOD = {"token_env": "BOT", "app_token_env": "APP"}

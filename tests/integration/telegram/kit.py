@@ -9,13 +9,13 @@ from pathlib import Path
 
 from holdfast.channels.telegram import make_telegram
 from holdfast.channels.telegram.channel import TelegramChannel
-from holdfast.core.errors import HoldfastError
-from holdfast.core.ids import AgentName, Instant, MessageId, ReplyId
-from holdfast.core.key import Address
-from holdfast.core.outgoing import Post
-from holdfast.core.vendor_error import NO_ANSWER, VendorError
-from holdfast.machine import AsyncTasks
-from holdfast.ports.channel import ChannelSetup, ChatMessage, Verdict
+from holdfast.inbox.address import Address
+from holdfast.inbox.channel import ChannelSetup, ChatMessage, Verdict
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.ids import AgentName, Instant, MessageId, ReplyId
+from holdfast.kernel.machine import AsyncTasks
+from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
+from holdfast.outbox.post import Post
 from tests.patience import within
 from tests.platforms.telegram import SOON_S, Bot, Chat, FakeTelegram
 from tests.servers import Dice

@@ -2,9 +2,9 @@
 
 from holdfast.channels.telegram import make_telegram
 from holdfast.channels.telegram.channel import TelegramChannel
-from holdfast.core.ids import AgentName
-from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.ports.channel import ChannelSetup
+from holdfast.inbox.channel import ChannelSetup
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from tests.integration.approving import Till, asked_in, hasty, start
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.core.drafting import MARK
-from holdfast.core.errors import ConfigInvalid
-from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.outbox.draft import MARK
+from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent
 from tests.integration.drafts import HALF, WHOLE, delivered, streaming
 from tests.integration.fakes import Gate
 from tests.integration.telegram.kit import post, rig

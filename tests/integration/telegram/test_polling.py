@@ -8,7 +8,7 @@ import logging
 import aiohttp
 import pytest
 
-from holdfast.core.errors import ChannelFailed, InvalidName, InvariantBroken, StoreFull, StoreUnavailable
+from holdfast.kernel.errors import ChannelFailed, InvalidName, InvariantBroken, StoreFull, StoreUnavailable
 from tests.integration.telegram.kit import rig
 from tests.platforms.telegram import Drop, Page, Refuse
 

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.channels.telegram.reading import Heard, Moved, Nothing, read_update
 from holdfast.channels.telegram.wire import Me, Update
-from holdfast.ports.channel import Change
+from holdfast.inbox.channel import Change
 from tests.platforms.telegram import FakeTelegram, User, units
 
 ROBOT = User(1087968824, "Group", "GroupAnonymousBot", is_bot=True)

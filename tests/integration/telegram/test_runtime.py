@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from holdfast.channels.telegram import make_telegram
-from holdfast.core.ids import AgentName
-from holdfast.core.policy import AccessPolicy, Door
-from holdfast.loops.channels import Channels
-from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.ports.channel import ChannelSetup
+from holdfast.inbox.channel import ChannelSetup
+from holdfast.inbox.channels import Channels
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.turns.policy import AccessPolicy, Door
 from tests.integration.fakes import Process, ScriptedModel, agents, policy
 
 OPEN = AccessPolicy(door=Door.OPEN, group_door=Door.OPEN)

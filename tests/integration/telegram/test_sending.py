@@ -13,9 +13,9 @@ from holdfast.channels.telegram import calls
 from holdfast.channels.telegram.answers import ANSWERS
 from holdfast.channels.telegram.calls import translated
 from holdfast.channels.telegram.failure import Kind
-from holdfast.core.answers import Meaning, answer_to
-from holdfast.core.errors import ChannelFailed, StoreUnavailable
-from holdfast.core.outgoing import Declined, Doubtful, NotSent, Sent
+from holdfast.kernel.errors import ChannelFailed, StoreUnavailable
+from holdfast.kernel.status_table import Meaning, answer_to
+from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent
 from tests.integration.settled import logged, reply_reason, says
 from tests.integration.telegram.kit import post, rig
 from tests.platforms.telegram import Drop, Hold, Page, Rate, Refuse

@@ -4,7 +4,7 @@ secret is in any text."""
 import pytest
 
 from holdfast.channels.telegram import make_telegram
-from holdfast.core.errors import ConfigInvalid
+from holdfast.kernel.errors import ConfigInvalid
 from tests.integration.telegram.kit import setup
 
 TOKEN = "123456:AAF-canary_token"

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 import apsw
 import pytest
 
-from holdfast.app import DATABASE
-from holdfast.channels.telegram import make_telegram, receiving, window
-from holdfast.core.errors import StoreUnavailable
-from holdfast.core.ids import AgentName
-from holdfast.core.policy import AccessPolicy, Door
-from holdfast.loops.channels import Channels
-from holdfast.machine import AsyncTasks, SystemClock
+from holdfast.channels.telegram import make_telegram, receiving, update_window
+from holdfast.inbox.channels import Channels
+from holdfast.kernel.errors import StoreUnavailable
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.machine import AsyncTasks, SystemClock
+from holdfast.runtime.app import DATABASE
+from holdfast.turns.policy import AccessPolicy, Door
 from tests.integration.fakes import Process, ScriptedModel, agents, policy
 from tests.integration.telegram.kit import Ear, setup
 from tests.platforms.telegram import Hold
@@ -96,10 +96,10 @@ async def test_no_more_than_so_many_are_taken_at_once(ada, crowd):
     for number in range(40):
         crowd(number, str(number))
     async with ada.running():
-        await ada.ear.until(lambda: ada.ear.now == window.WORDS_MAX)
+        await ada.ear.until(lambda: ada.ear.now == update_window.WORDS_MAX)
         gate.set()
         await ada.server.until(lambda: not ada.bot.pending)
-    assert ada.ear.most == window.WORDS_MAX
+    assert ada.ear.most == update_window.WORDS_MAX
     assert sorted(ada.ear.texts) == sorted(str(number) for number in range(40))
 
 
@@ -132,7 +132,7 @@ async def test_files_that_hang_in_many_chats_hold_up_no_words(ada, server, bot, 
     crowd(0, "beside")
     async with ada.running():
         await ada.ear.until(lambda: ada.ear.texts == ["beside"])
-        await server.until(lambda: len(bot.called("file")) == window.FILES_MAX)
+        await server.until(lambda: len(bot.called("file")) == update_window.FILES_MAX)
         gate.set()
         await server.until(lambda: not bot.pending)
     assert ada.ear.texts == ["beside", *["film"] * 20]
@@ -188,7 +188,7 @@ async def test_stopping_leaves_nothing_running(ada, crowd):
     for number in range(40):
         crowd(number, str(number))
     async with ada.running():
-        await ada.ear.until(lambda: ada.ear.now == window.WORDS_MAX)
+        await ada.ear.until(lambda: ada.ear.now == update_window.WORDS_MAX)
     assert (ada.ear.now, ada.ear.texts, len(ada.bot.pending)) == (0, [], 40)
 
 

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from holdfast.core.errors import BadSignature, ChannelFailed, StoreUnavailable
-from holdfast.ports.channel import WebhookRequest
+from holdfast.inbox.channel import WebhookRequest
+from holdfast.kernel.errors import BadSignature, ChannelFailed, StoreUnavailable
 from tests.integration.telegram.kit import rig
 from tests.platforms.telegram import Refuse
 

@@ -11,9 +11,9 @@ import pytest
 from holdfast.channels.telegram.failure import CallFailed, Kind
 from holdfast.channels.telegram.reading import Arrival, Heard, Moved
 from holdfast.channels.telegram.receiving import poll
-from holdfast.channels.telegram.window import Window
-from holdfast.core.errors import StoreUnavailable
-from holdfast.ports.channel import ChatMessage
+from holdfast.channels.telegram.update_window import Window
+from holdfast.inbox.channel import ChatMessage
+from holdfast.kernel.errors import StoreUnavailable
 from tests.integration.fakes import soon
 from tests.integration.pace import HastyTasks
 

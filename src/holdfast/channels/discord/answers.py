@@ -6,7 +6,7 @@ resolved. A 429 is taken for a refusal whatever it comes from: a limiter answers
 that lasts an hour would otherwise end every reply as doubtful.
 """
 
-from holdfast.core.answers import Answer, Meaning, only
+from holdfast.kernel.status_table import Answer, Meaning, only
 
 ANSWERS = (
     Answer(statuses=only(429), meaning=Meaning.NOT_SENT, says="the rate is limited, by Discord or before it"),

@@ -15,16 +15,16 @@ import aiohttp
 import discord
 import msgspec
 
-from holdfast import log
-from holdfast.channels.discord.letter import Letter, Limited, answered
+from holdfast.channels.discord.send_tracker import Letter, Limited, answered
 from holdfast.channels.discord.session import Session
 from holdfast.channels.discord.wire import OFFICIAL, Bot, Wire
 from holdfast.channels.settings import check_url, read_secret, read_settings
-from holdfast.core.command_rights import Rank
-from holdfast.core.errors import ChannelFailed
-from holdfast.core.key import Address
-from holdfast.core.outgoing import Declined, NotSent, Post, SendOutcome, Sent
-from holdfast.ports.channel import ChannelCapabilities, ChannelSetup, ChatMessage, Intake
+from holdfast.inbox.address import Address
+from holdfast.inbox.channel import ChannelCapabilities, ChannelSetup, ChatMessage, Intake
+from holdfast.kernel import log
+from holdfast.kernel.errors import ChannelFailed
+from holdfast.outbox.post import Declined, NotSent, Post, SendOutcome, Sent
+from holdfast.sessions.command_rights import Rank
 
 SEND_S = 20.0
 TYPING_S = 5.0

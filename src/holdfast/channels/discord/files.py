@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import discord
 
-from holdfast.ports.channel import ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, Attachment
+from holdfast.inbox.channel import ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, Attachment
 
 HOSTS = frozenset({("https", "cdn.discordapp.com"), ("https", "media.discordapp.net")})
 FETCH_S = 30.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import discord
 
-from holdfast.ports.channel import Attachment, Change, ChatMessage
+from holdfast.inbox.channel import Attachment, Change, ChatMessage
 
 EPOCH_MS = 1_420_070_400_000
 SPOKEN = frozenset({discord.MessageType.default, discord.MessageType.reply})  # the others report joins, pins, calls

@@ -23,16 +23,16 @@ from dataclasses import dataclass, field
 import aiohttp
 import discord
 
-from holdfast import log
-from holdfast.channels.attendance import Attendance
-from holdfast.channels.discord.letter import answered
+from holdfast.channels.account_watermark import Attendance
 from holdfast.channels.discord.mapping import channel_id_of, snowflake_at
 from holdfast.channels.discord.rooms import Room
-from holdfast.core.errors import HoldfastError, Remedy
-from holdfast.core.policy import RetryPolicy
-from holdfast.ports.channel import Change, ChatMessage, Intake
-from holdfast.ports.entropy import Entropy
-from holdfast.ports.tasks import Task, Tasks
+from holdfast.channels.discord.send_tracker import answered
+from holdfast.inbox.channel import Change, ChatMessage, Intake
+from holdfast.kernel import log
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import HoldfastError, Remedy
+from holdfast.kernel.retry import RetryPolicy
+from holdfast.kernel.tasks import Task, Tasks
 
 QUEUE_MAX = 256  # live events of one channel that wait; a message beyond is fetched later
 STREAMS_MAX = 10_000

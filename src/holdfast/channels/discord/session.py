@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 
 import discord
 
-from holdfast.channels.attendance import Attendance
+from holdfast.channels.account_watermark import Attendance
 from holdfast.channels.discord.files import Files
 from holdfast.channels.discord.mapping import Me, Place, deleted, is_for_us, place_of, said
 from holdfast.channels.discord.reading import Event, Reading
 from holdfast.channels.discord.rooms import rooms_of
 from holdfast.channels.discord.wire import Bot
-from holdfast.ports.channel import Change, ChannelSetup, ChatMessage, Intake
+from holdfast.inbox.channel import Change, ChannelSetup, ChatMessage, Intake
 
 PLACES_MAX = 10_000
 AUTHORS_MAX = 20_000

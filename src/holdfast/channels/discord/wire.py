@@ -16,10 +16,10 @@ import discord
 from discord.gateway import DiscordWebSocket, KeepAliveHandler
 from discord.http import HTTPClient, Route
 
-from holdfast.channels.discord.letter import Letter, watched
-from holdfast.core.command_rights import Rank
-from holdfast.ports.entropy import Entropy
-from holdfast.ports.tasks import Tasks
+from holdfast.channels.discord.send_tracker import Letter, watched
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.tasks import Tasks
+from holdfast.sessions.command_rights import Rank
 
 OFFICIAL = "https://discord.com/api/v10"
 MESSAGE = "/channels/{channel_id}/messages/{message_id}"

@@ -6,7 +6,7 @@ Among its words, those about limits and tokens mean that nothing was posted and 
 answers before anything is handled. What may have been posted is looked for in the conversation before it is sent again.
 """
 
-from holdfast.core.answers import Answer, Meaning, only
+from holdfast.kernel.status_table import Answer, Meaning, only
 
 ANSWERS = (
     Answer(statuses=only(429), meaning=Meaning.NOT_SENT, says="the rate is limited, by Slack or before it"),

@@ -8,9 +8,8 @@ Rule 4: without a signing secret nothing that comes over HTTP is read.
 
 from collections.abc import Mapping
 
-from holdfast import log
+from holdfast.channels.slack.connection import Line
 from holdfast.channels.slack.hook import Hook
-from holdfast.channels.slack.line import Line
 from holdfast.channels.slack.message import Me, word
 from holdfast.channels.slack.people import People
 from holdfast.channels.slack.posting import delete_post, edit_post, send_post
@@ -18,12 +17,8 @@ from holdfast.channels.slack.reading import Reading
 from holdfast.channels.slack.settings import SlackSettings, read_slack
 from holdfast.channels.slack.text import escaped_length
 from holdfast.channels.slack.web import Failure, Kind, Web
-from holdfast.core.command_rights import Rank
-from holdfast.core.errors import BadSignature, ChannelFailed, HoldfastError
-from holdfast.core.key import Address
-from holdfast.core.outgoing import Post, SendOutcome
-from holdfast.core.policy import RetryPolicy
-from holdfast.ports.channel import (
+from holdfast.inbox.address import Address
+from holdfast.inbox.channel import (
     Channel,
     ChannelCapabilities,
     ChannelSetup,
@@ -32,6 +27,11 @@ from holdfast.ports.channel import (
     WebhookAnswer,
     WebhookRequest,
 )
+from holdfast.kernel import log
+from holdfast.kernel.errors import BadSignature, ChannelFailed, HoldfastError
+from holdfast.kernel.retry import RetryPolicy
+from holdfast.outbox.post import Post, SendOutcome
+from holdfast.sessions.command_rights import Rank
 
 TEXT_CHARS_MAX = 3_900  # Slack recommends at most 4,000 and cuts at 40,000
 CHAT_INTERVAL_MS = 1_000  # one message per second and channel, says Slack

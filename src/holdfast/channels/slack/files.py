@@ -12,7 +12,7 @@ import aiohttp
 
 from holdfast.channels.slack.message import Json, word
 from holdfast.channels.slack.web import Web
-from holdfast.ports.channel import ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, Attachment
+from holdfast.inbox.channel import ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, Attachment
 
 OFFICIAL = "slack.com"
 MESSAGE_S = 60  # for all files of one message

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from holdfast.channels.slack.message import Json, part, parts, position_of, ts_of, word
 from holdfast.channels.slack.web import Failure, Kind, Web
-from holdfast.core.ids import ID_ALPHABET, ID_RANDOM_BITS, ID_TIME_CHARS, ReplyId
-from holdfast.core.outgoing import Post
+from holdfast.kernel.ids import ID_ALPHABET, ID_RANDOM_BITS, ID_TIME_CHARS, ReplyId
+from holdfast.outbox.post import Post
 
 PAGE = 200
 PAGES_MAX = 500

@@ -16,11 +16,11 @@ from holdfast.channels.slack.message import Json, part, word
 from holdfast.channels.slack.reading import FAULT, Known, Reading
 from holdfast.channels.slack.signature import check_signature, check_signed_head
 from holdfast.channels.slack.web import Failure, Kind
-from holdfast.core.errors import ChannelFailed, HoldfastError, InvalidInput
-from holdfast.core.json_check import check_json
-from holdfast.core.media_type import JSON_TYPE, check_json_type
-from holdfast.core.policy import RetryPolicy
-from holdfast.ports.channel import ChannelSetup, Intake, WebhookAnswer, WebhookRequest
+from holdfast.inbox.channel import ChannelSetup, Intake, WebhookAnswer, WebhookRequest
+from holdfast.kernel.errors import ChannelFailed, HoldfastError, InvalidInput
+from holdfast.kernel.json_check import check_json
+from holdfast.kernel.media_type import JSON_TYPE, check_json_type
+from holdfast.kernel.retry import RetryPolicy
 
 LOOK_MS = 1_800_000
 STEP_MS = 1_000

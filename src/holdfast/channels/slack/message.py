@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from holdfast.channels.slack.text import mentioned
-from holdfast.ports.channel import Change
+from holdfast.inbox.channel import Change
 
 Json: TypeAlias = Mapping[str, Any]  # from outside: every value is looked at before it is used
 

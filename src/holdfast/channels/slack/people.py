@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from holdfast.channels.slack.message import part, word
 from holdfast.channels.slack.web import Failure, Web
-from holdfast.core.command_rights import Rank
-from holdfast.core.ids import Instant
-from holdfast.ports.clock import Clock
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.ids import Instant
+from holdfast.sessions.command_rights import Rank
 
 NAMES_MAX = 2_000
 KNOWN_MS = 3_600_000

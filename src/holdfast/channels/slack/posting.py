@@ -12,8 +12,8 @@ from holdfast.channels.slack.history import EVENT_TYPE, landed
 from holdfast.channels.slack.message import word
 from holdfast.channels.slack.text import escape
 from holdfast.channels.slack.web import Failure, Kind, Web
-from holdfast.core.key import Address
-from holdfast.core.outgoing import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
+from holdfast.inbox.address import Address
+from holdfast.outbox.post import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
 
 GONE = "message_not_found"
 QUIET_MS = 30_000  # as long as we wait for an answer ourselves

@@ -17,21 +17,21 @@ from typing import TypeAlias
 
 from slack_sdk.socket_mode.request import SocketModeRequest
 
-from holdfast import log
-from holdfast.channels.attendance import Attendance
+from holdfast.channels.account_watermark import Attendance
+from holdfast.channels.slack.chat_queue import Lanes, Work
+from holdfast.channels.slack.connection import Line
 from holdfast.channels.slack.files import Files
 from holdfast.channels.slack.history import Marks, put_back, unheard
-from holdfast.channels.slack.lanes import Lanes, Work
-from holdfast.channels.slack.line import Line
 from holdfast.channels.slack.message import Heard, Json, Me, heard, part, said
 from holdfast.channels.slack.people import People
 from holdfast.channels.slack.survey import survey
 from holdfast.channels.slack.text import MENTIONS_MAX, mentioned, readable, without_address
 from holdfast.channels.slack.web import Failure, Web
-from holdfast.core.errors import HoldfastError, Remedy
-from holdfast.core.policy import RetryPolicy
-from holdfast.ports.channel import ChannelSetup, ChatMessage, Intake
-from holdfast.ports.tasks import Task
+from holdfast.inbox.channel import ChannelSetup, ChatMessage, Intake
+from holdfast.kernel import log
+from holdfast.kernel.errors import HoldfastError, Remedy
+from holdfast.kernel.retry import RetryPolicy
+from holdfast.kernel.tasks import Task
 
 RETRY = RetryPolicy(delay_ms_base=250, delay_ms_max=30_000)
 WAITING_MAX = 1_000

@@ -14,8 +14,8 @@ from typing import Literal, NoReturn
 import msgspec
 
 from holdfast.channels.settings import check_url, read_secret, read_settings
-from holdfast.core.errors import ConfigInvalid
-from holdfast.ports.channel import ChannelSetup
+from holdfast.inbox.channel import ChannelSetup
+from holdfast.kernel.errors import ConfigInvalid
 
 API_URL = "https://slack.com/api"
 HINTS = {"mode": 'it must be "socket" or "http"', "stream": "it must be true or false"}

@@ -11,9 +11,9 @@ import hmac
 import re
 from collections.abc import Mapping
 
-from holdfast.core.errors import BadSignature
-from holdfast.core.ids import Instant
-from holdfast.ports.channel import WebhookRequest
+from holdfast.inbox.channel import WebhookRequest
+from holdfast.kernel.errors import BadSignature
+from holdfast.kernel.ids import Instant
 
 SIGNATURE = "x-slack-signature"
 TIMESTAMP = "x-slack-request-timestamp"

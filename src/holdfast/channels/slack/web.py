@@ -4,7 +4,7 @@ Rule 1: the SDK repeats nothing by itself. Its default handler posts again after
 Rule 2: a call that failed is a value that says whether anything can have happened.
 Rule 3: the SDK writes no log: its lines hold people's words and the tickets of connections.
 Rule 4: the SDK hides the status, the headers and the body of an answer that is no JSON. They are read at the socket,
-        and kept for the operator (core/vendor_error.py).
+        and kept for the operator (kernel/vendor_error.py).
 """
 
 import logging
@@ -22,9 +22,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from holdfast.channels.slack.answers import ANSWERS
-from holdfast.core.answers import Meaning, answer_to
-from holdfast.core.urls import needs_no_proxy
-from holdfast.core.vendor_error import NO_ANSWER, VendorError, texts_in, vendor_error
+from holdfast.kernel.status_table import Meaning, answer_to
+from holdfast.kernel.urls import needs_no_proxy
+from holdfast.kernel.vendor_error import NO_ANSWER, VendorError, texts_in, vendor_error
 
 CALL_S = 30
 CONNECT_S = 10

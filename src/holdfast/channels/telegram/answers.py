@@ -4,7 +4,7 @@ Telegram's own refusals are JSON with `"ok": false`, an `error_code` and a `desc
 shows bots no history: what may have been posted is sent once more and ends as a possible duplicate.
 """
 
-from holdfast.core.answers import Answer, Meaning, only
+from holdfast.kernel.status_table import Answer, Meaning, only
 
 ANSWERS = (
     Answer(statuses=(range(500, 600),), meaning=Meaning.DOUBTFUL, says="a server or a gateway failed"),

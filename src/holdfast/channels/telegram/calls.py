@@ -48,7 +48,7 @@ from aiohttp import ClientConnectorError, ClientError, ClientResponse, ClientTim
 
 from holdfast.channels.telegram.failure import CallFailed, Kind
 from holdfast.channels.telegram.wire import File, Me
-from holdfast.core.vendor_error import NO_ANSWER, VendorError, vendor_error
+from holdfast.kernel.vendor_error import NO_ANSWER, VendorError, vendor_error
 
 CONNECT_S = 10.0
 CALL_S = 30.0

@@ -12,23 +12,17 @@ from dataclasses import replace
 from secrets import compare_digest
 from typing import TYPE_CHECKING
 
-from holdfast import log
+from holdfast.channels.telegram.connection import Line
 from holdfast.channels.telegram.failure import CallFailed, Kind
-from holdfast.channels.telegram.line import Line
 from holdfast.channels.telegram.receiving import poll, stay_hooked
 from holdfast.channels.telegram.sending import Sender
 from holdfast.channels.telegram.settings import TelegramSettings
-from holdfast.channels.telegram.taking import Taker
-from holdfast.channels.telegram.window import Window
+from holdfast.channels.telegram.text import utf16_units
+from holdfast.channels.telegram.update_taker import Taker
+from holdfast.channels.telegram.update_window import Window
 from holdfast.channels.telegram.wire import Me
-from holdfast.channels.telegram.wording import utf16_units
-from holdfast.core.command_rights import Rank
-from holdfast.core.errors import BadSignature, ChannelFailed, HoldfastError, InvalidInput
-from holdfast.core.json_check import check_json
-from holdfast.core.key import Address
-from holdfast.core.media_type import JSON_TYPE, check_json_type
-from holdfast.core.outgoing import NotSent, Post, SendOutcome
-from holdfast.ports.channel import (
+from holdfast.inbox.address import Address
+from holdfast.inbox.channel import (
     ChannelCapabilities,
     ChannelSetup,
     ChatMessage,
@@ -36,6 +30,12 @@ from holdfast.ports.channel import (
     WebhookAnswer,
     WebhookRequest,
 )
+from holdfast.kernel import log
+from holdfast.kernel.errors import BadSignature, ChannelFailed, HoldfastError, InvalidInput
+from holdfast.kernel.json_check import check_json
+from holdfast.kernel.media_type import JSON_TYPE, check_json_type
+from holdfast.outbox.post import NotSent, Post, SendOutcome
+from holdfast.sessions.command_rights import Rank
 
 if TYPE_CHECKING:
     from holdfast.channels.telegram.calls import Calls

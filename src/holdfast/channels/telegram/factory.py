@@ -4,8 +4,8 @@ from importlib.util import find_spec
 
 from holdfast.channels.telegram.channel import TelegramChannel
 from holdfast.channels.telegram.settings import read_telegram
-from holdfast.core.errors import ConfigInvalid
-from holdfast.ports.channel import ChannelSetup
+from holdfast.inbox.channel import ChannelSetup
+from holdfast.kernel.errors import ConfigInvalid
 
 
 def make_telegram(setup: ChannelSetup) -> TelegramChannel:

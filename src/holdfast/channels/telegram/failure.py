@@ -6,7 +6,7 @@ people's words. What Telegram answered is in `vendor`, without either.
 
 from enum import Enum
 
-from holdfast.core.vendor_error import NO_ANSWER, VendorError
+from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
 
 
 class Kind(Enum):

@@ -6,8 +6,8 @@ each download has its limit (calls.DOWNLOAD_S), and all of one batch share anoth
 
 from dataclasses import dataclass
 
+from holdfast.channels.telegram.text import clean
 from holdfast.channels.telegram.wire import Media, Message
-from holdfast.channels.telegram.wording import clean
 
 NAME_CHARS_MAX = 200
 

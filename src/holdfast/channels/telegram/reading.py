@@ -15,9 +15,9 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.channels.telegram.media import Parcel, enclosed
+from holdfast.channels.telegram.text import Words, clean
 from holdfast.channels.telegram.wire import Chat, Envelope, Me, Message, Update
-from holdfast.channels.telegram.wording import Words, clean
-from holdfast.ports.channel import Change, ChatMessage
+from holdfast.inbox.channel import Change, ChatMessage
 
 CHAT_TYPES = {"private": "dm", "group": "group", "supergroup": "group", "channel": "channel"}
 NAME_CHARS_MAX = 128

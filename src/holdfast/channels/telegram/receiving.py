@@ -13,13 +13,13 @@ Rule 5: while an update is being taken, polls go on without it: they bring it ag
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from holdfast.channels.telegram.connection import Line
 from holdfast.channels.telegram.failure import CallFailed, Kind
-from holdfast.channels.telegram.line import Line
 from holdfast.channels.telegram.reading import update_id
 from holdfast.channels.telegram.settings import Webhook
-from holdfast.channels.telegram.taking import Taker
-from holdfast.channels.telegram.window import Window
-from holdfast.ports.tasks import Tasks
+from holdfast.channels.telegram.update_taker import Taker
+from holdfast.channels.telegram.update_window import Window
+from holdfast.kernel.tasks import Tasks
 
 WEBHOOK_CHECK_MS = 60_000
 AGAIN_MS = 1_000  # between polls while updates are being taken: Telegram answers at once as long as any is unconfirmed

@@ -12,14 +12,14 @@ Rule 5: a chat's new id is learnt from the refusal and kept for as long as the p
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from holdfast import log
 from holdfast.channels.telegram.failure import CallFailed, Kind
-from holdfast.channels.telegram.wording import clean
-from holdfast.core.errors import HoldfastError
-from holdfast.core.ids import Instant
-from holdfast.core.key import Address
-from holdfast.core.outgoing import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
-from holdfast.ports.channel import Intake
+from holdfast.channels.telegram.text import clean
+from holdfast.inbox.address import Address
+from holdfast.inbox.channel import Intake
+from holdfast.kernel import log
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.ids import Instant
+from holdfast.outbox.post import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
 
 CHATS_MOVED_MAX = 10_000
 ALREADY_THERE = "message is not modified"  # a verdict of Telegram's

@@ -16,8 +16,8 @@ from typing import Annotated, Literal, NoReturn
 import msgspec
 
 from holdfast.channels.settings import check_url, read_secret, read_settings
-from holdfast.core.errors import ConfigInvalid
-from holdfast.ports.channel import ChannelSetup
+from holdfast.inbox.channel import ChannelSetup
+from holdfast.kernel.errors import ConfigInvalid
 
 OFFICIAL = "https://api.telegram.org"
 _TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{1,200}\Z")

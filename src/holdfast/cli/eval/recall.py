@@ -45,8 +45,8 @@ def recall(file: File, limit: Limit = None, as_json: Json = False) -> None:
 async def _recall(file: Path, limit: int | None, *, as_json: bool) -> int:
     from holdfast.cli.output import print_error, print_json
     from holdfast.cli.running import OK, USAGE
-    from holdfast.core.errors import InvalidInput
     from holdfast.eval.recall import measure, read_conversations
+    from holdfast.kernel.errors import InvalidInput
 
     try:
         conversations = read_conversations(file)[:limit]

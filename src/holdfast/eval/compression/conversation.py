@@ -7,10 +7,10 @@ out of room. It never holds a planted value, and the answers never repeat what w
 from dataclasses import dataclass
 from itertools import pairwise
 
-from holdfast.core.errors import InvalidInput
-from holdfast.core.journal import estimate_tokens
 from holdfast.eval.compression.facts import Draw, Fact, make_facts
-from holdfast.ports.entropy import Entropy
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import InvalidInput
+from holdfast.turns.journal import estimate_tokens
 
 TURNS_MIN_PER_COMPRESSION = 4
 TURNS_MAX = 20_000

@@ -6,17 +6,17 @@ about, which makes them easy to find: this measures what recall adds to a summar
 
 from collections.abc import Sequence
 
-from holdfast.app import make_agents
-from holdfast.core.delivery import Delivered, Line, Op, Parcel, SaidTurn
-from holdfast.core.errors import ProviderFailed
-from holdfast.core.ids import AgentName, DeliveryId, Instant, Principal, SessionId
-from holdfast.core.ids import Provider as ProviderName
-from holdfast.core.naming import NamingInputs
-from holdfast.core.policy import AgentPolicy
-from holdfast.core.recall import RecallKey, RecallPolicy, RecallQuery, choose
 from holdfast.eval.compression.conversation import Exchange
-from holdfast.ports.provider import Configured
-from holdfast.provision import Ground, make_providers
+from holdfast.kernel.errors import ProviderFailed
+from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
+from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.memory.delivery import Delivered, Line, Op, Parcel, SaidTurn
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.provider import Configured
+from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery, choose
+from holdfast.runtime.app import make_agents
+from holdfast.runtime.memory_factory import Ground, make_providers
+from holdfast.turns.policy import AgentPolicy
 
 LOCAL = ProviderName("local")
 AGENT = AgentName("main")

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import msgspec
 
-from holdfast.core.errors import InvalidInput
 from holdfast.eval.compression.facts import Fact
 from holdfast.eval.compression.keeping import Kept
+from holdfast.kernel.errors import InvalidInput
 
 LOST_SHOWN_MAX = 20
 # A deterministic summariser has no excuse. A language model answers differently each time, so that a small loss

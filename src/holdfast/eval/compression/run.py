@@ -14,13 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from holdfast.app import make_agents, open_runtime
-from holdfast.core.compress import Thresholds, summary_tokens_max
-from holdfast.core.context import Context, ModelMessage, render
-from holdfast.core.errors import ConfigInvalid
-from holdfast.core.journal import AssistantSaid, UserSaid
-from holdfast.core.policy import AgentPolicy
-from holdfast.core.turn import TurnRecord
 from holdfast.eval.compression.conversation import Conversation, Exchange, Planted, make_conversation
 from holdfast.eval.compression.keeping import Kept, is_answered, where_kept
 from holdfast.eval.compression.remembering import AGENT, PRINCIPAL, SESSION, Memory, local_provider
@@ -34,15 +27,22 @@ from holdfast.eval.compression.report import (
     kinds_of,
     ratio,
 )
-from holdfast.loops.asking import hear
-from holdfast.loops.bell import Bell
-from holdfast.loops.compressor import Compressed, Compressor
-from holdfast.loops.member import Member
-from holdfast.ports.model import Model, ModelRequest, Task
-from holdfast.ports.provider import Configured
-from holdfast.provision import Ground
-from holdfast.runtime import Runtime
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.kernel.notifier import Bell
+from holdfast.memory.provider import Configured
+from holdfast.runtime.app import make_agents, open_runtime
+from holdfast.runtime.memory_factory import Ground
+from holdfast.runtime.runtime import Runtime
+from holdfast.sessions.compression import Thresholds, summary_tokens_max
+from holdfast.sessions.compressor import Compressed, Compressor
+from holdfast.store.membership import Member
 from holdfast.testing.entropy import SeededEntropy
+from holdfast.turns.context import Context, ModelMessage, render
+from holdfast.turns.journal import AssistantSaid, UserSaid
+from holdfast.turns.model import Model, ModelRequest, Task
+from holdfast.turns.model_call import hear
+from holdfast.turns.policy import AgentPolicy
+from holdfast.turns.turn import TurnRecord
 
 OFF = "off"
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.errors import InvalidInput
-from holdfast.core.ids import Instant
+from holdfast.kernel.errors import InvalidInput
+from holdfast.kernel.ids import Instant
 
 FILE_BYTES_MAX = 256 << 20
 WITHOUT_EVIDENCE = 5  # the category of questions that the conversation does not answer

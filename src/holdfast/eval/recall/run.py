@@ -12,15 +12,15 @@ from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
-from holdfast.core.delivery import Delivered, Line, Op, Parcel, SaidTurn
-from holdfast.core.errors import ProviderFailed
-from holdfast.core.ids import AgentName, DeliveryId, Instant, Principal, SessionId
-from holdfast.core.ids import Provider as ProviderName
-from holdfast.core.naming import NamingInputs
-from holdfast.core.recall import RecallKey, RecallQuery
 from holdfast.eval.recall.conversations import Asked, Conversation
-from holdfast.machine import AsyncTasks, SystemClock, SystemEntropy
-from holdfast.ports.provider import Provider, ProviderSetup
+from holdfast.kernel.errors import ProviderFailed
+from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
+from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.memory.delivery import Delivered, Line, Op, Parcel, SaidTurn
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.provider import Provider, ProviderSetup
+from holdfast.memory.recall import RecallKey, RecallQuery
 from holdfast.providers.local import make_local
 
 AGENT = AgentName("eval")

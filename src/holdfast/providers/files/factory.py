@@ -4,9 +4,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from holdfast.core.memory import Capacity
-from holdfast.core.naming import PerSession
-from holdfast.ports.provider import Configured, ProviderSetup
+from holdfast.memory.naming import PerSession
+from holdfast.memory.notes import Capacity
+from holdfast.memory.provider import Configured, ProviderSetup
 from holdfast.providers.files.provider import FilesProvider
 from holdfast.providers.settings import read_table
 

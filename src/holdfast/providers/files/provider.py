@@ -17,21 +17,21 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from holdfast.core.delivery import Delivered, Erasure, Landing, Op, Outcome, Parcel, Refused, Unreachable
-from holdfast.core.disk_space import why_unusable
-from holdfast.core.errors import ProviderFailed
-from holdfast.core.ids import AgentName
-from holdfast.core.memory import Capacity, Target
-from holdfast.core.memory_text import FILE_NAMES
-from holdfast.core.recall import RecallQuery, Recollection
-from holdfast.core.visibility import CHAT, SESSION, SHARED, person_scope
-from holdfast.memory.disk import Disk, FileFault
-from holdfast.memory.projection import Projection
-from holdfast.memory.state import load_state
-from holdfast.ports.folders import make_private_folder
-from holdfast.ports.memory import MemoryKeeper
-from holdfast.ports.provider import Capabilities
-from holdfast.ports.tasks import Tasks
+from holdfast.kernel.disk_space import why_unusable
+from holdfast.kernel.errors import ProviderFailed
+from holdfast.kernel.folders import make_private_folder
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.tasks import Tasks
+from holdfast.memory.delivery import Delivered, Erasure, Landing, Op, Outcome, Parcel, Refused, Unreachable
+from holdfast.memory.files.disk import Disk, FileFault
+from holdfast.memory.files.projection import Projection
+from holdfast.memory.files.state import load_state
+from holdfast.memory.notes import Capacity, Target
+from holdfast.memory.notes_port import MemoryKeeper
+from holdfast.memory.notes_text import FILE_NAMES
+from holdfast.memory.provider import Capabilities
+from holdfast.memory.recall import RecallQuery, Recollection
+from holdfast.memory.visibility import CHAT, SESSION, SHARED, person_scope
 
 DELIVERED_MEANS = "the agent's files on this machine show it, written to disk"
 ABLE = Capabilities(

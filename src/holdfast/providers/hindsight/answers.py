@@ -4,10 +4,10 @@ Hindsight (1.1.0) answers an error with a JSON object whose only field is `detai
 matters for refusals only: they park a delivery, so a proxy's 400 or 413 must not pass for one. Whatever else an answer
 leaves open is harmless: the document's id is made from the delivery, a write replaces the document, and an operation id
 that the server knows does no new work. A repetition has the effect of one, so it is sent again without a quiet period.
-What takes words away waits for it (core/lane.py), as a late write would bring them back.
+What takes words away waits for it (memory/lane.py), as a late write would bring them back.
 """
 
-from holdfast.core.answers import Answer, Meaning, only
+from holdfast.kernel.status_table import Answer, Meaning, only
 
 ANSWERS = (
     Answer(

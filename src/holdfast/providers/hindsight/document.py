@@ -15,12 +15,12 @@ import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from holdfast.core.delivery import Line, MemoryNote, Parcel, SaidTurn
-from holdfast.core.hindsight_naming import bank_of, escaped, fitted
-from holdfast.core.ids import AgentName, DeliveryId, Instant, Principal, SessionId
-from holdfast.core.memory import Target
-from holdfast.core.naming import NamingInputs
-from holdfast.core.visibility import SHARED, is_agent, is_group, person_of
+from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
+from holdfast.memory.delivery import Line, MemoryNote, Parcel, SaidTurn
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.notes import Target
+from holdfast.memory.visibility import SHARED, is_agent, is_group, person_of
+from holdfast.providers.hindsight.naming import bank_of, escaped, fitted
 
 RENDERER = "hindsight/2"
 CONTENT_BYTES_MAX = 4_000_000
@@ -113,7 +113,7 @@ def private_scope(agent: AgentName, principal: Principal | str) -> str:
 
 
 def note_scope(agent: AgentName, scope: str) -> str:
-    """A note of one scope of core/visibility.py."""
+    """A note of one scope of memory/visibility.py."""
     return tag("scope:note", agent, scope)
 
 

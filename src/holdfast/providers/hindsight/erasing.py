@@ -7,9 +7,9 @@ What the API cannot erase: the server's own traces of its model calls (HINDSIGHT
 by default) and names of entities, which its own maintenance removes later.
 """
 
-from holdfast.core.delivery import Delivered, Erasure, Landing, Outcome, Unreachable
-from holdfast.core.hindsight_naming import bank_of
+from holdfast.memory.delivery import Delivered, Erasure, Landing, Outcome, Unreachable
 from holdfast.providers.hindsight.document import note_id, note_tags, person_tags, session_tags, unit_id
+from holdfast.providers.hindsight.naming import bank_of
 from holdfast.providers.hindsight.server import UNFINISHED, Server
 from holdfast.providers.hindsight.writing import Writer
 

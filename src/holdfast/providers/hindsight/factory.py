@@ -1,8 +1,8 @@
 """From a table of holdfast.toml to a provider. The vendor's library is loaded here, where it is first needed."""
 
-from holdfast.core.errors import ConfigInvalid
-from holdfast.core.hindsight_naming import BankTemplate
-from holdfast.ports.provider import Configured, ProviderSetup
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.memory.provider import Configured, ProviderSetup
+from holdfast.providers.hindsight.naming import BankTemplate
 from holdfast.providers.hindsight.settings import read_settings
 from holdfast.providers.settings import check_way, read_key
 

@@ -3,7 +3,7 @@
 Rule 1: what did not leave this machine is `Unreachable`; what may have arrived is `Uncertain` when it was a write.
 Rule 2: what a status of a write proves is told in answers.py; a question that failed has changed nothing.
 Rule 3: no sentence holds a body, a header or the key: the server quotes people's words in its errors. What it
-        answered is in `vendor`, without them (core/vendor_error.py).
+        answered is in `vendor`, without them (kernel/vendor_error.py).
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
-from holdfast.core.answers import Meaning, answer_to
-from holdfast.core.delivery import Refused, Uncertain, Unreachable
-from holdfast.core.ids import Instant
-from holdfast.core.vendor_error import NO_ANSWER, VendorError
+from holdfast.kernel.ids import Instant
+from holdfast.kernel.status_table import Meaning, answer_to
+from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
+from holdfast.memory.delivery import Refused, Uncertain, Unreachable
 from holdfast.providers.hindsight.answers import ANSWERS
 
 Problem = Refused | Unreachable | Uncertain

@@ -6,14 +6,14 @@ the parcel's place, so a template that was changed since, or another session tha
 
 from collections.abc import Sequence
 
-from holdfast.core.delivery import Delivered, Landing, MemoryNote, Op, Outcome, Parcel, Refused, Unreachable
-from holdfast.core.errors import ProviderFailed
-from holdfast.core.hindsight_naming import BankTemplate, bank_of
-from holdfast.core.recall import RecallQuery, Recollection
-from holdfast.ports.provider import Capabilities, ProviderSetup
+from holdfast.kernel.errors import ProviderFailed
+from holdfast.memory.delivery import Delivered, Landing, MemoryNote, Op, Outcome, Parcel, Refused, Unreachable
+from holdfast.memory.provider import Capabilities, ProviderSetup
+from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.providers.hindsight.document import RENDERER, note_document, note_id, turns_document, unit_id
 from holdfast.providers.hindsight.erasing import Eraser
 from holdfast.providers.hindsight.faults import Faulted
+from holdfast.providers.hindsight.naming import BankTemplate, bank_of
 from holdfast.providers.hindsight.recalling import recollections, scopes_of, words_of
 from holdfast.providers.hindsight.server import Server
 from holdfast.providers.hindsight.settings import HindsightSettings

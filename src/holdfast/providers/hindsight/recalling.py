@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 
 from hindsight_client_api.models.recall_result import RecallResult
 
-from holdfast.core.ids import Instant, SessionId
-from holdfast.core.ids import Provider as ProviderName
-from holdfast.core.recall import RecallQuery, Recollection
+from holdfast.kernel.ids import Instant, SessionId
+from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.providers.hindsight.document import group_scope, note_scope, private_scope, spoken_scope, tag, visible
 
 QUERY_CHARS_MAX = 2_000  # what a question is about; embedders read no more

@@ -15,8 +15,8 @@ from hindsight_client_api.exceptions import OpenApiException
 from hindsight_client_api.models.recall_result import RecallResult
 from pydantic import ValidationError
 
-from holdfast.core.delivery import Unreachable
-from holdfast.ports.clock import Clock
+from holdfast.kernel.clock import Clock
+from holdfast.memory.delivery import Unreachable
 from holdfast.providers.hindsight import faults
 from holdfast.providers.hindsight.document import MODE, Document
 from holdfast.providers.hindsight.faults import Faulted

@@ -15,8 +15,8 @@ import msgspec
 from hindsight_client_api.rest import RESTResponse
 from yarl import URL
 
-from holdfast.core.vendor_error import BODY_CHARS_MAX, texts_in, vendor_error
-from holdfast.ports.clock import Clock
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.vendor_error import BODY_CHARS_MAX, texts_in, vendor_error
 from holdfast.providers.hindsight import faults
 
 ANSWER_BYTES_MAX = 32 * 1024 * 1024

@@ -16,10 +16,10 @@ and the document appears afterwards.
 
 from collections.abc import Collection, Iterator
 
-from holdfast.core.delivery import Delivered, Landing, Outcome, Refused, Uncertain, Unreachable
-from holdfast.core.ids import Instant
-from holdfast.ports.clock import Clock
-from holdfast.ports.tasks import Tasks
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.ids import Instant
+from holdfast.kernel.tasks import Tasks
+from holdfast.memory.delivery import Delivered, Landing, Outcome, Refused, Uncertain, Unreachable
 from holdfast.providers.hindsight.document import CONTENT_BYTES_MAX, Document
 from holdfast.providers.hindsight.faults import Faulted
 from holdfast.providers.hindsight.server import UNFINISHED, Server, Status

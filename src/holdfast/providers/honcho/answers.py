@@ -11,7 +11,7 @@ write uncertain.
 import re
 from collections.abc import Mapping
 
-from holdfast.core.answers import Answer, Meaning, only
+from holdfast.kernel.status_table import Answer, Meaning, only
 
 ABOUT_TOKENS = frozenset(
     {

@@ -18,9 +18,9 @@ from honcho.api_types import MessageCreateParams  # type: ignore[import-untyped]
 from honcho.http import routes  # type: ignore[import-untyped]
 from honcho.http.exceptions import HonchoError  # type: ignore[import-untyped]
 
-from holdfast.core.delivery import Uncertain, Unreachable
-from holdfast.core.ids import Instant
-from holdfast.core.urls import needs_no_proxy
+from holdfast.kernel.ids import Instant
+from holdfast.kernel.urls import needs_no_proxy
+from holdfast.memory.delivery import Uncertain, Unreachable
 from holdfast.providers.honcho.faults import MISSHAPEN, CallFailed, HonchoAnswer, failed
 from holdfast.providers.honcho.rendering import Said
 

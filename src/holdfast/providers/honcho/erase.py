@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TypeAlias
 
-from holdfast.core.delivery import Delivered, Erasure, Landing, Outcome, Refused, Unreachable
-from holdfast.core.honcho_naming import HonchoNames
-from holdfast.core.memory import Target
-from holdfast.core.visibility import SHARED, person_of
+from holdfast.memory.delivery import Delivered, Erasure, Landing, Outcome, Refused, Unreachable
+from holdfast.memory.notes import Target
+from holdfast.memory.visibility import SHARED, person_of
 from holdfast.providers.honcho.client import Calls
 from holdfast.providers.honcho.faults import CallFailed
+from holdfast.providers.honcho.naming import HonchoNames
 from holdfast.providers.honcho.remember import old_pairs, pair_of
 from holdfast.providers.honcho.words import said
 

@@ -4,7 +4,7 @@ Rule 1: uncertain is what may have happened: an answer that never came, or one t
         that may have arrived. A request that was never sent, or that the server answered with a refusal, is not.
 Rule 2: a status proves something only where the answer is Honcho's own; answers.py has the table (D47).
 Rule 3: a reason never repeats an error's text: Honcho's 422 holds the words that it refused. What was answered is in
-        `vendor`, without them (core/vendor_error.py). The SDK drops headers and most bodies, so they are read from the
+        `vendor`, without them (vendor_error.py). The SDK drops headers and most bodies, so they are read from the
         response before it does.
 """
 
@@ -16,9 +16,9 @@ import httpx
 from honcho.http import exceptions as sdk  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
-from holdfast.core.answers import Meaning, answer_to
-from holdfast.core.delivery import Refused, Uncertain, Unreachable
-from holdfast.core.vendor_error import NO_ANSWER, VendorError, texts_in, vendor_error
+from holdfast.kernel.status_table import Meaning, answer_to
+from holdfast.kernel.vendor_error import NO_ANSWER, VendorError, texts_in, vendor_error
+from holdfast.memory.delivery import Refused, Uncertain, Unreachable
 from holdfast.providers.honcho.answers import ANSWERS, is_own
 
 RETRY_AFTER_MS_MAX = 24 * 60 * 60 * 1000

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.core.errors import StoreCorrupt
-from holdfast.ports.folders import make_private_folder
+from holdfast.kernel.errors import StoreCorrupt
+from holdfast.kernel.folders import make_private_folder
 
 FILE = "migrated.json"
 

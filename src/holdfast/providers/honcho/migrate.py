@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
-from holdfast.core.delivery import Delivered, Outcome, Refused, Uncertain
-from holdfast.core.honcho_naming import HonchoNames, Strategy
-from holdfast.core.ids import AgentName, Instant
-from holdfast.ports.tasks import Tasks
+from holdfast.kernel.ids import AgentName, Instant
+from holdfast.kernel.tasks import Tasks
+from holdfast.memory.delivery import Delivered, Outcome, Refused, Uncertain
 from holdfast.providers.honcho.client import Calls
 from holdfast.providers.honcho.faults import CallFailed
 from holdfast.providers.honcho.ledger import Ledger
+from holdfast.providers.honcho.naming import HonchoNames, Strategy
 from holdfast.providers.honcho.rendering import Said
 from holdfast.providers.honcho.retain import BATCH_MAX
 from holdfast.providers.honcho.words import parts, said

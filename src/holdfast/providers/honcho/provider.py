@@ -1,16 +1,16 @@
 """The provider: each operation goes to the module that knows it, and every failure becomes an outcome.
 
-It keeps nothing between calls but the SDK's client. Names come from core/honcho_naming.py, words from words.py.
+It keeps nothing between calls but the SDK's client. Names come from providers/honcho/naming.py, words from words.py.
 """
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from holdfast.core.delivery import Delivered, Landing, Op, Outcome, Parcel, Refused, Uncertain
-from holdfast.core.errors import ProviderFailed
-from holdfast.core.note_order import may_pass
-from holdfast.core.recall import RecallQuery, Recollection
-from holdfast.ports.provider import Capabilities, ProviderSetup
+from holdfast.kernel.errors import ProviderFailed
+from holdfast.memory.delivery import Delivered, Landing, Op, Outcome, Parcel, Refused, Uncertain
+from holdfast.memory.note_order import may_pass
+from holdfast.memory.provider import Capabilities, ProviderSetup
+from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.providers.honcho.client import Calls
 from holdfast.providers.honcho.erase import erase, erased
 from holdfast.providers.honcho.faults import CallFailed

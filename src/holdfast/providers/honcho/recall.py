@@ -1,10 +1,10 @@
-"""What Honcho remembers, within the boundaries of core/recall.py.
+"""What Honcho remembers, within the boundaries of memory/recall.py.
 
 Rule 1: in a group only what was said in that very chat, the group's own notes and shared ones. Honcho's picture of a
         person is drawn from all their sessions, so it is not asked for there, unless the operator allows private words
         in groups.
 Rule 2: in private, what was said by this person to this agent, what was concluded about this person, and notes that
-        core/visibility.py allows. A conclusion has no metadata: the pair of peers that it is of says whose it is.
+        memory/visibility.py allows. A conclusion has no metadata: the pair of peers that it is of says whose it is.
         What Honcho derived about the agent is never asked for: it may be from anybody's words.
 Rule 3: each message is checked here by its metadata, whatever the server's filter let through. In compat mode the
         messages that Hermes wrote have none, and count as this chat's when its key names the session, or as this
@@ -13,13 +13,13 @@ Rule 3: each message is checked here by its metadata, whatever the server's filt
 
 from collections.abc import Mapping
 
-from holdfast.core.honcho_naming import HonchoNames
-from holdfast.core.ids import Provider, SessionId
-from holdfast.core.memory import Target
-from holdfast.core.recall import RecallQuery, Recollection
-from holdfast.core.visibility import CHAT, SESSION, person_of
+from holdfast.kernel.ids import Provider, SessionId
+from holdfast.memory.notes import Target
+from holdfast.memory.recall import RecallQuery, Recollection
+from holdfast.memory.visibility import CHAT, SESSION, person_of
 from holdfast.providers.honcho.client import Calls, Kept
 from holdfast.providers.honcho.faults import CallFailed
+from holdfast.providers.honcho.naming import HonchoNames
 from holdfast.providers.honcho.remember import pair_of
 from holdfast.providers.honcho.words import QUERY_CHARS_MAX, heard, said
 

@@ -12,13 +12,13 @@ Rule 3: delivered means listed, once: a second copy that an earlier attempt left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.core.delivery import Delivered, Landing, MemoryNote, Outcome, Parcel, Refused, Uncertain, Unreachable
-from holdfast.core.honcho_naming import HonchoNames
-from holdfast.core.ids import AgentName
-from holdfast.core.memory import Target
-from holdfast.core.visibility import SHARED
+from holdfast.kernel.ids import AgentName
+from holdfast.memory.delivery import Delivered, Landing, MemoryNote, Outcome, Parcel, Refused, Uncertain, Unreachable
+from holdfast.memory.notes import Target
+from holdfast.memory.visibility import SHARED
 from holdfast.providers.honcho.client import Calls, Kept
 from holdfast.providers.honcho.faults import CallFailed
+from holdfast.providers.honcho.naming import HonchoNames
 from holdfast.providers.honcho.words import CONCLUSION_CHARS_MAX, said
 
 

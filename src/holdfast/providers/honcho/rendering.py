@@ -8,10 +8,10 @@ Rule 2: Honcho has no idempotency key, so `turn_id` is the only way to find out 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdfast.core.delivery import Line, Parcel, SaidTurn
-from holdfast.core.honcho_naming import HonchoNames, chat_of
-from holdfast.core.ids import AgentName, Instant
-from holdfast.core.key import Address
+from holdfast.inbox.address import Address
+from holdfast.kernel.ids import AgentName, Instant
+from holdfast.memory.delivery import Line, Parcel, SaidTurn
+from holdfast.providers.honcho.naming import HonchoNames, chat_of
 from holdfast.providers.honcho.words import parts, said
 
 RENDERER = "honcho/1"

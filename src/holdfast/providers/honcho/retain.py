@@ -13,7 +13,7 @@ client can see that; the words are there, and searched, but its picture of the p
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.core.delivery import Delivered, Landing, Outcome, Refused, Uncertain, Unreachable
+from holdfast.memory.delivery import Delivered, Landing, Outcome, Refused, Uncertain, Unreachable
 from holdfast.providers.honcho.client import Calls
 from holdfast.providers.honcho.faults import CallFailed
 from holdfast.providers.honcho.rendering import Load, Said

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from holdfast.core.errors import ConfigInvalid
-from holdfast.core.honcho_naming import ID, HonchoNames, Strategy
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.providers.honcho.naming import ID, HonchoNames, Strategy
 from holdfast.providers.settings import check_url, read_table
 
 HINTS = {"strategy": f"it must be one of {', '.join(one.value for one in Strategy)}"}

@@ -1,7 +1,7 @@
 """From a table of holdfast.toml to a provider. Nothing is opened or made before it is first used."""
 
-from holdfast.core.naming import PerSession
-from holdfast.ports.provider import Configured, ProviderSetup
+from holdfast.memory.naming import PerSession
+from holdfast.memory.provider import Configured, ProviderSetup
 from holdfast.providers.local.provider import LocalProvider
 from holdfast.providers.local.settings import read_settings
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.core.delivery import Parcel
-from holdfast.providers.local.file import open_writer
+from holdfast.memory.delivery import Parcel
+from holdfast.providers.local.index_file import open_writer
 from holdfast.providers.local.writing import apply
 
 _EMPTY = "delete from words; delete from line; delete from voice; delete from unit where not is_erased"

@@ -19,11 +19,11 @@ from typing import TypeVar
 
 import apsw
 
-from holdfast.core.delivery import Delivered, Landing, Op, Outcome, Parcel, Uncertain, Unreachable
-from holdfast.core.errors import ProviderFailed
-from holdfast.core.recall import RecallQuery, Recollection
-from holdfast.ports.provider import Capabilities, ProviderSetup
-from holdfast.providers.local import file
+from holdfast.kernel.errors import ProviderFailed
+from holdfast.memory.delivery import Delivered, Landing, Op, Outcome, Parcel, Uncertain, Unreachable
+from holdfast.memory.provider import Capabilities, ProviderSetup
+from holdfast.memory.recall import RecallQuery, Recollection
+from holdfast.providers.local import index_file
 from holdfast.providers.local.filling import Filling
 from holdfast.providers.local.recalling import Asking
 from holdfast.providers.local.settings import LocalSettings
@@ -32,8 +32,8 @@ from holdfast.providers.local.writing import apply
 DELIVERED_MEANS = "the search index on this machine has it, written to disk"
 
 REBUILD_BATCH = 500  # parcels in one visit
-DAMAGE = (*file.DAMAGE, file.Damaged)
-FAULTS = (apsw.Error, OSError, file.NotOurs, file.Damaged, file.Full)
+DAMAGE = (*index_file.DAMAGE, index_file.Damaged)
+FAULTS = (apsw.Error, OSError, index_file.NotOurs, index_file.Damaged, index_file.Full)
 UNWRITTEN = (apsw.BusyError, apsw.FullError, apsw.ReadOnlyError)  # a COMMIT that fails so has changed nothing
 T = TypeVar("T")
 
@@ -127,8 +127,8 @@ class LocalProvider:
         try:
             return await self._setup.tasks.in_thread(work)
         except FAULTS as error:
-            self._is_damaged |= isinstance(error, file.DAMAGE)
-            raise ProviderFailed(f"the local index cannot be written ({file.why(error)})") from error
+            self._is_damaged |= isinstance(error, index_file.DAMAGE)
+            raise ProviderFailed(f"the local index cannot be written ({index_file.why(error)})") from error
 
     # --- in a thread: writing ------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class LocalProvider:
         except CommitFailed as error:
             return [Uncertain(f"the local index could not be committed ({error})")] * len(parcels)
         except FAULTS as error:  # what landed before a failed scrub is known by its id when it comes again
-            return [Unreachable(f"the local index cannot be written ({file.why(error)})")] * len(parcels)
+            return [Unreachable(f"the local index cannot be written ({index_file.why(error)})")] * len(parcels)
         return outcomes
 
     def _write(self, work: Callable[[apsw.Connection], T]) -> T:
@@ -154,7 +154,7 @@ class LocalProvider:
             result = work(db)
         except BaseException as error:
             self._is_damaged |= isinstance(error, DAMAGE)
-            full = file.out_of_space(error, db)
+            full = index_file.out_of_space(error, db)
             self._drop_writer()
             if full is not None:
                 raise full from error
@@ -162,7 +162,7 @@ class LocalProvider:
         try:
             db.execute("commit")
         except apsw.Error as error:
-            why = file.why(error, db)
+            why = index_file.why(error, db)
             self._drop_writer()
             if isinstance(error, UNWRITTEN):
                 raise
@@ -172,15 +172,15 @@ class LocalProvider:
     def _open_writer(self) -> apsw.Connection:
         if self._is_damaged:
             self._set_aside()
-        if self._writer is not None and file.identity(self._folder) == self._anchors.get("writer"):
+        if self._writer is not None and index_file.identity(self._folder) == self._anchors.get("writer"):
             return self._writer
         self._drop_writer()
         try:
-            self._writer = file.open_writer(self._folder, self._key)
-        except file.Damaged:
+            self._writer = index_file.open_writer(self._folder, self._key)
+        except index_file.Damaged:
             self._set_aside()
-            self._writer = file.open_writer(self._folder, self._key)
-        self._anchors["writer"] = file.identity(self._folder)
+            self._writer = index_file.open_writer(self._folder, self._key)
+        self._anchors["writer"] = index_file.identity(self._folder)
         self._needs_rebuild = _is_marked(self._writer)
         return self._writer
 
@@ -188,16 +188,16 @@ class LocalProvider:
         self._drop_writer()
         with self._asking:
             self._drop_reader()
-            file.set_aside(self._folder, self._setup.clock.now())
+            index_file.set_aside(self._folder, self._setup.clock.now())
         self._is_damaged = False
 
     def _scrub(self) -> None:
         """Leave no byte of what was erased: in the index's segments, in the log, or in a copy that was set aside."""
-        file.forget_set_aside(self._folder)
+        index_file.forget_set_aside(self._folder)
         with self._asking:  # a question's snapshot would keep the log
             db = self._open_writer()
             db.execute("insert into words (words) values ('optimize')")  # FTS5 keeps words as marks between its pages
-            busy, *_ = file.rows(db, "pragma wal_checkpoint(truncate)")[0]
+            busy, *_ = index_file.rows(db, "pragma wal_checkpoint(truncate)")[0]
             if busy:
                 raise apsw.BusyError("another process reads the index; what was erased is still in its log")
 
@@ -209,7 +209,7 @@ class LocalProvider:
                 db = self._open_reader()
                 if db is None:
                     return Landing.ABSENT
-                found = file.rows(db, "select is_erased from unit where delivery = ?", (parcel.id,))
+                found = index_file.rows(db, "select is_erased from unit where delivery = ?", (parcel.id,))
         except (*FAULTS, UnicodeEncodeError) as error:
             self._is_damaged |= isinstance(error, DAMAGE)
             return Landing.POSSIBLE
@@ -227,22 +227,22 @@ class LocalProvider:
         except (*FAULTS, UnicodeEncodeError) as error:
             self._is_damaged |= isinstance(error, DAMAGE)
             raise ProviderFailed(
-                f"the local index cannot be read ({file.why(error)})", provider=self._setup.name
+                f"the local index cannot be read ({index_file.why(error)})", provider=self._setup.name
             ) from error
         return found
 
     def _open_reader(self) -> apsw.Connection | None:
-        if self._reader is None or file.identity(self._folder) != self._anchors.get("reader"):
+        if self._reader is None or index_file.identity(self._folder) != self._anchors.get("reader"):
             self._drop_reader()
-            self._reader = file.open_reader(self._folder, self._key)
-            self._anchors["reader"] = file.identity(self._folder)
+            self._reader = index_file.open_reader(self._folder, self._key)
+            self._anchors["reader"] = index_file.identity(self._folder)
         return self._reader
 
     def _healthy(self) -> str | None:
         try:
             self._open_for_writing()
         except FAULTS as error:
-            return f"the local index cannot be opened ({file.why(error)})"
+            return f"the local index cannot be opened ({index_file.why(error)})"
         return None
 
     def _open_for_writing(self) -> None:
@@ -283,4 +283,4 @@ def _apply_all(db: apsw.Connection, parcels: Sequence[Parcel]) -> list[Outcome]:
 
 
 def _is_marked(db: apsw.Connection) -> bool:
-    return bool(file.rows(db, "select value from state where name = 'needs_rebuild'")[0][0])
+    return bool(index_file.rows(db, "select value from state where name = 'needs_rebuild'")[0][0])

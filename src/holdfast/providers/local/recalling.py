@@ -1,11 +1,11 @@
-"""Questions to the index. The boundaries of core/recall.py stand inside every query (`_VISIBLE`); the tokens of
+"""Questions to the index. The boundaries of memory/recall.py stand inside every query (`_VISIBLE`); the tokens of
 scopes.py lead the index past nearly everything outside them, so a question's work does not grow with what others said.
 
 What may be shown: lines of the same agent that were said in the same session or chat; what the asker said in private,
 anywhere but in a group (or there too, where the operator allows it); in private also what the asker said in groups and
-was answered there, and nothing that others said in them. A note is shown where core/visibility.py allows its scope.
+was answered there, and nothing that others said in them. A note is shown where memory/visibility.py allows its scope.
 
-Ranking is core/ranking.py; this looks up what it asks for. Vectors, when they come, are one more `Sighting`: lines near
+Ranking is ranking.py; this looks up what it asks for. Vectors, when they come, are one more `Sighting`: lines near
 the question in meaning, weighted like a term, found under the same `_VISIBLE`.
 """
 
@@ -18,9 +18,13 @@ from itertools import islice
 
 import apsw
 
-from holdfast.core.ids import Instant, SessionId
-from holdfast.core.ids import Provider as ProviderName
-from holdfast.core.ranking import (
+from holdfast.kernel.ids import Instant, SessionId
+from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.memory.recall import RecallQuery, Recollection
+from holdfast.memory.visibility import is_group
+from holdfast.providers.local import scopes
+from holdfast.providers.local.index_file import rows
+from holdfast.providers.local.ranking import (
     DEFAULT,
     Question,
     Sighting,
@@ -32,10 +36,6 @@ from holdfast.core.ranking import (
     spread,
     value,
 )
-from holdfast.core.recall import RecallQuery, Recollection
-from holdfast.core.visibility import is_group
-from holdfast.providers.local import scopes
-from holdfast.providers.local.file import rows
 from holdfast.providers.local.writing import decode
 
 SEEN_MAX = 2_000  # lines looked at per word of the question, the newest first

@@ -13,7 +13,7 @@ Rule 3: a token is made of what the line itself holds, which is never rewritten.
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from holdfast.core.recall import RecallQuery
+from holdfast.memory.recall import RecallQuery
 
 GROUPS_MAX = 64  # each is one more list to walk for every word; beyond it all groups of the agent are looked through
 TOKEN_BYTES = 5  # as ten letters and digits, which no tokenizer takes apart
@@ -22,7 +22,7 @@ TOKEN_BYTES = 5  # as ten letters and digits, which no tokenizer takes apart
 def line_scopes(
     *, kind: str, agent: str, session: str, address: str, in_group: bool, principal: str
 ) -> tuple[str, ...]:
-    """The ways in which one line can be seen. The `principal` of a note is its scope (core/visibility.py)."""
+    """The ways in which one line can be seen. The `principal` of a note is its scope (memory/visibility.py)."""
     if kind == "note":
         return (_token("note", agent, principal),)
     ways = [_token("groups", agent) if in_group else _token("private", agent, principal)]

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import apsw
 
-from holdfast.core.dates import tells_time
-from holdfast.core.delivery import Delivered, Erasure, Line, MemoryNote, Op, Outcome, Parcel, Refused
-from holdfast.core.visibility import is_group, person_scope
-from holdfast.core.words import stems, words
-from holdfast.providers.local.file import rows
+from holdfast.kernel.dates import tells_time
+from holdfast.memory.delivery import Delivered, Erasure, Line, MemoryNote, Op, Outcome, Parcel, Refused
+from holdfast.memory.visibility import is_group, person_scope
+from holdfast.providers.local.index_file import rows
 from holdfast.providers.local.scopes import line_scopes
+from holdfast.providers.local.tokenizer import stems, words
 
 SCENE_GAP_MS = 6 * 3_600_000  # a silence this long ends a scene
 SCENE_LINES_MAX = 64

@@ -20,10 +20,10 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, REQUEST_TIMEOUT
 
-from holdfast.core.urls import needs_no_proxy
-from holdfast.ports.tool import ToolOutcome
+from holdfast.kernel.urls import needs_no_proxy
 from holdfast.tools.mcp.program import how_to_start
 from holdfast.tools.mcp.settings import McpSettings
+from holdfast.turns.tool import ToolOutcome
 
 # What a server says before it runs anything. The library reports answers that it cannot read under other codes, some of
 # which are a server's too; whatever is not on this list may have taken effect.

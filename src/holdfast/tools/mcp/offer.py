@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from holdfast import log
-from holdfast.core.journal import storable
-from holdfast.ports.model import ToolSpec
+from holdfast.kernel import log
 from holdfast.tools.mcp.settings import McpSettings
+from holdfast.turns.journal import storable
+from holdfast.turns.model import ToolSpec
 
 NAME_CHARS_MAX = 64
 DESCRIPTION_CHARS_MAX = 4_000

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from mcp import StdioServerParameters
 
-from holdfast.ports.folders import make_private_folder
+from holdfast.kernel.folders import make_private_folder
 from holdfast.tools.mcp import confine
 from holdfast.tools.mcp.confinement import Confine, wrapped
 from holdfast.tools.mcp.settings import McpSettings

@@ -12,17 +12,17 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from holdfast import log
-from holdfast.core.ids import AgentName
-from holdfast.core.policy import RetryPolicy
-from holdfast.core.redaction import redacted
-from holdfast.ports.clock import Clock
-from holdfast.ports.entropy import Entropy
-from holdfast.ports.standing import LineState, ServerStanding
-from holdfast.ports.tasks import Task, Tasks
-from holdfast.ports.tool import ToolOutcome
+from holdfast.inbox.channel_status import LineState, ServerStanding
+from holdfast.kernel import log
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.redaction import redacted
+from holdfast.kernel.retry import RetryPolicy
+from holdfast.kernel.tasks import Task, Tasks
 from holdfast.tools.mcp.offer import Offer, offers
 from holdfast.tools.mcp.settings import McpSettings
+from holdfast.turns.tool import ToolOutcome
 
 CONNECT_WAIT_S = 20.0
 CALL_WAIT_S = 10.0  # for a server that is being started again

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.core.errors import ConfigInvalid, InvalidName, PlainHttpRefused
-from holdfast.core.key import agent_name
-from holdfast.core.urls import READABLE, fault_of_url, has_credentials, leaks_key, wrong_url
+from holdfast.inbox.address import agent_name
+from holdfast.kernel.errors import ConfigInvalid, InvalidName, PlainHttpRefused
+from holdfast.kernel.urls import READABLE, fault_of_url, has_credentials, leaks_key, wrong_url
 from holdfast.tools.mcp.confinement import Confine, Confinement, NotOffered, choose, offer_for
 from holdfast.tools.mcp.user import ProgramUser, read_user
 

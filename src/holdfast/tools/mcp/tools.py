@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.ids import AgentName
-from holdfast.core.journal import storable
-from holdfast.ports.model import ToolSpec
-from holdfast.ports.standing import LineState, ServerStanding
-from holdfast.ports.tool import ToolContext, ToolOutcome, no_such_tool
+from holdfast.inbox.channel_status import LineState, ServerStanding
+from holdfast.kernel.ids import AgentName
 from holdfast.tools.mcp.offer import Offer
 from holdfast.tools.mcp.server import McpServer
+from holdfast.turns.journal import storable
+from holdfast.turns.model import ToolSpec
+from holdfast.turns.tool import ToolContext, ToolOutcome, no_such_tool
 
 START_WAIT_S = 3.0  # how long a start waits for servers; who is later is offered later
 RESULT_CHARS_MAX = 64_000

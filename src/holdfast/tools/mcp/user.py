@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.core.errors import ConfigInvalid
+from holdfast.kernel.errors import ConfigInvalid
 
 NAME_CHARS_SHOWN = 80
 

@@ -1,0 +1,260 @@
+"""The ASGI application: guard, route, answer. Whatever happens, the answer is JSON of one shape."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import cast
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Match, Route, Router
+from starlette.types import Message, Receive, Scope, Send
+
+from holdfast.api import openapi
+from holdfast.api.auth.access_token import Scope as TokenScope
+from holdfast.api.auth.actor import actor_of, is_refusal, subject_of
+from holdfast.api.auth.bound_service import bound
+from holdfast.api.auth.caller import Caller, Keyring
+from holdfast.api.auth.cookie import clear_cookie
+from holdfast.api.auth.guard import Guard, Names
+from holdfast.api.auth.logins import Logins
+from holdfast.api.auth.scoped_service import FencedService
+from holdfast.api.endpoint import Endpoint, Settings, answer, caller_of
+from holdfast.api.errors import (
+    AuthRequired,
+    InternalError,
+    LoginEnded,
+    MethodNotAllowed,
+    NotFound,
+    SlowReader,
+    headers_of,
+    status_of,
+)
+from holdfast.api.limits.admission import Admission, Requester
+from holdfast.api.limits.chat_limit import ChatLimitedService
+from holdfast.api.limits.connections import Connections, is_loopback
+from holdfast.api.limits.server_limits import ServerLimits
+from holdfast.api.metrics import Metrics, Sources
+from holdfast.api.protocols.service import Service
+from holdfast.api.request import check_content_type
+from holdfast.api.routes.table import ENDPOINTS
+from holdfast.api.routes.webhooks import NoHooks
+from holdfast.api.shapes.shapes import error_view
+from holdfast.api.streams.event_stream import EventStream
+from holdfast.api.streams.websocket import Sockets
+from holdfast.audit.action import FOR_PROGRAMS
+from holdfast.audit.actor import acting_as
+from holdfast.inbox.channel import Hooks
+from holdfast.kernel import log
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import HoldfastError, RobotRefused
+from holdfast.kernel.tasks import Tasks
+from holdfast.store.protocols.login_store import LoginStore
+
+HEALTH, READY = "/healthz", "/readyz"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a server is made of. `token` is the operator's, which may do everything."""
+
+    token: str
+    version: str
+    body_bytes_max: int
+    clock: Clock
+    entropy: Entropy
+    tasks: Tasks
+    logins: LoginStore
+    names: Names = field(default_factory=Names)
+    limits: ServerLimits = field(default_factory=ServerLimits)
+    hooks: Hooks = field(default_factory=NoHooks)
+    sources: Sources = field(default_factory=Sources)
+
+
+def make_app(service: Service, setup: Setup, endpoints: Iterable[Endpoint] = ENDPOINTS) -> "HttpApp":
+    """The application over a service."""
+    every = tuple(endpoints)
+    logins = Logins(setup.token, setup.logins, service.reader, setup.clock, setup.entropy)
+    guard = Guard(Keyring(setup.token, service.reader, setup.clock), logins, setup.clock, setup.names)
+    metrics = Metrics(setup.version, setup.sources)
+    service.tap(metrics.hear)
+    settings = Settings(
+        service=service,
+        body_bytes_max=setup.body_bytes_max,
+        tasks=setup.tasks,
+        metrics=metrics,
+        logins=logins,
+        hooks=setup.hooks,
+        admission=Admission(setup.limits, setup.clock, body_bytes_max=setup.body_bytes_max),
+    )
+    connections = Connections(setup.limits, guard.is_trusted, metrics.dropped)
+    metrics.count_held(settings.admission.bodies, connections)
+    document = answer(openapi.document(every, setup.version)).body
+
+    async def get_document(_request: Request, _settings: Settings) -> Response:
+        return Response(document, media_type="application/json")
+
+    table = (*every, replace(openapi.ENDPOINT, handler=get_document))
+    router = Router([_route(one, settings, guard) for one in table], redirect_slashes=False)
+    return HttpApp(router, guard, settings, _Public(table), connections)
+
+
+def _route(endpoint: Endpoint, settings: Settings, guard: Guard) -> Route:
+    return Route(endpoint.path, _Handling(endpoint, settings, guard), methods=[endpoint.method])
+
+
+class _Handling:
+    """A route's own application: what is raised goes straight to `HttpApp`, which answers every error."""
+
+    def __init__(self, endpoint: Endpoint, settings: Settings, guard: Guard) -> None:
+        self._endpoint = endpoint
+        self._settings = settings
+        self._guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with acting_as(actor_of(scope, self._guard)):
+            response = await self._attempt(Request(scope, receive, send))
+            if isinstance(response, EventStream) and not self._endpoint.is_open:
+                response.ends_with(partial(self._guard.until_over, scope["caller"]))
+            await response(scope, receive, send)
+
+    async def _attempt(self, request: Request) -> Response:
+        """Respond. A refused attempt at a privileged act is on record before the client hears of it."""
+        try:
+            return await self._respond(request)
+        except HoldfastError as error:
+            if self._endpoint.act is not None and is_refusal(error):
+                await self._settings.service.actions.refuse(self._endpoint.act, subject_of(request), error.code)
+            raise
+
+    def _refuse_robots(self, caller: Caller) -> None:
+        act = self._endpoint.act
+        if caller.token.robot and act is not None and act not in FOR_PROGRAMS:
+            raise RobotRefused(f"{act.stored} is for people, and this token is a program's")
+
+    async def _respond(self, request: Request) -> Response:
+        settings = self._settings
+        if not self._endpoint.is_open:
+            caller = caller_of(request)  # without one nothing that needs a token is ever run
+            if isinstance(self._endpoint.scope, TokenScope):
+                caller.require(self._endpoint.scope)
+            self._refuse_robots(caller)
+            self._guard.check_cookie_use(caller, request.scope)
+            settings = fenced(settings, caller, self._guard.client_of(request.scope))
+        if self._endpoint.body is not None:
+            check_content_type(request)
+        response = await self._endpoint.handler(request, settings)
+        request.scope["opened"].free()  # a stream may go on for long, and needs nothing of the body
+        return response
+
+
+def fenced(settings: Settings, caller: Caller, client: str) -> Settings:
+    """The settings as the caller may see them, and may use them: the token's agents first, then its chats."""
+    service = settings.service
+    if caller.is_limited:
+        service = cast("Service", FencedService(service, caller.token))
+    who = Requester.of(client, caller)
+    if not who.is_operator:
+        service = cast("Service", ChatLimitedService(service, settings.admission, who))
+    return replace(settings, service=cast("Service", bound(service, caller.token)))
+
+
+class _Public:
+    """The paths that need no token."""
+
+    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
+        paths = [one.path for one in endpoints if one.is_open]
+        self._exact = frozenset(path for path in paths if "{" not in path)
+        self._under = tuple(path.partition("{")[0] for path in paths if "{" in path)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._exact or path.startswith(self._under)
+
+
+class HttpApp:
+    def __init__(
+        self, router: Router, guard: Guard, settings: Settings, public: _Public, connections: Connections
+    ) -> None:
+        self._router = router
+        self._guard = guard
+        self._settings = settings
+        self._public = public
+        self._sockets = Sockets(guard, settings, fenced)
+        self.logins = settings.logins
+        self.connections = connections
+
+    def refused(self, error: HoldfastError) -> None:
+        """Count an error that was answered before the application was asked."""
+        self._settings.metrics.refused(error.code)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._sockets.serve(scope, receive, send)
+            return
+        sending = _Sending(send)
+        try:
+            who = await self._check(scope)
+            scope["app"] = self  # the router raises what is wrong instead of answering in plain text
+            with self._settings.admission.open(who) as opened:
+                scope["opened"] = opened
+                await self._router(scope, receive, sending)
+        except (ClientDisconnect, SlowReader):
+            return  # nobody is left to answer; what was accepted before is durable, the rest was not acknowledged
+        except Exception as error:
+            if sending.started:
+                raise
+            problem = _problem(error, scope)
+            self._settings.metrics.refused(problem.code)
+            extra = _allowed(self._router, scope) if isinstance(problem, MethodNotAllowed) else {}
+            if isinstance(problem, LoginEnded):
+                extra = {"Set-Cookie": clear_cookie(self._guard.cookie_name(scope))}
+            response = answer(error_view(problem), status_of(problem), {**headers_of(problem), **extra})
+            await response(scope, receive, send)
+
+    async def _check(self, scope: Scope) -> Requester:
+        """Whom the request counts for; all from its head. Raises what it deserves."""
+        headers = scope["headers"]
+        self._guard.check_host(headers)
+        self._guard.check_query(scope["query_string"])
+        scope["guard"] = self._guard
+        client = self._guard.client_of(scope)
+        if scope["path"] in self._public:
+            is_check = scope["path"] == HEALTH and scope["method"] == "GET"
+            return Requester.of(client, None, is_operator=is_check and is_loopback(client))
+        caller = await self._guard.identify(scope)
+        if caller is None:
+            raise AuthRequired("this route needs a bearer token")
+        scope["caller"] = caller
+        return Requester.of(client, caller, is_operator=scope["path"] == READY and is_loopback(client))
+
+
+class _Sending:
+    """Remembers whether the answer has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
+        self.started = True
+        await self._send(message)
+
+
+def _problem(error: Exception, scope: Scope) -> HoldfastError:
+    """The error in our words. What we did not foresee is logged once, here, and told without details."""
+    if isinstance(error, HTTPException):
+        if error.status_code == 405:
+            return MethodNotAllowed(f"{scope['path'][:200]} does not take {scope['method']}")
+        return NotFound(f"there is no route {scope['path'][:200]}")
+    if isinstance(error, HoldfastError) and status_of(error) != 500:
+        return error
+    log.error("http.failed", failure=error, method=scope["method"])
+    return InternalError("the request failed; it is not known to have had an effect")
+
+
+def _allowed(router: Router, scope: Scope) -> dict[str, str]:
+    """Every method of a path: several routes may share it."""
+    there = [route for route in router.routes if isinstance(route, Route) and route.matches(scope)[0] is Match.PARTIAL]
+    return {"Allow": ", ".join(sorted({method for route in there for method in route.methods or ()}))}

@@ -1,0 +1,129 @@
+"""Access tokens: who may ask over the network, for what, and about which agents.
+
+Rule 1: a token is 256 bits of chance, shown once. What is kept is its SHA-256: whoever reads the store cannot use it.
+Rule 2: a scope says what for. `GRANTS` is the one table of what each scope stands for.
+Rule 3: what comes with a robot's token was said by a program, whoever it says it is; the loop guard counts it (D12).
+Rule 4: a token that names agents sees and reaches those only; whatever belongs to another agent does not exist for it.
+Rule 5: a token that sends is bound to a sender or to chats, or is a relay (token_binding.py).
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from holdfast.api.auth.token_binding import UNSAID, Binding
+from holdfast.inbox.address import agent_name
+from holdfast.kernel.errors import InvalidInput
+from holdfast.kernel.ids import Instant, TokenId
+
+TOKEN_BITS = 256
+LABEL_CHARS_MAX = 64
+AGENTS_MAX = 64
+LASTS_MS_MAX = 3_650 * 86_400_000
+_UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LASTS = re.compile(r"(\d{1,7})([mhd])\Z", re.ASCII)
+_SHAPE = re.compile(r"hf_[0-9a-f]{64}\Z", re.ASCII)
+
+
+class Scope(Enum):
+    SEND = "send"  # messages, and hear the replies to them
+    READ = "read"  # whatever was said and happened
+    OPERATE = "operate"  # compress, replay, approve, forget
+    ADMIN = "admin"  # tokens, pairing, identities, and everything else
+
+
+GRANTS: Mapping[Scope, frozenset[Scope]] = {
+    Scope.SEND: frozenset({Scope.SEND}),
+    Scope.READ: frozenset({Scope.READ}),
+    Scope.OPERATE: frozenset({Scope.OPERATE, Scope.READ}),
+    Scope.ADMIN: frozenset(Scope),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessToken:
+    """A token without its secret."""
+
+    id: TokenId
+    label: str = ""
+    scopes: frozenset[Scope]
+    agents: frozenset[str] = frozenset()  # empty: all
+    made_at: Instant = Instant(0)
+    revoked_at: Instant | None = None
+    expires_at: Instant | None = None  # from then on it is refused
+    robot: bool = False  # a program holds it: another agent, a job, a bridge
+    binding: Binding = UNSAID
+
+    def __post_init__(self) -> None:
+        if not self.scopes:
+            raise InvalidInput("a token needs at least one scope")
+        if len(self.label) > LABEL_CHARS_MAX or not self.label.isprintable():
+            raise InvalidInput(f"a token's label is at most {LABEL_CHARS_MAX} visible characters")
+        if len(self.agents) > AGENTS_MAX:
+            raise InvalidInput(f"a token names at most {AGENTS_MAX} agents; without any it is for all of them")
+        for agent in self.agents:
+            agent_name(agent)
+        if self.binding.is_bound and self.may(Scope.ADMIN):
+            raise InvalidInput("a token with the scope admin may do everything; it is bound to no sender and no chat")
+
+    def may(self, scope: Scope) -> bool:
+        return any(scope in GRANTS[held] for held in self.scopes)
+
+    def has_expired(self, now: Instant) -> bool:
+        return self.expires_at is not None and now >= self.expires_at
+
+    def sees(self, agent: str) -> bool:
+        return not self.agents or agent in self.agents
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """Made before tokens were bound: it speaks for anybody, and its owner never said so."""
+        return self.may(Scope.SEND) and not self.may(Scope.ADMIN) and self.binding == UNSAID
+
+    @property
+    def finds_all(self) -> bool:
+        """Whether it finds messages by id that another token sent: one that oversees or only reads does.
+
+        A bound token finds what its chats hold, whoever sent it.
+        """
+        return self.binding.is_bound or self.may(Scope.OPERATE) or not self.may(Scope.SEND)
+
+    def finds(self, sent_with: str) -> bool:
+        """Whether it finds a message that was sent with a token; "" when that was none."""
+        return self.finds_all or sent_with in {"", self.id}
+
+
+def expiry_of(lasts: str, now: Instant) -> Instant | None:
+    """When a token ends that lasts so long, as in `90d`, `12h` or `30m`; None for `never`. Raises `InvalidInput`."""
+    if lasts == "never":
+        return None
+    found = _LASTS.match(lasts)
+    if found is None or not 0 < int(found[1]) * _UNITS_MS[found[2]] <= LASTS_MS_MAX:
+        raise InvalidInput(f"a token cannot last {lasts[:80]!r}; write 90d, 12h or 30m, up to 3650d, or never")
+    return Instant(now + int(found[1]) * _UNITS_MS[found[2]])
+
+
+def spell_token(chance: int) -> str:
+    """The token that 256 bits of chance spell."""
+    return f"hf_{chance:064x}"
+
+
+def is_token(text: str) -> bool:
+    """Whether it can be one of ours; anything else need not be looked for."""
+    return _SHAPE.match(text) is not None
+
+
+def hash_token(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def parse_scopes(words: Iterable[str]) -> frozenset[Scope]:
+    """Raises `InvalidInput` for a word that is no scope, with those that are."""
+    known = {scope.value: scope for scope in Scope}
+    wanted = list(words)
+    unknown = next((word for word in wanted if word not in known), None)
+    if unknown is not None:
+        raise InvalidInput(f"{unknown[:80]!r} is not a scope; there are: {', '.join(known)}")
+    return frozenset(known[word] for word in wanted)

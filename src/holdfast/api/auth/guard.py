@@ -1,0 +1,262 @@
+"""Who may ask: the host that is named, then the origin, then the credentials. All before anything of a body is read.
+
+Rule 1: a browser that was tricked into resolving a foreign name to this machine names that host, and is refused.
+Rule 2: tokens are compared by their hashes, and never taken from a URL.
+Rule 3: wrong tokens are counted per client and slowed down in words only: the right token always passes, since on
+        loopback every program is the same client and must not be able to lock the owner out. The strength lies in
+        the token's length.
+Rule 4: who the client is, is told by the connection; a forwarded address is believed from trusted proxies only.
+Rule 5: a cookie never counts for a page of another origin. It changes something only when the request names an origin,
+        this server's own: every browser does, and a program with a stolen cookie need not.
+"""
+
+import asyncio
+import ipaddress
+import re
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from holdfast.api.auth.caller import OPERATOR, Caller, Keyring
+from holdfast.api.auth.cookie import cookie_name, read_cookie
+from holdfast.api.auth.logins import CSRF_HEADER, Logins
+from holdfast.api.errors import (
+    AuthRequired,
+    HostNotAllowed,
+    LoginEnded,
+    OriginNotAllowed,
+    TokenInUrl,
+    TooManyAttempts,
+)
+from holdfast.kernel import log
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.errors import ConfigInvalid, StoreUnavailable
+from holdfast.kernel.ids import Instant
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\Z|\[[0-9A-Fa-f:.]{2,45}\]\Z")
+TOKEN_FIELDS = frozenset(
+    {"token", "access_token", "api_key", "api-key", "apikey", "auth", "authorization", "bearer", "secret", "password"}
+)
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+ATTEMPTS_MAX = 20
+ATTEMPTS_WINDOW_MS = 60_000
+CLIENTS_MAX = 1_000
+FORWARDED_MAX = 32
+RECHECK_EVERY_MS = 1_000
+OWN_SITES = frozenset({b"same-origin", b"none"})  # what a browser says of our page, and of an address typed in
+
+Headers = Iterable[tuple[bytes, bytes]]
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Attempts:
+    """Wrong tokens per client within a window. RAM that can vanish."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._windows: OrderedDict[str, tuple[Instant, int]] = OrderedDict()
+
+    def count(self, client: str) -> int | None:
+        """Note one more; the milliseconds to wait when there were too many."""
+        now = self._clock.now()
+        began, failed = self._windows.pop(client, (now, 0))
+        if not 0 <= now - began < ATTEMPTS_WINDOW_MS:
+            began, failed = now, 0
+        self._windows[client] = (began, failed + 1)
+        if len(self._windows) > CLIENTS_MAX:
+            self._windows.popitem(last=False)
+        return began + ATTEMPTS_WINDOW_MS - now if failed >= ATTEMPTS_MAX else None
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What this server is called, and whose word on others it takes. Raises `ConfigInvalid`."""
+
+    public_hosts: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for host in self.public_hosts:
+            if not HOST_NAME.match(host):
+                raise ConfigInvalid(
+                    f"public host {host[:80]!r}: write the bare name, as in chat.example.org", key="public_hosts"
+                )
+        self.networks()
+
+    def networks(self) -> tuple[Network, ...]:
+        found = []
+        for proxy in self.trusted_proxies:
+            try:
+                found.append(ipaddress.ip_network(proxy, strict=False))
+            except ValueError as error:
+                raise ConfigInvalid(
+                    f"trusted proxy {proxy[:80]!r}: write an address or a network, as in 10.0.0.0/8",
+                    key="trusted_proxies",
+                ) from error
+        return tuple(found)
+
+
+class Guard:
+    """Raises the error that a request deserves; returns when it may pass."""
+
+    def __init__(self, keyring: Keyring, logins: Logins, clock: Clock, names: Names) -> None:
+        self._keyring = keyring
+        self._logins = logins
+        self._attempts = Attempts(clock)
+        known = "|".join(re.escape(name) for name in (*LOOPBACK_NAMES, *names.public_hosts))
+        self._hosts = re.compile(rf"({known})(:\d{{1,5}})?\Z".encode(), re.IGNORECASE)
+        self._proxies = names.networks()
+
+    # --- who is named
+
+    def check_host(self, headers: Headers) -> str:
+        hosts = [value for name, value in headers if name == b"host"]
+        if len(hosts) != 1 or not self._hosts.match(hosts[0]):
+            named = hosts[0].decode("latin-1")[:80] if hosts else ""
+            raise HostNotAllowed(f"this server is not {named!r}" if named else "the request names no host")
+        return hosts[0].decode("latin-1")
+
+    def check_query(self, query: bytes) -> None:
+        if not query:
+            return
+        names = {name.lower() for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)}
+        if names & TOKEN_FIELDS:
+            raise TokenInUrl("the URL carries a token")
+
+    def check_origin(self, scope: Any) -> bool:  # noqa: ANN401 - an ASGI scope
+        """Whether the request names an origin; it must be this server's own. Raises `OriginNotAllowed`."""
+        headers, host = scope["headers"], self.check_host(scope["headers"]).lower()
+        origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
+        # A proxy that is not trusted may speak TLS without our knowing; where we know, only that origin is ours.
+        own = {f"https://{host}"} if self.is_secure(scope) else {f"http://{host}", f"https://{host}"}
+        if len(origins) > 1 or (origins and origins[0].lower() not in own):
+            raise OriginNotAllowed(f"{origins[0][:80]!r} is not an origin of this server")
+        sites = {value for name, value in headers if name == b"sec-fetch-site"}
+        if sites - OWN_SITES:
+            raise OriginNotAllowed("a page of another origin made this request")
+        return bool(origins)
+
+    def client_of(self, scope: Any) -> str:  # noqa: ANN401 - an ASGI scope
+        """The address of whoever asks: the last one that no trusted proxy speaks for."""
+        peer = scope["client"][0] if scope.get("client") else ""
+        if not self.is_trusted(peer):
+            return peer
+        told = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
+        hops = [hop.strip() for hop in ",".join(told).split(",")][-FORWARDED_MAX:]
+        return next((hop for hop in reversed(hops) if hop and not self.is_trusted(hop)), peer)
+
+    def is_secure(self, scope: Any) -> bool:  # noqa: ANN401
+        """Whether the browser came over TLS, as far as one can know."""
+        if scope.get("scheme") in {"https", "wss"}:
+            return True
+        peer = scope["client"][0] if scope.get("client") else ""
+        told = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
+        return self.is_trusted(peer) and told == [b"https"]
+
+    def is_trusted(self, address: str) -> bool:
+        """Whether a proxy that is trusted has this address."""
+        if not self._proxies:
+            return False
+        try:
+            known = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        return any(known in network for network in self._proxies)
+
+    # --- who asks
+
+    async def identify(self, scope: Any) -> Caller | None:  # noqa: ANN401 - an ASGI scope
+        """Who asks, by header or cookie; None when neither is there."""
+        headers, client = scope["headers"], self.client_of(scope)
+        given = [value for name, value in headers if name == b"authorization"]
+        if len(given) > 1:
+            raise AuthRequired("the request has several Authorization headers")
+        if given and given[0]:
+            scheme, _, secret = given[0].partition(b" ")
+            return await self.by_secret(secret.strip().decode("latin-1") if scheme.lower() == b"bearer" else "", client)
+        cookie = self.cookie_of(scope)
+        return await self._by_cookie(cookie) if cookie else None
+
+    async def _by_cookie(self, cookie: str, *, used: bool = True) -> Caller:
+        """Raises `LoginEnded`, also when it is the token of the login that is not good any more."""
+        login = await self._logins.read(cookie, used=used)
+        try:
+            return Caller(await self._keyring.by_id(login.token), cookie)
+        except AuthRequired as error:
+            raise LoginEnded(f"this login is over: {error}") from error
+
+    def cookie_name(self, scope: Any) -> str:  # noqa: ANN401
+        return cookie_name(self.check_host(scope["headers"]), secure=self.is_secure(scope))
+
+    def cookie_of(self, scope: Any) -> str:  # noqa: ANN401
+        """The cookie of this server that the request carries; empty when there is none."""
+        return read_cookie(scope["headers"], self.cookie_name(scope))
+
+    def is_operator(self, headers: Headers) -> bool:
+        """Whether the request shows the operator's own token. Nothing is counted."""
+        given = [value for name, value in headers if name == b"authorization"]
+        scheme, _, secret = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
+        return scheme.lower() == b"bearer" and self._keyring.is_operator(secret.strip().decode("latin-1"))
+
+    async def by_secret(self, secret: str, client: str) -> Caller:
+        """Raises `AuthRequired`, and `TooManyAttempts` when there were too many before it."""
+        found = await self._keyring.by_secret(secret)
+        if found is None:
+            self.failed(client)
+            raise AuthRequired("the token is not the right one")
+        return Caller(found)
+
+    def by_code(self, code: str, client: str) -> Caller:
+        """The operator, by a one-time code. Raises `AuthRequired` and `TooManyAttempts`."""
+        if not self._logins.take_code(code):
+            self.failed(client)
+            raise AuthRequired("the code is not good, or not any more; start `holdfast up` again or use a token")
+        return Caller(OPERATOR)
+
+    async def recheck(self, caller: Caller) -> None:
+        """Raises `AuthRequired` when the caller's token was revoked meanwhile, or its login is over."""
+        if caller.cookie:
+            await self._by_cookie(caller.cookie, used=False)
+        else:
+            await self._keyring.by_id(caller.token.id)
+
+    async def note_use(self, caller: Caller) -> None:
+        """A frame of an open connection counts as a use of its login. Raises `LoginEnded`."""
+        if caller.cookie:
+            await self._logins.read(caller.cookie)
+
+    async def until_over(self, caller: Caller) -> AuthRequired:
+        """Wait until the caller's token or login ends, and return why: what was open until then must close."""
+        with self._logins.watching(caller.cookie) as ended:
+            while True:
+                try:
+                    async with asyncio.timeout(RECHECK_EVERY_MS / 1000):
+                        await ended.wait()
+                except TimeoutError:
+                    pass  # nobody ended it here; another process may have
+                try:
+                    await self.recheck(caller)
+                except AuthRequired as error:
+                    return error
+                except StoreUnavailable:
+                    continue  # while the store is away nobody can revoke anything either
+
+    def failed(self, client: str) -> None:
+        """Count one more wrong token or code. Raises `TooManyAttempts`."""
+        wait_ms = self._attempts.count(client)
+        if wait_ms is not None:
+            raise TooManyAttempts(f"{ATTEMPTS_MAX} wrong tokens within a minute", retry_after_ms=wait_ms)
+        log.warning("auth.refused", client=client)
+
+    def check_cookie_use(self, caller: Caller, scope: Any) -> None:  # noqa: ANN401
+        """What changes something must be made by our own page. Raises `CsrfTokenMissing` and `OriginNotAllowed`."""
+        if not caller.cookie:
+            return
+        if scope["method"] not in SAFE:
+            given = [value.decode("latin-1") for name, value in scope["headers"] if name == CSRF_HEADER]
+            self._logins.check_csrf(caller.cookie, given[0] if len(given) == 1 else "")
+        if not self.check_origin(scope) and scope["method"] not in SAFE:
+            raise OriginNotAllowed("the request came with a cookie and names no origin")

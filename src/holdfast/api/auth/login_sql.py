@@ -1,0 +1,79 @@
+"""Logins of browsers, by the hash of their cookie. One that ended keeps its row, so that the list says why."""
+
+from collections.abc import Sequence
+
+from holdfast.api.auth.login import KEPT_MS, LOGINS_MAX, Login, LoginEnd
+from holdfast.audit import action_sql
+from holdfast.audit.action import PROGRAM, Act, By
+from holdfast.kernel.ids import Instant, LoginId, TokenId
+from holdfast.store.script import Row, Script, one, rows, run
+
+FIELDS = "id, token, proof, made_at, seen_at, ends_at, ended_at, reason"
+ADD = """
+insert into login (id, hash, token, proof, made_at, seen_at, ends_at)
+values (:id, :hash, :token, :proof, :made_at, :seen_at, :ends_at) on conflict (id) do nothing returning id"""
+OLD = "delete from login where ends_at < :before"
+SURPLUS = "select id from login where token = :token order by id desc limit 1 offset :most"
+REMOVE = "delete from login where token = :token and id <= :id"
+SEEN = "update login set seen_at = :at where hash = :hash and seen_at < :at"
+END = "update login set ended_at = :now, reason = :reason where hash = :hash and ended_at is null returning token"
+END_SOME = """
+update login set ended_at = :now, reason = :reason
+ where ended_at is null and (cast(:id as text) = '' or id = :id) and (cast(:token as text) = '' or token = :token)
+ returning id"""
+BY_HASH = f"select {FIELDS} from login where hash = :hash"
+LOGINS = f"select {FIELDS} from login order by id desc limit :limit"
+
+
+def add_login(login: Login, hash_: bytes, by: By = PROGRAM) -> Script[None]:
+    """Keep a login, and drop what is out of date and what one token has too many of."""
+    times = {"made_at": login.made_at, "seen_at": login.seen_at, "ends_at": login.ends_at}
+    yield from run(OLD, before=login.made_at - KEPT_MS)
+    added = yield from one(ADD, id=login.id, hash=hash_, token=login.token, proof=login.proof, **times)
+    surplus = yield from one(SURPLUS, token=login.token, most=LOGINS_MAX)
+    if surplus is not None:
+        yield from run(REMOVE, token=login.token, id=surplus[0])
+    if added is not None:
+        yield from action_sql.record(Act.LOGIN, by, login.token)
+
+
+def see_login(hash_: bytes, at: Instant) -> Script[None]:
+    yield from run(SEEN, hash=hash_, at=at)
+
+
+def end_login(hash_: bytes, reason: LoginEnd, by: By = PROGRAM) -> Script[None]:
+    """Ending again changes nothing: the first time stands."""
+    ended = yield from one(END, hash=hash_, reason=reason.value)
+    if ended is not None and reason is LoginEnd.LOGOUT:
+        yield from action_sql.record(Act.LOGOUT, by, ended[0])
+
+
+def end_logins(reason: LoginEnd, *, id_: str = "", token: str = "", by: By = PROGRAM) -> Script[Sequence[LoginId]]:
+    """End the login of an id, those of a token, or all; the ids of those that had not ended before."""
+    ended = yield from rows(END_SOME, reason=reason.value, id=id_, token=token)
+    if ended and reason is LoginEnd.OPERATOR:
+        yield from action_sql.record(Act.LOGINS_ENDED, by, id_ or token or "all", logins=len(ended))
+    return sorted(LoginId(id_) for (id_,) in ended)
+
+
+def find_login(hash_: bytes) -> Script[Login | None]:
+    row = yield from one(BY_HASH, hash=hash_)
+    return None if row is None else login_of(row)
+
+
+def list_logins(limit: int) -> Script[Sequence[Login]]:
+    return [login_of(row) for row in (yield from rows(LOGINS, limit=limit))]
+
+
+def login_of(row: Row) -> Login:
+    id_, token, proof, made_at, seen_at, ends_at, ended_at, reason = row
+    return Login(
+        id=LoginId(id_),
+        token=TokenId(token),
+        proof=bytes(proof),
+        made_at=Instant(made_at),
+        seen_at=Instant(seen_at),
+        ends_at=Instant(ends_at),
+        ended_at=None if ended_at is None else Instant(ended_at),
+        reason=None if reason is None else LoginEnd(reason),
+    )

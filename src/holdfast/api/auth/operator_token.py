@@ -1,0 +1,100 @@
+"""The operator's token: given in HOLDFAST_TOKEN, or made once and kept for this user alone.
+
+A token that could be guessed is refused on every address, loopback included: a proxy may stand before it.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.api.errors import TokenTooShort, TokenTooWeak
+from holdfast.kernel.disk_space import unwritable
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import ConfigInvalid
+
+FILE = "token"
+VARIABLE = "HOLDFAST_TOKEN"
+TOKEN_BITS = 256
+TOKEN_CHARS_MIN = 32
+TOKEN_CHARS_MAX = 1_024
+CHARS_DISTINCT_MIN = 8  # 32 random digits of base 16 have fewer once in twenty million times
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    value: str
+    file: Path | None  # where it is kept; None when the operator gave it
+
+    def __repr__(self) -> str:
+        return f"Token(file={self.file})"
+
+
+def load_token(folder: Path, given: str | None, entropy: Entropy) -> Token:
+    """The token to use. Called under the owner lock, so no second process makes one meanwhile."""
+    if given:
+        return Token(_checked(given, VARIABLE), None)
+    file = folder / FILE
+    try:
+        kept = _kept(file)
+        if not kept:  # there is none, or a crash left an empty file
+            file.unlink(missing_ok=True)
+            kept = f"{entropy.bits(TOKEN_BITS):064x}"
+            _keep(file, kept)
+    except OSError as error:
+        raise unwritable(f"the token cannot be kept in {file}", error, path=str(file)) from error
+    return Token(_checked(kept, str(file)), file)
+
+
+def check_token(folder: Path, given: str | None) -> None:
+    """Raise what `load_token` would raise about the token, without making or changing anything."""
+    if given:
+        _checked(given, VARIABLE)
+        return
+    file = folder / FILE
+    try:
+        kept = _read(file)
+    except OSError as error:
+        raise ConfigInvalid(f"the token in {file} cannot be read: {error.strerror}", path=str(file)) from error
+    if kept:
+        _checked(kept, str(file))
+
+
+def _kept(file: Path) -> str:
+    kept = _read(file)
+    if kept:
+        file.chmod(0o600)
+    return kept
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+
+
+def _keep(file: Path, token: str) -> None:
+    """O_EXCL: a file or link that somebody else put there is not written through."""
+    handle = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with os.fdopen(handle, "w", encoding="ascii") as opened:
+        opened.write(token + "\n")
+        opened.flush()
+        os.fsync(opened.fileno())
+
+
+def _checked(token: str, where: str) -> str:
+    if len(token) > TOKEN_CHARS_MAX or not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigInvalid(
+            f"the token in {where} must be {TOKEN_CHARS_MIN} to {TOKEN_CHARS_MAX} visible ASCII characters"
+        )
+    if len(token) < TOKEN_CHARS_MIN:
+        why = f"the token in {where} has {len(token)} characters; {TOKEN_CHARS_MIN} are needed"
+        raise TokenTooShort(why)
+    if len(set(token)) < CHARS_DISTINCT_MIN or _repeats(token):
+        raise TokenTooWeak(f"the token in {where} repeats a few characters; it must be random")
+    return token
+
+
+def _repeats(token: str) -> bool:
+    """Whether the token is one part, at most half as long, over and over."""
+    return any(token[size:] == token[:-size] for size in range(1, len(token) // 2 + 1))

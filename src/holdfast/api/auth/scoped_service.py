@@ -1,0 +1,329 @@
+"""The service as a token that names agents sees it: whatever belongs to another agent does not exist.
+
+Rule 1: what is not listed here is refused (`ScopeRequired`): a new question is closed until somebody opens it.
+Rule 2: what exists elsewhere and what exists nowhere get the same answer.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NoReturn
+
+from holdfast.api.auth.access_token import AccessToken
+from holdfast.api.protocols.access import AccessDesk
+from holdfast.api.protocols.service import Delta, Health, Prompt, Service
+from holdfast.api.routes.approvals import FencedApprovals
+from holdfast.api.routes.replies import FencedReplies
+from holdfast.inbox.access import PairingView
+from holdfast.inbox.address import agent_name, check_part, parse
+from holdfast.inbox.channel_status import ServerStanding, Standing
+from holdfast.inbox.message import BY_HUMAN, AcceptOutcome, Origin
+from holdfast.kernel.errors import (
+    AgentNotFound,
+    ForgetNotFound,
+    InvalidInput,
+    MessageNotFound,
+    ScopeRequired,
+    SessionNotFound,
+)
+from holdfast.kernel.ids import AgentName, ForgetId, MessageId, Principal, SessionId
+from holdfast.kernel.notifier_port import Feed
+from holdfast.memory.forget import Forgetting, Kind
+from holdfast.memory.recall import Found
+from holdfast.sessions.compression import Operation, Summary
+from holdfast.sessions.session import Session, no_place_after
+from holdfast.store.protocols.reader import (
+    ChatLine,
+    DeliveryView,
+    EnclosureView,
+    EntryView,
+    MailboxView,
+    MessageTrace,
+    Reader,
+)
+from holdfast.turns.context import Context
+from holdfast.turns.spend import SpendTotal
+
+PAGE = 1_000
+
+
+class FencedReader:
+    def __init__(self, reader: Reader, token: AccessToken) -> None:
+        self._inner = reader
+        self._token = token
+
+    def __getattr__(self, name: str) -> NoReturn:
+        refuse(name)
+
+    async def message(self, message: MessageId) -> MessageTrace:
+        found = await self._inner.message(message)
+        if not self._token.sees(found.agent):
+            raise MessageNotFound(f"no message {message!r} was accepted here", message=message)
+        return found
+
+    async def mailbox(self, address: str) -> MailboxView | None:
+        check_agent(self._token, parse(address).agent)
+        return await self._inner.mailbox(address)
+
+    async def conversation(self, address: str, *, before: int, limit: int) -> Sequence[ChatLine]:
+        check_agent(self._token, parse(address).agent)
+        return await self._inner.conversation(address, before=before, limit=limit)
+
+    async def kin(self, principal: Principal) -> Sequence[Principal]:
+        """For judging who may speak for whom, not for showing: links are of no agent."""
+        return await self._inner.kin(principal)
+
+    async def session(self, session: SessionId) -> Session:
+        found = await self._inner.session(session)
+        if not self._token.sees(found.agent):
+            raise SessionNotFound(f"there is no session {session}", session=session)
+        return found
+
+    async def enclosure_of(self, hash: str, *, agent: str | None = None) -> EnclosureView | None:
+        """As the first of the token's agents that was sent it calls it."""
+        for name in sorted(self._token.agents if agent is None else self._token.agents & {agent}):
+            found = await self._inner.enclosure_of(hash, agent=name)
+            if found is not None:
+                return found
+        return None
+
+    async def attachment(self, hash: str) -> bytes | None:
+        return None if await self.enclosure_of(hash) is None else await self._inner.attachment(hash)
+
+    async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
+        await self.session(session)
+        return await self._inner.snapshot(session, n)
+
+    async def spend_by_model(self, *, days: int = 1, agent: AgentName | None = None) -> Sequence[SpendTotal]:
+        found = await self._inner.spend_by_model(days=days, agent=agent)
+        return [one for one in found if self._token.sees(one.agent)]
+
+    async def operations(
+        self, *, session: SessionId | None = None, after: str = "", limit: int = 1_000
+    ) -> Sequence[Operation]:
+        if session is None:
+            raise InvalidInput("this token is for some agents only: say whose operations, with `session`")
+        await self.session(session)
+        return await self._inner.operations(session=session, after=after, limit=limit)
+
+
+class FencedAccess:
+    """Implements the part of `AccessDesk` that is about one agent: its strangers, and whom it lets in."""
+
+    def __init__(self, desk: AccessDesk, token: AccessToken) -> None:
+        self._inner = desk
+        self._token = token
+
+    def __getattr__(self, name: str) -> NoReturn:
+        refuse(name)
+
+    async def pairs(self, *, agent: str | None = None) -> Sequence[PairingView]:
+        found = [one for name in self._wanted(agent) for one in await self._inner.pairs(agent=name)]
+        return sorted(found, key=lambda one: (-one.asked_at, one.code))
+
+    async def pair(self, code: str, *, admit: bool = True, by: str = "operator") -> PairingView:
+        return await self._inner.pair(code, admit=admit, by=by, agents=self._token.agents)
+
+    async def unpair(self, principal: str, *, agent: str | None = None, by: str = "operator") -> Sequence[str]:
+        """Without an agent, for each of the token's own."""
+        who = check_part("principal", principal)
+        return [gone for name in self._wanted(agent) for gone in await self._inner.unpair(who, agent=name, by=by)]
+
+    def _wanted(self, agent: str | None) -> Sequence[str]:
+        """Raises `InvalidName` for what no agent can be called, as the desk does."""
+        if agent is None:
+            return sorted(self._token.agents)
+        return [one for one in [agent_name(agent)] if self._token.sees(one)]
+
+
+class FencedService:
+    """Implements the part of `Service` that a token for some agents may use."""
+
+    def __init__(self, service: Service, token: AccessToken) -> None:
+        self._inner = service
+        self._token = token
+        self.reader = FencedReader(service.reader, token)
+        self.approvals = FencedApprovals(service.approvals, token)
+        self.replies = FencedReplies(service.replies, token)
+        self.access = FencedAccess(service.access, token)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        refuse(name)
+
+    def agents(self) -> Sequence[str]:
+        return sorted(self._token.agents)
+
+    @property
+    def default_agent(self) -> str:
+        """The service's own, or the token's only one. Among several others nobody chooses."""
+        usual = self._inner.default_agent
+        only = next(iter(self._token.agents))
+        return only if len(self._token.agents) == 1 and not self._token.sees(usual) else usual
+
+    def _whom(self, agent: str | None) -> str:
+        """Raises `AgentNotFound`."""
+        whom = self.default_agent if agent is None else agent
+        check_agent(self._token, whom)
+        return whom
+
+    async def health(self) -> Health:
+        return await self._inner.health()
+
+    def channels(self) -> Sequence[Standing]:
+        return [one for one in self._inner.channels() if self._token.sees(one.agent)]
+
+    def tool_servers(self) -> Sequence[ServerStanding]:
+        return [one for one in self._inner.tool_servers() if self._token.sees(one.agent)]
+
+    def new_message(self) -> MessageId:
+        return self._inner.new_message()
+
+    async def accept(
+        self,
+        chat: str,
+        text: str,
+        *,
+        agent: str | None = None,
+        sender: str | None = None,
+        id: str | None = None,
+        channel: str = "http",
+        message: MessageId | None = None,
+        origin: Origin = BY_HUMAN,
+        request: str = "",
+    ) -> AcceptOutcome:
+        whom = self._whom(agent)
+        with hushed(whom):
+            return await self._inner.accept(
+                chat,
+                text,
+                agent=whom,
+                sender=sender,
+                id=id,
+                channel=channel,
+                message=message,
+                origin=origin,
+                request=request,
+            )
+
+    async def unanswered(
+        self, chat: str, request: str, *, agent: str | None = None, channel: str = "http"
+    ) -> MessageId | None:
+        return await self._inner.unanswered(chat, request, agent=self._whom(agent), channel=channel)
+
+    def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:
+        """Ids are not guessable, and whoever has one was let see it."""
+        if message is None and mailbox is None:
+            refuse("events")
+        return self._inner.listen(message=message, mailbox=mailbox)
+
+    def follow(self, message: MessageId, feed: Feed) -> AsyncIterator[Delta]:
+        return self._inner.follow(message, feed)
+
+    async def trace(self, message: MessageId) -> MessageTrace:
+        return await self.reader.message(message)
+
+    async def sessions(
+        self,
+        *,
+        agent: str | None = None,
+        chat: str | None = None,
+        channel: str = "http",
+        after: str = "",
+        limit: int = 100,
+    ) -> Sequence[Session]:
+        """Newest first, over all the agents that the token names."""
+        await self._check_place(after)
+        if agent is not None or chat is not None:
+            wanted = [name for name in [self.default_agent if agent is None else agent] if self._token.sees(name)]
+        else:
+            wanted = sorted(self._token.agents)
+        found: list[Session] = []
+        for name in wanted:
+            found += await self._inner.sessions(agent=name, chat=chat, channel=channel, after=after, limit=limit)
+        found.sort(key=lambda one: (one.opened_at, one.id), reverse=True)
+        return found[:limit]
+
+    async def _check_place(self, after: str) -> None:
+        """Raises `SessionNotFound`: another agent's session is no place to read on from, as one that is not there."""
+        if after:
+            try:
+                await self.reader.session(SessionId(after))
+            except SessionNotFound:
+                raise no_place_after(after) from None
+
+    async def history(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
+        await self.reader.session(session)
+        return await self._inner.history(session, after=after, limit=limit)
+
+    async def context(self, session: SessionId) -> Context:
+        await self.reader.session(session)
+        return await self._inner.context(session)
+
+    async def prompt(self, session: SessionId) -> Prompt:
+        found = await self.reader.session(session)
+        with hushed(found.agent):
+            return await self._inner.prompt(session)
+
+    async def begin_compression(self, session: SessionId) -> Operation:
+        found = await self.reader.session(session)
+        with hushed(found.agent):
+            return await self._inner.begin_compression(session)
+
+    async def recall(
+        self, text: str, *, agent: str | None = None, chat: str = "", sender: str | None = None, channel: str = "http"
+    ) -> Found:
+        whom = self._whom(agent)
+        with hushed(whom):
+            return await self._inner.recall(text, agent=whom, chat=chat, sender=sender, channel=channel)
+
+    async def deliveries(
+        self, *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100
+    ) -> Sequence[DeliveryView]:
+        """The token's own, from as many pages as that takes."""
+        found: list[DeliveryView] = []
+        while len(found) < limit:
+            page = await self._inner.deliveries(provider=provider, state=state, after=after, limit=PAGE)
+            found += [one for one in page if self._token.sees(one.agent)]
+            if len(page) < PAGE:
+                break
+            after = page[-1].n
+        return found[:limit]
+
+    async def forget(
+        self, *, session: str | None = None, person: str | None = None, agent: str | None = None, id: str | None = None
+    ) -> Forgetting:
+        if session is not None:
+            await self.reader.session(SessionId(session))
+        if agent is not None:
+            check_agent(self._token, agent)
+        elif person is not None:
+            raise ScopeRequired("this token is for some agents only: say which of them is to forget, with `agent`")
+        return await self._inner.forget(session=session, person=person, agent=agent, id=id)
+
+    async def forget_status(self, id: str) -> Forgetting:
+        found = await self._inner.forget_status(id)
+        agent = found.agent
+        if agent is None and found.kind is Kind.SESSION:
+            agent = (await self._inner.reader.session(SessionId(found.subject))).agent
+        if agent is None or not self._token.sees(agent):
+            raise ForgetNotFound(f"nothing was asked to be forgotten under {id!r}", forget=ForgetId(id))
+        return found
+
+
+def check_agent(token: AccessToken, agent: str) -> None:
+    """Raises `AgentNotFound`."""
+    if not token.sees(agent):
+        known = ", ".join(sorted(token.agents))
+        raise AgentNotFound(f"this token knows no agent {agent[:80]!r}; it is for {known}")
+
+
+@contextmanager
+def hushed(agent: str) -> Iterator[None]:
+    """An agent that a token names and nobody configured is not there, whoever else is."""
+    try:
+        yield
+    except AgentNotFound as error:
+        raise AgentNotFound(f"there is no agent {agent[:80]!r} any more") from error
+
+
+def refuse(what: str) -> NoReturn:
+    raise ScopeRequired(f"this needs a token for all agents, not for some of them ({what})")

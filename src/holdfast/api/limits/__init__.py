@@ -1,0 +1,1 @@
+"""How much of the HTTP server one client, one token and all of them together may use."""

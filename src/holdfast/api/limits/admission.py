@@ -1,0 +1,183 @@
+"""Admission: what a request may use is decided from its head, before anything of its body is read.
+
+Rule 1: a request counts for its client and for its token. The operator is counted with neither.
+Rule 2: the operator's share of the connections stays free: everybody else is refused before it is touched.
+Rule 3: what is refused is told a code and when to come back.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from holdfast.api.auth.access_token import Scope
+from holdfast.api.auth.caller import Caller
+from holdfast.api.errors import ByteRateExceeded, TooManyChats, TooManyConnections, TooManyRequests
+from holdfast.api.limits.allowance import Allowance
+from holdfast.api.limits.body_memory import BodyMemory
+from holdfast.api.limits.connections import client_key
+from holdfast.api.limits.server_limits import ServerLimits
+from holdfast.kernel.clock import Clock
+
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+CHATS_KNOWN_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Requester:
+    """Whom a request counts for."""
+
+    client: str
+    token: str = ""  # none yet, or none at all
+    is_operator: bool = False
+
+    @classmethod
+    def of(cls, address: str, caller: Caller | None, *, is_operator: bool = False) -> "Requester":
+        if caller is None:
+            return cls(client_key(address), "", is_operator)
+        admin = caller.token.may(Scope.ADMIN) and not caller.is_limited
+        return cls(client_key(address), caller.token.id, is_operator or admin)
+
+    def keys(self, client_max: int, token_max: int) -> list[tuple[str, int]]:
+        """What is counted, each with its limit."""
+        if self.is_operator:
+            return []
+        found = [(f"client {self.client}", client_max)]
+        return [*found, (f"token {self.token}", token_max)] if self.token else found
+
+
+class Admission:
+    """The requests of this server that are under way."""
+
+    def __init__(self, limits: ServerLimits, clock: Clock, *, body_bytes_max: int) -> None:
+        self.limits = limits
+        self.bodies = BodyMemory(max(limits.body_bytes_max, body_bytes_max), operator_bytes=2 * body_bytes_max)
+        self.client_bodies_max = max(limits.client_body_bytes_max, body_bytes_max)
+        self.token_bodies_max = max(limits.token_body_bytes_max, body_bytes_max)
+        self.bytes_used = Allowance(clock, MINUTE_MS)
+        self._chats_made = Allowance(clock, HOUR_MS)
+        self._chats_known: OrderedDict[bytes, None] = OrderedDict()
+        self._open: Counter[str] = Counter()
+        self._others = 0  # requests of anybody but the operator
+
+    @contextmanager
+    def open(self, who: Requester) -> "Iterator[OpenRequest]":
+        """Count a request for as long as it runs. Raises `TooManyRequests` and `TooManyConnections`."""
+        opened = OpenRequest(self)
+        try:
+            opened.count_for(who)
+            yield opened
+        finally:
+            opened.close()
+
+    def enter(self, who: Requester) -> None:
+        most = self.limits.connections_max - self.limits.operator_connections
+        if not who.is_operator and self._others >= most:
+            raise TooManyConnections(f"{most} requests are under way already")
+        for key, key_max in self._keys(who):
+            if self._open[key] >= key_max:
+                raise TooManyRequests(f"{key_max} requests of this {key.partition(' ')[0]} are under way already")
+        self._count(who, 1)
+
+    def leave(self, who: Requester) -> None:
+        self._count(who, -1)
+
+    def _keys(self, who: Requester) -> list[tuple[str, int]]:
+        return who.keys(self.limits.client_requests_max, self.limits.token_requests_max)
+
+    def _count(self, who: Requester, step: int) -> None:
+        self._others += 0 if who.is_operator else step
+        for key, _ in self._keys(who):
+            self._open[key] += step
+            if self._open[key] <= 0:
+                del self._open[key]
+
+    # --- chats
+
+    async def admit_chat(self, who: Requester, address: str, exists: Callable[[], Awaitable[bool]]) -> None:
+        """Count a chat that is not there yet. Raises `TooManyChats`."""
+        name = blake2b(address.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        if name in self._chats_known:
+            self._chats_known.move_to_end(name)
+            return
+        if not who.is_operator and not await exists():
+            keys = who.keys(self.limits.client_chats_per_hour, self.limits.token_chats_per_hour)
+            for key, most in keys:
+                if wait_ms := self._chats_made.wait_ms(key, 1, most):
+                    what = f"{most} new chats of this {key.partition(' ')[0]} within an hour"
+                    raise TooManyChats(what, retry_after_ms=wait_ms)
+            for key, _ in keys:
+                self._chats_made.use(key, 1)
+        self._chats_known[name] = None
+        if len(self._chats_known) > CHATS_KNOWN_MAX:
+            self._chats_known.popitem(last=False)
+
+
+class OpenRequest:
+    """One request under way, and the bytes that it holds."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self._who: Requester | None = None
+        self._held = 0
+
+    def count_for(self, who: Requester) -> None:
+        """Count it for somebody, instead of whom it was counted for before. Raises what `Admission.enter` raises."""
+        self.close()
+        self._admission.enter(who)
+        self._who = who
+
+    async def hold(self, size: int) -> None:
+        """Before a body of `size` bytes is read. Raises `ByteRateExceeded`, `TooManyBytes` and `BodyMemoryFull`."""
+        self.free()
+        wait_ms = self._byte_rate_wait_ms(size)
+        if wait_ms:
+            what = "this client or token has sent as many bytes as are taken within a minute"
+            raise ByteRateExceeded(what, retry_after_ms=wait_ms)
+        await self._admission.bodies.hold(size, self._caps())
+        self._held = size
+
+    def read(self, size: int) -> None:
+        """The body is there, and has `size` bytes: what was held beyond that is free again."""
+        kept = min(size, self._held)
+        self._admission.bodies.give_back(self._held - kept, self._caps())
+        self._held = kept
+        self._use(size)
+
+    def keep(self, size: int) -> bool:
+        """Hold exactly `size` bytes from now on, of frames that are not whole yet; False when they do not fit."""
+        more = size - self._held
+        if more > 0 and self._byte_rate_wait_ms(more):
+            return False
+        self.free()
+        if not self._admission.bodies.try_hold(size, self._caps()):
+            return False
+        self._held = size
+        self._use(max(0, more))
+        return True
+
+    def _caps(self) -> list[tuple[str, int]]:
+        admission = self._admission
+        return self._who.keys(admission.client_bodies_max, admission.token_bodies_max) if self._who else []
+
+    def _byte_rate_wait_ms(self, size: int) -> int:
+        limits, used = self._admission.limits, self._admission.bytes_used
+        keys = self._who.keys(limits.client_bytes_per_minute, limits.token_bytes_per_minute) if self._who else []
+        return max((used.wait_ms(key, size, most) for key, most in keys), default=0)
+
+    def _use(self, size: int) -> None:
+        for key, _ in self._who.keys(0, 0) if self._who else ():
+            self._admission.bytes_used.use(key, size)
+
+    def free(self) -> None:
+        """Nothing of the body is needed any more."""
+        if self._held:
+            self._admission.bodies.give_back(self._held, self._caps())
+            self._held = 0
+
+    def close(self) -> None:
+        self.free()
+        if self._who is not None:
+            self._admission.leave(self._who)
+            self._who = None

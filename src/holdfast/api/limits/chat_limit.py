@@ -1,0 +1,37 @@
+"""The service as a caller sees it who may begin a limited number of new chats. Everything else is passed on."""
+
+from typing import Any
+
+from holdfast.api.limits.admission import Admission, Requester
+from holdfast.api.protocols.service import Service
+from holdfast.inbox.address import Address, agent_name
+from holdfast.inbox.message import AcceptOutcome
+
+
+class ChatLimitedService:
+    def __init__(self, service: Service, admission: Admission, who: Requester) -> None:
+        self._inner = service
+        self._admission = admission
+        self._who = who
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the service has
+        return getattr(self._inner, name)
+
+    async def accept(
+        self,
+        chat: str,
+        text: str,
+        *,
+        agent: str | None = None,
+        channel: str = "http",
+        **more: Any,  # noqa: ANN401
+    ) -> AcceptOutcome:
+        """As the service does. Raises `TooManyChats` before a chat too many is made."""
+        whom = agent_name(self._inner.default_agent if agent is None else agent)
+        address = str(Address(agent=whom, channel=channel, type="dm", chat=chat))
+
+        async def exists() -> bool:
+            return await self._inner.reader.mailbox(address) is not None
+
+        await self._admission.admit_chat(self._who, address, exists)
+        return await self._inner.accept(chat, text, agent=agent, channel=channel, **more)

@@ -1,0 +1,164 @@
+"""Numbers for Prometheus: what happened in this process since it began, and how much there is to do now.
+
+Rule 1: counters are told by the live feed and the log as things happen; gauges are read when somebody asks.
+Rule 2: labels are agents, providers, channels, states and codes. Nothing that people make up as they talk is a label.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from holdfast.api.limits.body_memory import BodyMemory
+from holdfast.api.limits.connections import Connections
+from holdfast.api.protocols.service import Health
+from holdfast.inbox.channel_status import LineState, ServerStanding
+from holdfast.kernel import log
+from holdfast.kernel.notifier_port import Event
+from holdfast.store.protocols.reader import Gauges
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+ACCEPT_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+TURN_ENDS = {"turn.answered": "answered", "turn.failed": "failed", "turn.interrupted": "interrupted"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What only whoever runs the process can tell."""
+
+    wal_bytes: Callable[[], int | None] = lambda: None
+    channels: Callable[[], Mapping[tuple[str, str], bool]] = dict  # (agent, channel) to whether it is connected
+    servers: Callable[[], Sequence[ServerStanding]] = tuple  # MCP servers
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What a scrape shows beside the counters."""
+
+    gauges: Gauges
+    health: Health
+
+
+class Metrics:
+    def __init__(self, version: str, sources: Sources | None = None) -> None:
+        self._sources = sources or Sources()
+        self._present: Present | None = None
+        self.registry = CollectorRegistry()
+        self._messages = self._counter("messages", "Messages by what became of them", "outcome")
+        self._turns = self._counter("turns", "Turns by outcome", "outcome")
+        self._deliveries = self._counter(
+            "deliveries", "Attempts at deliveries to memory providers", "provider", "state"
+        )
+        self._replies = self._counter("replies", "Attempts at replies to platforms", "channel", "state")
+        self._compressions = self._counter("compressions", "Compressions by outcome", "outcome")
+        self._refusals = self._counter("http_errors", "Requests that were answered with an error", "code")
+        self._drops = self._counter(
+            "http_connections_dropped", "Connections that were cut off to make room for others", "reason"
+        )
+        self.accept_seconds = Histogram(
+            "holdfast_accept_seconds",
+            "From the whole request over HTTP to the message being durable",
+            buckets=ACCEPT_SECONDS,
+            registry=self.registry,
+        )
+        self.sockets = Gauge("holdfast_websockets", "Open WebSocket connections", registry=self.registry)
+        build = Gauge("holdfast_build_info", "The running version", ["version"], registry=self.registry)
+        build.labels(version).set(1)
+        self.registry.register(_Now(self))
+
+    def _counter(self, name: str, what: str, *labels: str) -> Counter:
+        return Counter(f"holdfast_{name}", what, labels, registry=self.registry)
+
+    def hear(self, event: Event) -> None:
+        """Count one event of the live feed."""
+        name = event.name
+        if name == "message.accepted":
+            self._messages.labels("accepted").inc()
+        elif name in TURN_ENDS:
+            self._turns.labels(TURN_ENDS[name]).inc()
+            self._messages.labels(TURN_ENDS[name]).inc(len(event.messages))
+        elif name == "command.done":
+            self._messages.labels("command").inc()
+        elif name == "message.observed":
+            self._messages.labels("held" if event.fields.get("held") else "observed").inc(len(event.messages))
+        elif name == "delivery.settled":
+            self._deliveries.labels(str(event.fields.get("provider")), str(event.fields.get("state"))).inc()
+        elif name == "reply.settled":
+            self._replies.labels(str(event.fields.get("channel")), str(event.fields.get("state"))).inc()
+        elif name == "compress.done":
+            self._compressions.labels(str(event.fields.get("outcome"))).inc()
+
+    def refused(self, code: str) -> None:
+        """Count one error; codes come from our own table of errors."""
+        self._refusals.labels(code).inc()
+
+    def dropped(self, reason: str) -> None:
+        """Count one connection that made room: `half_open`, `connections`, `slow` or `drain`."""
+        self._drops.labels(reason).inc()
+
+    def count_held(self, bodies: BodyMemory, connections: Connections) -> None:
+        """Show what the server holds at the time of a scrape."""
+        held = Gauge("holdfast_http_body_bytes", "Bytes of request bodies in memory", registry=self.registry)
+        held.set_function(lambda: bodies.held)
+        opened = Gauge("holdfast_http_connections", "Open connections", registry=self.registry)
+        opened.set_function(lambda: len(connections))
+
+    def render(self, present: Present) -> bytes:
+        self._present = present
+        return generate_latest(self.registry)
+
+    def now(self) -> Iterable[Metric]:
+        """The gauges of the present scrape."""
+        if self._present is None:
+            return
+        gauges, health = self._present.gauges, self._present.health
+        yield _gauge("up", "Whether a real write succeeded just now", [((), float(health.ok))])
+        waiting = [((agent,), float(count)) for agent, count in gauges.messages_waiting.items()]
+        yield _gauge("messages_waiting", "Messages that are not answered yet", waiting, "agent")
+        oldest = gauges.at - gauges.oldest_ready_at if gauges.oldest_ready_at is not None else 0
+        yield _gauge(
+            "oldest_waiting_seconds", "How long the mailbox that waits longest has waited", [((), oldest / 1000)]
+        )
+        open_ = [(key, float(count)) for key, count in gauges.deliveries.items()]
+        yield _gauge("deliveries_open", "Deliveries that have not ended well", open_, "provider", "state")
+        replies = [(key, float(count)) for key, count in gauges.replies.items()]
+        yield _gauge("replies_open", "Replies that have not been delivered", replies, "channel", "state")
+        connected = [(key, float(is_up)) for key, is_up in self._sources.channels().items()]
+        yield _gauge("channel_up", "Whether the channel is connected to its platform", connected, "agent", "channel")
+        yield from _servers(self._sources.servers())
+        wal_bytes = self._sources.wal_bytes()
+        if wal_bytes is not None:
+            yield _gauge("wal_bytes", "Size of the store's write-ahead log", [((), float(wal_bytes))])
+        troubles = CounterMetricFamily("holdfast_troubles", "Warnings and errors in the log", labels=["event"])
+        for event, count in log.troubles().items():
+            troubles.add_metric([event], count)
+        yield troubles
+
+
+class _Now:
+    """What the registry asks for gauges."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics.now()
+
+
+def _servers(found: Sequence[ServerStanding]) -> Iterable[Metric]:
+    up = [((one.agent, one.server), float(one.state is LineState.UP)) for one in found]
+    yield _gauge("mcp_up", "Whether the MCP server is connected", up, "agent", "server")
+    restarts = CounterMetricFamily(
+        "holdfast_mcp_restarts", "Connections to an MCP server after the first one", labels=["agent", "server"]
+    )
+    for one in found:
+        restarts.add_metric([one.agent, one.server], one.restarts)
+    yield restarts
+
+
+def _gauge(name: str, what: str, samples: Iterable[tuple[tuple[str, ...], float]], *labels: str) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"holdfast_{name}", what, labels=labels)
+    for values, number in samples:
+        family.add_metric(values, number)
+    return family

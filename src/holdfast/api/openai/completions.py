@@ -1,0 +1,122 @@
+"""POST /v1/chat/completions: one question, one answer, whole or in pieces."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated
+
+from msgspec import Meta, Struct, structs
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.api.auth.access_token import Scope
+from holdfast.api.endpoint import EVENTS, Endpoint, Settings, answer
+from holdfast.api.errors import UnsupportedParameter
+from holdfast.api.openai.asking import (
+    Item,
+    Name,
+    Question,
+    Taken,
+    chat_of,
+    decode_loosely,
+    last_words,
+    over,
+    take,
+    text_of,
+    words,
+)
+from holdfast.api.openai.wire import (
+    DONE,
+    Chunk,
+    ChunkChoice,
+    Completion,
+    CompletionChoice,
+    Piece,
+    Said,
+    piece_of,
+    usage_of,
+)
+from holdfast.api.request import Query, read_body
+from holdfast.api.streams.event_stream import EventStream
+from holdfast.store.protocols.reader import MessageTrace
+
+PREFIX = "chatcmpl-"
+
+
+class StreamOptions(Struct, frozen=True):
+    include_usage: bool = False
+
+
+class CompletionRequest(Struct, frozen=True):
+    """The parts of OpenAI's request that say what is asked; the rest is passed over."""
+
+    messages: Annotated[list[Item], Meta(min_length=1)]
+    model: Name | None = None  # the default agent
+    n: int | None = None  # an agent has one history, and so one answer
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    user: Name | None = None
+
+
+async def post_completion(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    body = await read_body(request, settings.body_bytes_max)
+    wanted: CompletionRequest = decode_loosely(body, CompletionRequest)
+    if wanted.n not in {None, 1}:
+        raise UnsupportedParameter(f"n is {wanted.n}: an agent gives one answer to a question; leave n out")
+    agent = settings.service.default_agent if wanted.model is None else wanted.model
+    question = Question(
+        agent=agent, chat=chat_of(request, wanted.user), user=wanted.user, text=last_words(wanted.messages)
+    )
+    taken = await take(request, settings, body, question)
+    wanted, body = structs.replace(wanted, messages=[]), b""  # the answer may take long, and the question is durable
+    request.scope["opened"].free()
+    if wanted.stream:
+        has_usage = wanted.stream_options is not None and wanted.stream_options.include_usage
+        return EventStream(_chunks(agent, taken, settings, has_usage=has_usage), settings.tasks)
+    trace = await over(taken, settings)
+    return answer(_completion(agent, trace), headers={"X-Holdfast-Message": taken.message})
+
+
+def _completion(model: str, trace: MessageTrace) -> Completion:
+    said = Said(content=text_of(trace))
+    return Completion(
+        id=f"{PREFIX}{trace.message}",
+        created=trace.accepted_at // 1000,
+        model=model,
+        choices=[CompletionChoice(message=said)],
+        usage=usage_of(trace),
+    )
+
+
+async def _chunks(model: str, taken: Taken, settings: Settings, *, has_usage: bool) -> AsyncGenerator[bytes]:
+    trace = await settings.service.trace(taken.message)
+    made = trace.accepted_at // 1000
+
+    def chunk(*choices: ChunkChoice, **rest: object) -> bytes:
+        found = Chunk(id=f"{PREFIX}{taken.message}", created=made, model=model, choices=list(choices), **rest)  # type: ignore[arg-type]
+        return piece_of(found)
+
+    yield chunk(ChunkChoice(delta=Piece(role="assistant", content="")))
+    async with aclosing(words(taken, settings)) as pieces:
+        async for text in pieces:
+            yield chunk(ChunkChoice(delta=Piece(content=text)))
+    yield chunk(ChunkChoice(delta=Piece(), finish_reason="stop"))
+    if has_usage:
+        yield chunk(usage=usage_of(await settings.service.trace(taken.message)))
+    yield DONE
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="POST",
+        path="/v1/chat/completions",
+        handler=post_completion,
+        scope=Scope.SEND,
+        summary="OpenAI-compatible: ask an agent (`model`). Of `messages` the last one is taken; the chat is named by "
+        "the header X-Holdfast-Chat or by `user`",
+        body=CompletionRequest,
+        answers={200: Completion},
+        also=EVENTS,
+        errors=(400, 404, 408, 409, 413, 429, 503),
+    ),
+)

@@ -1,0 +1,191 @@
+"""POST /v1/responses and what became of one: the Responses API over durable messages.
+
+A response is a message's answer, so its id is the message's. `previous_response_id` goes on in the same chat; without
+it, and without a chat that a header or `user` names, each response begins a chat of its own.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from msgspec import Struct, structs
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.api.auth.access_token import Scope
+from holdfast.api.endpoint import EVENTS, Endpoint, Settings, answer, caller_of
+from holdfast.api.openai.asking import (
+    CHAT_HEADERS,
+    Item,
+    Name,
+    Question,
+    Taken,
+    chat_of,
+    decode_loosely,
+    last_words,
+    over,
+    take,
+    text_of,
+    words,
+)
+from holdfast.api.openai.wire import (
+    OutputMessage,
+    OutputText,
+    ResponseError,
+    ResponseObject,
+    ResponseUsage,
+    piece_of,
+)
+from holdfast.api.request import Query, read_body
+from holdfast.api.streams.event_stream import EventStream
+from holdfast.inbox.address import check_part
+from holdfast.inbox.message import MessageState
+from holdfast.kernel.errors import InvalidInput, MessageNotFound
+from holdfast.kernel.ids import MessageId
+from holdfast.store.protocols.reader import MessageTrace
+
+PREFIX = "resp_"
+FAILED = frozenset({MessageState.FAILED, MessageState.REFUSED, MessageState.HELD})
+
+
+class ResponseRequest(Struct, frozen=True):
+    """The parts of OpenAI's request that say what is asked; the rest is passed over."""
+
+    input: str | list[Item]
+    model: Name | None = None  # the default agent, or that of the response before
+    stream: bool = False
+    previous_response_id: str | None = None
+    user: Name | None = None
+
+
+async def post_response(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    body = await read_body(request, settings.body_bytes_max)
+    wanted: ResponseRequest = decode_loosely(body, ResponseRequest)
+    agent, chat = await _place(request, wanted, settings)
+    question = Question(
+        agent=agent,
+        chat=chat,
+        user=wanted.user,
+        text=wanted.input if isinstance(wanted.input, str) else last_words(wanted.input),
+    )
+    taken = await take(request, settings, body, question)
+    wanted, body = structs.replace(wanted, input=""), b""  # the answer may take long, and the question is durable
+    request.scope["opened"].free()
+    if wanted.stream:
+        return EventStream(_events(wanted, taken, settings), settings.tasks)
+    return answer(_response(await over(taken, settings), wanted.previous_response_id, is_answer=True))
+
+
+async def get_response(request: Request, settings: Settings) -> Response:
+    Query(request, ())
+    return answer(_response(await _found(request.path_params["response"], settings)))
+
+
+async def _place(request: Request, wanted: ResponseRequest, settings: Settings) -> tuple[str, str]:
+    """The agent that is asked, and the chat."""
+    if wanted.previous_response_id is not None:
+        before = await _found(wanted.previous_response_id, settings)
+        if wanted.model is not None and before.agent != wanted.model:
+            raise InvalidInput(
+                f"{wanted.previous_response_id[:80]!r} was answered by {before.agent}, not {wanted.model}"
+            )
+        return before.agent, before.chat
+    agent = settings.service.default_agent if wanted.model is None else wanted.model
+    if wanted.user or any(request.headers.get(name) for name in CHAT_HEADERS):
+        return agent, chat_of(request, wanted.user)
+    binding = caller_of(request).token.binding
+    return agent, binding.usual_chat("") if binding.sender is None else ""
+
+
+async def _found(id: str, settings: Settings) -> MessageTrace:
+    if not id.startswith(PREFIX):
+        raise MessageNotFound(f"there is no response {id[:80]!r}; ids begin with {PREFIX}")
+    return await settings.service.trace(MessageId(check_part("response", id[len(PREFIX) :])))
+
+
+def _response(trace: MessageTrace, previous: str | None = None, *, is_answer: bool = False) -> ResponseObject:
+    """A question is an answer, even if it has been decided since; the rest comes under the same id."""
+    is_over = is_answer or trace.is_over or trace.awaiting is not None
+    text = text_of(trace)
+    failed = trace.state in FAILED
+    status = "failed" if failed else "completed" if is_over else "in_progress"
+    return ResponseObject(
+        id=f"{PREFIX}{trace.message}",
+        created_at=trace.accepted_at // 1000,
+        status=status,
+        model=trace.agent,
+        output=[_output(trace.message, text)] if is_over else [],
+        error=ResponseError(code="server_error", message=trace.reason or text) if failed else None,
+        previous_response_id=previous,
+        usage=ResponseUsage(
+            input_tokens=trace.tokens_in,
+            output_tokens=trace.tokens_out,
+            total_tokens=trace.tokens_in + trace.tokens_out,
+        )
+        if is_over
+        else None,
+    )
+
+
+def _output(message: str, text: str, status: str = "completed") -> OutputMessage:
+    return OutputMessage(id=f"msg_{message}", status=status, content=[OutputText(text=text)])
+
+
+class _Script:
+    """The events of one response, numbered."""
+
+    def __init__(self, message: str) -> None:
+        self._number = -1
+        self.item = f"msg_{message}"
+
+    def event(self, name: str, **fields: Any) -> bytes:  # noqa: ANN401
+        self._number += 1
+        return piece_of({"type": name, "sequence_number": self._number, **fields}, name)
+
+    def part(self, name: str, **fields: Any) -> bytes:  # noqa: ANN401
+        return self.event(name, item_id=self.item, output_index=0, content_index=0, **fields)
+
+
+async def _events(wanted: ResponseRequest, taken: Taken, settings: Settings) -> AsyncGenerator[bytes]:
+    script, previous = _Script(taken.message), wanted.previous_response_id
+    begun = _response(await settings.service.trace(taken.message), previous)
+    yield script.event("response.created", response=begun)
+    yield script.event("response.in_progress", response=begun)
+    empty = {"id": script.item, "type": "message", "role": "assistant", "status": "in_progress", "content": []}
+    yield script.event("response.output_item.added", output_index=0, item=empty)
+    yield script.part("response.content_part.added", part=OutputText(text=""))
+    shown = ""
+    async with aclosing(words(taken, settings)) as pieces:
+        async for text in pieces:
+            shown += text
+            yield script.part("response.output_text.delta", delta=text, logprobs=[])
+    yield script.part("response.output_text.done", text=shown, logprobs=[])
+    yield script.part("response.content_part.done", part=OutputText(text=shown))
+    yield script.event("response.output_item.done", output_index=0, item=_output(taken.message, shown))
+    ended = _response(await settings.service.trace(taken.message), previous, is_answer=True)
+    yield script.event("response.failed" if ended.error else "response.completed", response=ended)
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="POST",
+        path="/v1/responses",
+        handler=post_response,
+        scope=Scope.SEND,
+        summary="OpenAI-compatible: ask an agent (`model`); `previous_response_id` goes on in the same chat",
+        body=ResponseRequest,
+        answers={200: ResponseObject},
+        also=EVENTS,
+        errors=(400, 404, 408, 409, 413, 429, 503),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/responses/{response}",
+        handler=get_response,
+        scope=Scope.READ,
+        summary="OpenAI-compatible: a response, as far as it is",
+        answers={200: ResponseObject},
+        errors=(400, 404),
+    ),
+)

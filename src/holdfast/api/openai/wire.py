@@ -1,0 +1,140 @@
+"""OpenAI's shapes, as far as its clients look at them."""
+
+import msgspec
+from msgspec import Struct, field
+
+from holdfast.store.protocols.reader import MessageTrace
+
+DONE = b"data: [DONE]\n\n"
+STARTED_AGAIN = "\n\n[the answer was interrupted and starts again]\n\n"
+
+
+class Out(Struct, frozen=True, kw_only=True):
+    """Something that is answered."""
+
+
+class CompletionUsage(Out, frozen=True, kw_only=True):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class Said(Out, frozen=True, kw_only=True):
+    role: str = "assistant"
+    content: str
+    refusal: str | None = None
+
+
+class CompletionChoice(Out, frozen=True, kw_only=True):
+    index: int = 0
+    message: Said
+    finish_reason: str = "stop"
+    logprobs: None = None
+
+
+class Completion(Out, frozen=True, kw_only=True):
+    """A whole answer."""
+
+    id: str
+    object: str = "chat.completion"
+    created: int
+    model: str
+    choices: list[CompletionChoice]
+    usage: CompletionUsage
+
+
+class Piece(Out, frozen=True, kw_only=True, omit_defaults=True):
+    role: str | None = None
+    content: str | None = None
+
+
+class ChunkChoice(Out, frozen=True, kw_only=True):
+    index: int = 0
+    delta: Piece
+    finish_reason: str | None = None
+
+
+class Chunk(Out, frozen=True, kw_only=True):
+    id: str
+    object: str = "chat.completion.chunk"
+    created: int
+    model: str
+    choices: list[ChunkChoice]
+    usage: CompletionUsage | None = None
+
+
+class ModelCard(Out, frozen=True, kw_only=True):
+    """An agent, as a model."""
+
+    id: str
+    object: str = "model"
+    created: int = 0
+    owned_by: str = "holdfast"
+
+
+class ModelCards(Out, frozen=True, kw_only=True):
+    """The agents, as models."""
+
+    object: str = "list"
+    data: list[ModelCard]
+
+
+class OutputText(Out, frozen=True, kw_only=True):
+    type: str = "output_text"
+    text: str
+    annotations: list[str] = field(default_factory=list)
+
+
+class OutputMessage(Out, frozen=True, kw_only=True):
+    id: str
+    type: str = "message"
+    role: str = "assistant"
+    status: str = "completed"
+    content: list[OutputText]
+
+
+class ResponseUsage(Out, frozen=True, kw_only=True):
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    input_tokens_details: dict[str, int] = field(default_factory=lambda: {"cached_tokens": 0})
+    output_tokens_details: dict[str, int] = field(default_factory=lambda: {"reasoning_tokens": 0})
+
+
+class ResponseError(Out, frozen=True, kw_only=True):
+    code: str
+    message: str
+
+
+class ResponseObject(Out, frozen=True, kw_only=True):
+    """One answer of the Responses API."""
+
+    id: str
+    object: str = "response"
+    created_at: int
+    status: str
+    model: str
+    output: list[OutputMessage]
+    error: ResponseError | None = None
+    incomplete_details: None = None
+    instructions: None = None
+    metadata: dict[str, str] = field(default_factory=dict)
+    parallel_tool_calls: bool = False
+    previous_response_id: str | None = None
+    temperature: float | None = None
+    tool_choice: str = "auto"
+    tools: list[str] = field(default_factory=list)
+    top_p: float | None = None
+    usage: ResponseUsage | None = None
+    user: str | None = None
+
+
+def usage_of(trace: MessageTrace) -> CompletionUsage:
+    counted = trace.tokens_in + trace.tokens_out
+    return CompletionUsage(prompt_tokens=trace.tokens_in, completion_tokens=trace.tokens_out, total_tokens=counted)
+
+
+def piece_of(value: object, name: str = "") -> bytes:
+    """One server-sent event, as OpenAI writes them."""
+    head = f"event: {name}\n".encode() if name else b""
+    return head + b"data: " + msgspec.json.encode(value) + b"\n\n"

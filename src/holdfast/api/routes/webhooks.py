@@ -1,0 +1,61 @@
+"""Where platforms call: the raw bytes go to the channel, which checks its platform's signature. No token is needed."""
+
+from collections.abc import Mapping
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.api.endpoint import OPEN, PRIVATE, Endpoint, Settings
+from holdfast.api.errors import NotFound
+from holdfast.api.request import read_body
+from holdfast.inbox.address import agent_name
+from holdfast.inbox.channel import WebhookAnswer, WebhookRequest
+
+
+async def post_hook(request: Request, settings: Settings) -> Response:
+    """Acknowledged only when the channel has made the event durable, or has decided not to keep it."""
+    agent = agent_name(request.path_params["agent"])
+    channel = agent_name(request.path_params["channel"], what="channel")
+    headers = _headers(request)
+    unknown = NotFound(f"the agent {agent} has no channel {channel} that a platform may call")
+    if not settings.hooks.check_head(agent, channel, headers):
+        raise unknown
+    body = await read_body(request, settings.body_bytes_max)
+    answer = await settings.hooks.hook(agent, channel, WebhookRequest(headers=headers, body=body))
+    if answer is None:
+        raise unknown
+    return Response(
+        answer.body, status_code=answer.status, headers=PRIVATE, media_type=answer.media_type if answer.body else None
+    )
+
+
+def _headers(request: Request) -> Mapping[str, str]:
+    """A header that came twice is joined, so that no second signature stands beside the one that is checked."""
+    joined: dict[str, str] = {}
+    for name, value in request.headers.items():
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
+
+
+class NoHooks:
+    """For a server without channels."""
+
+    def check_head(self, agent: str, channel: str, headers: Mapping[str, str]) -> bool:  # noqa: ARG002
+        return False
+
+    async def hook(self, agent: str, channel: str, request: WebhookRequest) -> WebhookAnswer | None:  # noqa: ARG002
+        return None
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="POST",
+        path="/v1/hooks/{agent}/{channel}",
+        handler=post_hook,
+        scope=OPEN,
+        summary="An event of a chat platform, signed as that platform signs",
+        answers={200: None},
+        takes="*/*",
+        errors=(401, 404, 408, 413, 415),
+    ),
+)

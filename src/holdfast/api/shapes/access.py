@@ -1,0 +1,128 @@
+"""Strangers, people and places as JSON shapes, kept stable because people script against them."""
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from holdfast.inbox.access import PairingView, spelt
+from holdfast.inbox.address import PART_CHARS_MAX
+from holdfast.inbox.identity import Link, Moved
+
+Part = Annotated[str, Meta(min_length=1, max_length=PART_CHARS_MAX)]
+
+
+class Out(Struct, frozen=True, kw_only=True):
+    """Something that we answer."""
+
+
+class In(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something that we are told."""
+
+
+class PairOut(Out, frozen=True, kw_only=True):
+    """Somebody who asked to be let in. `name` is what the platform shows and proves nothing."""
+
+    code: str
+    agent: str
+    channel: str
+    principal: str
+    name: str
+    state: str
+    asked_at: int
+    decided_at: int | None
+
+
+class PairsOut(Out, frozen=True, kw_only=True):
+    """Newest first."""
+
+    pairs: list[PairOut]
+
+
+class PairDecision(In, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    decision: Literal["admit", "deny"] = "admit"
+
+
+class UnpairWish(In, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Without an agent, all of them."""
+
+    principal: Part
+    agent: str | None = None
+
+
+class UnpairedOut(Out, frozen=True, kw_only=True):
+    principal: str
+    agents: list[str]
+
+
+class LinkWish(In, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`principal` is `person` from now on."""
+
+    principal: Part
+    person: Part
+
+
+class UnlinkWish(In, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    principal: Part
+
+
+class LinkOut(Out, frozen=True, kw_only=True):
+    principal: str
+    person: str
+    at: int
+
+
+class LinksOut(Out, frozen=True, kw_only=True):
+    """By person."""
+
+    links: list[LinkOut]
+
+
+class UnlinkedOut(Out, frozen=True, kw_only=True):
+    """`link` is what was taken back; null when there was none."""
+
+    principal: str
+    link: LinkOut | None
+
+
+class MoveWish(In, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Two addresses, as `agent:<agent>:<channel>:<type>:<chat>`."""
+
+    old: str
+    new: str
+
+
+class MovedOut(Out, frozen=True, kw_only=True):
+    """The addresses that lead to the older mailbox now; none when they did already."""
+
+    aliases: list[str]
+    refused: list[str]
+
+
+def pair_view(one: PairingView) -> PairOut:
+    return PairOut(
+        code=spelt(one.code),
+        agent=one.agent,
+        channel=one.channel,
+        principal=one.principal,
+        name=one.name,
+        state=one.state.value,
+        asked_at=one.asked_at,
+        decided_at=one.decided_at,
+    )
+
+
+def pairs_view(found: Iterable[PairingView]) -> PairsOut:
+    return PairsOut(pairs=[pair_view(one) for one in found])
+
+
+def link_view(one: Link) -> LinkOut:
+    return LinkOut(principal=one.principal, person=one.person, at=one.at)
+
+
+def links_view(found: Iterable[Link]) -> LinksOut:
+    return LinksOut(links=[link_view(one) for one in found])
+
+
+def moved_view(moved: Moved) -> MovedOut:
+    return MovedOut(aliases=list(moved.aliases), refused=list(moved.refused))

@@ -1,0 +1,51 @@
+"""How the channels of a running process are doing, as JSON shapes."""
+
+from collections.abc import Iterable
+
+from holdfast.api.shapes.shapes import Out
+from holdfast.inbox.channel_status import LineState, Standing
+from holdfast.kernel.ids import AgentName, Instant
+
+
+class ChannelStanding(Out, frozen=True, kw_only=True):
+    """A bot account, and whether its platform is there."""
+
+    agent: str
+    channel: str
+    state: str  # starting, up, down
+    since: int
+    reason: str  # why it is down; the bot's name on the platform while it is up
+    attempts: int  # in a row that came to nothing
+
+
+class ChannelStandings(Out, frozen=True, kw_only=True):
+    """In the order of the configuration."""
+
+    channels: list[ChannelStanding]
+
+
+def standing_view(one: Standing) -> ChannelStanding:
+    return ChannelStanding(
+        agent=one.agent,
+        channel=one.channel,
+        state=one.state.value,
+        since=one.since,
+        reason=one.reason,
+        attempts=one.attempts,
+    )
+
+
+def standings_view(found: Iterable[Standing]) -> ChannelStandings:
+    return ChannelStandings(channels=[standing_view(one) for one in found])
+
+
+def standing_of(view: ChannelStanding) -> Standing:
+    """Raises `ValueError` for a state that there is not."""
+    return Standing(
+        agent=AgentName(view.agent),
+        channel=view.channel,
+        state=LineState(view.state),
+        since=Instant(view.since),
+        reason=view.reason,
+        attempts=view.attempts,
+    )

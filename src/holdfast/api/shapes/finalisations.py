@@ -1,0 +1,56 @@
+"""The outside surface of finalisations as JSON shapes. What was extracted is in memory, not here."""
+
+from collections.abc import Sequence
+
+from holdfast.api.shapes.shapes import Out
+from holdfast.sessions.finalisation import Finalisation
+
+
+class FinalisationOut(Out, frozen=True, kw_only=True):
+    """The end of one epoch of a session, and how far the extraction from it is."""
+
+    id: str
+    session: str
+    epoch: int
+    agent: str
+    cause: str  # new, idle, daily
+    state: str  # begun, asked, applied, closed, failed, cancelled
+    outcome: str  # running, done, nothing (to extract from), failed, cancelled
+    attempts: int
+    from_seq: int
+    through_seq: int  # below from_seq where nothing was said
+    model: str | None  # who was asked
+    reason: str | None  # why the newest attempt failed
+    started_at: int
+    due_at: int | None  # when it is tried next, while it is running
+    ended_at: int | None
+
+
+class FinalisationsOut(Out, frozen=True, kw_only=True):
+    """Newest first."""
+
+    finalisations: list[FinalisationOut]
+
+
+def finalisation_view(one: Finalisation) -> FinalisationOut:
+    return FinalisationOut(
+        id=one.origin,
+        session=one.session,
+        epoch=one.epoch,
+        agent=one.agent,
+        cause=one.cause,
+        state=one.step.value,
+        outcome=one.outcome,
+        attempts=one.attempts,
+        from_seq=one.from_seq,
+        through_seq=one.through_seq,
+        model=one.model or None,
+        reason=one.reason or None,
+        started_at=one.started_at,
+        due_at=None if one.ended else one.due_at,
+        ended_at=one.ended_at,
+    )
+
+
+def finalisations_view(found: Sequence[Finalisation]) -> FinalisationsOut:
+    return FinalisationsOut(finalisations=[finalisation_view(one) for one in found])

@@ -1,0 +1,116 @@
+"""The outside surface of forgetting, as JSON shapes; see api/shapes/shapes.py for what holds for all of them."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct, field
+
+from holdfast.api.shapes.shapes import Out
+from holdfast.memory.delivery import OPEN, DeliveryState
+from holdfast.memory.forget import KEPT, KEPT_OF_PERSON, KEPT_OF_SESSION, ErasurePart, Forgetting, Kind
+
+PENDING = "forget_pending"
+
+
+class ForgetWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to forget: a session, or a person (by all agents, unless one is named). Repeating an `id` is safe."""
+
+    session: str | None = None
+    person: str | None = None
+    agent: str | None = None
+    id: str | None = None
+
+
+class ForgetPart(Out, frozen=True, kw_only=True):
+    """One place that held the words, and its receipt. A parked one waits for somebody to act on its reason."""
+
+    what: Literal["journal", "files", "recalled", "provider"]
+    state: Literal["done", "pending", "parked"]
+    at: int | None = None
+    provider: str | None = None
+    place: str | None = None
+    delivery: str | None = None
+    attempt: int = 0
+    next_try_at: int | None = None
+    receipt: str | None = None
+    reason: str | None = None
+
+
+class ForgetKept(Out, frozen=True, kw_only=True):
+    """One kind of thing that is not erased, why, and how many there are where they were counted."""
+
+    what: str
+    why: str
+    count: int | None = None
+
+
+class ForgetReport(Out, frozen=True, kw_only=True):
+    """Where a request to forget stands; `done` only when every part is. `code` is `forget_pending` until then."""
+
+    forget: str
+    status: Literal["pending", "done"]
+    code: str | None
+    requested_at: int
+    agent: str | None = None
+    session: str | None = None
+    person: str | None = None
+    blanked: dict[str, int] = field(default_factory=dict)
+    kept: list[ForgetKept] = field(default_factory=list)
+    parts: list[ForgetPart] = field(default_factory=list)
+
+
+def forget_view(found: Forgetting) -> ForgetReport:
+    return ForgetReport(
+        forget=found.id,
+        status="done" if found.done else "pending",
+        code=None if found.done else PENDING,
+        requested_at=found.requested_at,
+        agent=found.agent,
+        session=found.subject if found.kind is Kind.SESSION else None,
+        person=found.subject if found.kind is Kind.PERSON else None,
+        blanked=dict(found.blanked),
+        kept=list(_kept(found)),
+        parts=list(_parts(found)),
+    )
+
+
+def _kept(found: Forgetting) -> Iterator[ForgetKept]:
+    more = KEPT_OF_PERSON if found.kind is Kind.PERSON else KEPT_OF_SESSION
+    for what, why in (KEPT | more).items():
+        yield ForgetKept(what=what, why=why, count=found.kept.get(what))
+
+
+def _parts(found: Forgetting) -> Iterator[ForgetPart]:
+    yield ForgetPart(what="journal", state="done", at=found.requested_at, receipt="blanked in one transaction")
+    yield ForgetPart(
+        what="files",
+        state="pending" if found.scrubbed_at is None else "done",
+        at=found.scrubbed_at,
+        receipt=None if found.scrubbed_at is None else found.scrub_receipt,
+        reason="the store's files are about to be written anew" if found.scrubbed_at is None else None,
+    )
+    yield from (_provider(part) for part in found.parts)
+    if found.parts:
+        yield ForgetPart(
+            what="recalled",
+            state="pending" if found.swept_at is None else "done",
+            at=found.swept_at,
+            reason="copies that recall makes are blanked once every provider has erased its own"
+            if found.swept_at is None
+            else None,
+        )
+
+
+def _provider(part: ErasurePart) -> ForgetPart:
+    parked = part.state in {DeliveryState.PARKED, DeliveryState.DROPPED, DeliveryState.RETRACTED}
+    return ForgetPart(
+        what="provider",
+        state="done" if part.done else "parked" if parked else "pending",
+        provider=part.provider,
+        place=part.place,
+        delivery=part.delivery,
+        attempt=part.attempt,
+        next_try_at=part.due_at if part.state in OPEN else None,
+        receipt=part.receipt,
+        reason=part.reason,
+    )

@@ -1,0 +1,44 @@
+"""What models cost, as JSON shapes."""
+
+from collections.abc import Sequence
+
+from holdfast.api.shapes.shapes import Out
+from holdfast.turns.spend import SpendTotal, dollars
+
+
+class SpendLine(Out, frozen=True, kw_only=True):
+    """What one agent spent on one model for one kind of task: reply, summary or extract."""
+
+    agent: str
+    model: str
+    task: str
+    answers: int
+    tokens_in: int
+    tokens_out: int
+    cost_micros: int
+
+
+class Spending(Out, frozen=True, kw_only=True):
+    """The days are those of UTC, today included. A millionth of a dollar is the unit; `total` is for people."""
+
+    days: int
+    lines: list[SpendLine]
+    total_micros: int
+    total: str
+
+
+def spending_view(found: Sequence[SpendTotal], days: int) -> Spending:
+    total = sum(one.cost_micros for one in found)
+    lines = [
+        SpendLine(
+            agent=one.agent,
+            model=one.model,
+            task=one.task,
+            answers=one.answers,
+            tokens_in=one.tokens_in,
+            tokens_out=one.tokens_out,
+            cost_micros=one.cost_micros,
+        )
+        for one in found
+    ]
+    return Spending(days=days, lines=lines, total_micros=total, total=dollars(total))

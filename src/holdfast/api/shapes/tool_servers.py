@@ -1,0 +1,66 @@
+"""How the MCP servers of a running process are doing, as JSON shapes."""
+
+from collections.abc import Iterable
+
+from holdfast.api.shapes.shapes import Out
+from holdfast.inbox.channel_status import LineState, ServerStanding
+from holdfast.kernel.ids import AgentName, Instant
+
+
+class ToolServer(Out, frozen=True, kw_only=True):
+    """An MCP server, and whether it is connected."""
+
+    agent: str
+    server: str
+    state: str  # starting, up, down
+    since: int
+    reason: str  # why it is down
+    attempts: int  # to connect, in a row that failed
+    restarts: int  # connections after the first one
+    tools: list[str]  # the names that the model is offered now
+    confinement: str = ""  # bubblewrap, landlock: the program does not reach Holdfast's data; none; empty: no program
+    confinement_note: str = ""  # why it is not a stronger one
+    user: str = ""  # that the program runs as; empty: as Holdfast does
+
+
+class ToolServers(Out, frozen=True, kw_only=True):
+    """In the order of the configuration."""
+
+    servers: list[ToolServer]
+
+
+def server_view(one: ServerStanding) -> ToolServer:
+    return ToolServer(
+        agent=one.agent,
+        server=one.server,
+        state=one.state.value,
+        since=one.since,
+        reason=one.reason,
+        attempts=one.attempts,
+        restarts=one.restarts,
+        tools=list(one.tools),
+        confinement=one.confinement,
+        confinement_note=one.confinement_note,
+        user=one.user,
+    )
+
+
+def servers_view(found: Iterable[ServerStanding]) -> ToolServers:
+    return ToolServers(servers=[server_view(one) for one in found])
+
+
+def server_of(view: ToolServer) -> ServerStanding:
+    """Raises `ValueError` for a state that does not exist."""
+    return ServerStanding(
+        agent=AgentName(view.agent),
+        server=view.server,
+        state=LineState(view.state),
+        since=Instant(view.since),
+        reason=view.reason,
+        attempts=view.attempts,
+        restarts=view.restarts,
+        tools=tuple(view.tools),
+        confinement=view.confinement,
+        confinement_note=view.confinement_note,
+        user=view.user,
+    )

@@ -1,0 +1,1 @@
+"""Replies while they are made: frames, server-sent events, WebSocket."""

@@ -1,0 +1,287 @@
+"""A conversation over one WebSocket: what a client may say, and the chats that it is told about.
+
+A chat is told about while a message that this client sent or asked for is unanswered, or for as long as it subscribes.
+Without a subscription it hears of its own messages only.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+from msgspec import Struct
+
+from holdfast.api.auth.access_token import Scope
+from holdfast.api.auth.caller import Caller
+from holdfast.api.endpoint import Settings
+from holdfast.api.origin import Hop, origin_by
+from holdfast.api.request import decode
+from holdfast.api.shapes.shapes import AcceptedMessage, accepted_view, error_view
+from holdfast.api.streams.frames import LOOK_EVERY_MS, Failed, Frame, State, live_frames, question_of, reply_of
+from holdfast.api.streams.send_buffer import Outbox
+from holdfast.inbox.address import Address, check_part
+from holdfast.inbox.message import UNFINISHED, Accepted, Kind, kind_of
+from holdfast.kernel.errors import HoldfastError, InvalidInput, StoreUnavailable
+from holdfast.kernel.ids import AgentName, MessageId
+from holdfast.kernel.notifier_port import Event, Feed
+from holdfast.store.protocols.reader import MailboxView, MessageTrace
+
+CHATS_MAX = 1_000
+CHECKED_MAX = 50  # messages that are looked up at once, whatever was heard of them
+
+
+class In(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
+    """Something that a client says; `type` says what."""
+
+
+class Auth(In, frozen=True, kw_only=True, tag="auth", forbid_unknown_fields=True):
+    token: str
+
+
+class SendMessage(In, frozen=True, kw_only=True, tag="send", forbid_unknown_fields=True):
+    chat: str
+    id: str
+    text: str
+    agent: str | None = None  # the default one
+    sender: str | None = None
+    hop: Hop = 0  # as the reply said that is passed on
+
+
+class Subscribe(In, frozen=True, kw_only=True, tag="subscribe", forbid_unknown_fields=True):
+    chat: str
+    agent: str | None = None
+
+
+class Follow(In, frozen=True, kw_only=True, tag="follow", forbid_unknown_fields=True):
+    """Ask again what became of a message; nothing is ever lost with a connection."""
+
+    message: str
+
+
+class Ping(In, frozen=True, kw_only=True, tag="ping", forbid_unknown_fields=True):
+    pass
+
+
+InFrame: TypeAlias = Auth | SendMessage | Subscribe | Follow | Ping
+
+
+class Ready(Frame, frozen=True, kw_only=True, tag="ready"):
+    scopes: list[str]
+    agents: list[str]
+
+
+class Taken(Frame, frozen=True, kw_only=True, tag="accepted"):
+    """The message is durable."""
+
+    id: str
+    chat: str
+    agent: str
+    message: str
+    queued_behind: int
+
+
+class Known(Frame, frozen=True, kw_only=True, tag="duplicate"):
+    id: str
+    chat: str
+    agent: str
+    message: str
+    state: str
+
+
+class Subscribed(Frame, frozen=True, kw_only=True, tag="subscribed"):
+    """Told at once, and again when the first message of a chat that was not there yet has come in."""
+
+    chat: str
+    agent: str
+
+
+class Pong(Frame, frozen=True, kw_only=True, tag="pong"):
+    pass
+
+
+def frame_in(text: str) -> InFrame:
+    """Raises `InvalidJson`, `InvalidInput` and `InvalidUnicode`."""
+    return cast("InFrame", decode(text.encode("utf-8", "surrogatepass"), cast("type[Any]", InFrame)))
+
+
+@dataclass
+class Chat:
+    feed: Feed
+    subscribed: bool = False
+    # Messages, each with the last question that was told; the one that was looked up last stands last.
+    awaited: dict[str, str] = field(default_factory=dict)
+
+
+class Talk:
+    def __init__(
+        self,
+        caller: Caller,
+        settings: Settings,
+        outbox: Outbox,
+        start: Callable[[Coroutine[Any, Any, None], str], None],
+    ) -> None:
+        self._caller = caller
+        self._service = settings.service
+        self._tasks = settings.tasks
+        self._metrics = settings.metrics
+        self._outbox = outbox
+        self._start = start
+        self._chats: dict[str, Chat] = {}  # by mailbox
+        self._coming: set[str] = set()  # addresses subscribed to before anybody said anything there
+
+    async def act(self, frame: InFrame) -> None:
+        match frame:
+            case SendMessage():
+                self._caller.require(Scope.SEND)
+                await self._send(frame)
+            case Subscribe(chat=chat, agent=agent):
+                self._caller.require(Scope.READ)
+                await self._subscribe(Address(agent=AgentName(self._whom(agent)), channel="http", type="dm", chat=chat))
+            case Follow(message=message):
+                self._caller.require(Scope.READ)
+                await self._follow(MessageId(check_part("message", message)))
+            case Ping():
+                self._outbox.put(Pong())
+            case Auth():
+                raise InvalidInput("this connection is authenticated already")
+
+    def close(self) -> None:
+        for chat in self._chats.values():
+            chat.feed.close()
+
+    # --- what a client says
+
+    async def _send(self, frame: SendMessage) -> None:
+        self._check_room()
+        sender = await self._caller.speak_as(frame.sender, check_part("chat", frame.chat), self._service.reader)
+        origin = origin_by(self._caller, frame.hop)
+        with self._metrics.accept_seconds.time():
+            outcome = await self._service.accept(
+                frame.chat, frame.text, agent=frame.agent, sender=sender, id=frame.id, origin=origin
+            )
+        told = accepted_view(outcome)
+        place = {"id": frame.id, "chat": frame.chat, "agent": self._whom(frame.agent)}
+        if isinstance(outcome, Accepted) and isinstance(told, AcceptedMessage):
+            self._await(outcome.mailbox, outcome.message)  # before anything else runs, so that nothing is missed
+            self._outbox.put(Taken(**place, message=told.message, queued_behind=told.queued_behind))
+            if kind_of(frame.text, human=origin.human) is Kind.SIGNAL:  # answered when accepted; no event says so
+                await self._look(self._chat(outcome.mailbox), [outcome.message])
+        else:
+            self._outbox.put(Known(**place, message=told.message, state=getattr(told, "state", "")))
+            await self._tell(MessageId(told.message))
+
+    def _whom(self, agent: str | None) -> str:
+        return self._service.default_agent if agent is None else agent
+
+    def _check_room(self) -> None:
+        if len(self._chats) + len(self._coming) >= CHATS_MAX:
+            raise InvalidInput(f"{CHATS_MAX} chats are followed over this connection already; use another one")
+
+    async def _subscribe(self, address: Address) -> None:
+        self._check_room()
+        found = await self._service.reader.mailbox(str(address))
+        if found is not None:
+            self._chat(found.mailbox).subscribed = True
+        elif str(address) not in self._coming:
+            self._coming.add(str(address))
+            self._start(self._until_there(address), "ws-coming")
+        self._outbox.put(Subscribed(chat=address.chat, agent=address.agent))
+
+    async def _until_there(self, address: Address) -> None:
+        """Nobody has said anything there yet: look once in a while, and say so when somebody has."""
+        while (found := await self._found(address)) is None:
+            await self._tasks.sleep(LOOK_EVERY_MS)
+        self._coming.discard(str(address))
+        self._chat(found.mailbox).subscribed = True
+        self._outbox.put(Subscribed(chat=address.chat, agent=address.agent))
+
+    async def _found(self, address: Address) -> MailboxView | None:
+        """None while nobody has said anything there, or the store is away."""
+        try:
+            return await self._service.reader.mailbox(str(address))
+        except StoreUnavailable:
+            return None
+
+    async def _follow(self, message: MessageId) -> None:
+        self._check_room()
+        await self._tell(message)
+
+    async def _tell(self, message: MessageId) -> None:
+        """What is known of a message, and the rest as it happens."""
+        trace = await self._service.trace(message)
+        if trace.state not in UNFINISHED:
+            self._outbox.put(reply_of(trace))
+            return
+        self._outbox.put(State(message=message, state=trace.state.value))
+        found = await self._service.reader.mailbox(trace.address)
+        if found is not None:
+            self._await(found.mailbox, message)
+            self._ask(self._chat(found.mailbox), trace)
+
+    # --- what a client is told
+
+    def _await(self, mailbox: str, message: str) -> None:
+        self._chat(mailbox).awaited.setdefault(message, "")
+
+    def _ask(self, chat: Chat, trace: MessageTrace) -> None:
+        """Tell what a message waits for: once, where this client awaits it."""
+        asked = question_of(trace, chat.awaited.get(trace.message, ""))
+        if asked is not None:
+            self._outbox.put(asked)
+            if trace.message in chat.awaited:
+                chat.awaited[trace.message] = asked.approval
+
+    def _chat(self, mailbox: str) -> Chat:
+        chat = self._chats.get(mailbox)
+        if chat is None:
+            chat = self._chats[mailbox] = Chat(self._service.listen(mailbox=mailbox))
+            self._start(self._pump(mailbox, chat), "ws-chat")
+        return chat
+
+    async def _pump(self, mailbox: str, chat: Chat) -> None:
+        """Tell what happens in a chat, for as long as it is of interest.
+
+        Another process may be the one that answers, so it looks for itself once in a while, however much is heard.
+        """
+        time = asyncio.get_running_loop().time
+        looked_at = time()
+        while chat.subscribed or chat.awaited:
+            try:
+                event = await chat.feed.next_within(LOOK_EVERY_MS)
+                if event is not None:
+                    await self._tell_of(chat, event)
+                if event is None or time() - looked_at >= LOOK_EVERY_MS / 1000:
+                    await self._look(chat, list(chat.awaited)[:CHECKED_MAX])
+                    looked_at = time()
+            except HoldfastError as error:  # too far behind the feed, or the store is busy: from what is durable
+                self._outbox.put(Failed(error=error_view(error).error))
+                chat.feed.close()
+                chat.feed = self._service.listen(mailbox=mailbox)
+                await self._tasks.sleep(LOOK_EVERY_MS)
+        chat.feed.close()
+        del self._chats[mailbox]
+
+    async def _tell_of(self, chat: Chat, event: Event) -> None:
+        about = set(event.messages)
+        if not chat.subscribed:
+            about &= chat.awaited.keys()
+        frames = live_frames(event)
+        if frames is None:
+            await self._look(chat, about)
+        for frame in frames if frames and about else ():
+            self._outbox.put(frame)
+
+    async def _look(self, chat: Chat, about: Collection[str]) -> None:
+        """Tell what became of messages, or what they wait for."""
+        awaited = chat.awaited.keys() & set(about)
+        for message in sorted(about):
+            trace = await self._service.reader.message(MessageId(message))  # of a chat that the token may hear
+            if message in awaited and message not in chat.awaited:
+                continue  # somebody else has looked, and told, meanwhile
+            if trace.state not in UNFINISHED:
+                chat.awaited.pop(message, None)
+                self._outbox.put(reply_of(trace))
+                continue
+            if message in awaited:
+                chat.awaited[message] = chat.awaited.pop(message)
+            self._ask(chat, trace)

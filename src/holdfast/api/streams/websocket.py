@@ -1,0 +1,258 @@
+"""`/v1/ws`: send messages and hear replies over one connection.
+
+Rule 1: the host is judged, then the origin, then the credentials: a header, a cookie, or the first frame. Never a URL.
+Rule 2: `accepted` is told only once the message is durable. Everything that is told can be asked for again by its id,
+        so a connection may end at any instant and nothing is lost.
+Rule 3: every connection, chat and byte has a limit. A client that does not read is let go (4408 slow_reader).
+Rule 4: a token that is revoked ends its connections within seconds.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from starlette.types import Message, Receive, Scope, Send
+
+from holdfast.api.auth.access_token import Scope as TokenScope
+from holdfast.api.auth.actor import caller_as_actor
+from holdfast.api.auth.caller import Caller
+from holdfast.api.auth.guard import Guard
+from holdfast.api.endpoint import Settings, answer
+from holdfast.api.errors import (
+    AuthRequired,
+    InternalError,
+    NotFound,
+    OriginNotAllowed,
+    TooManyAttempts,
+    TooManyConnections,
+    TooManyRequests,
+    headers_of,
+    status_of,
+)
+from holdfast.api.limits.admission import OpenRequest, Requester
+from holdfast.api.shapes.shapes import error_view
+from holdfast.api.streams.conversation import Auth, Ready, Talk, frame_in
+from holdfast.api.streams.frames import Failed
+from holdfast.api.streams.send_buffer import (
+    ATTEMPTS,
+    AUTH,
+    FORBIDDEN,
+    INVALID,
+    LATER,
+    OURS,
+    UNSUPPORTED,
+    Closing,
+    Outbox,
+)
+from holdfast.audit.actor import acting_as
+from holdfast.kernel import log
+from holdfast.kernel.errors import HoldfastError, InvalidUnicode, StoreUnavailable
+from holdfast.kernel.tasks import Task
+
+PATH = "/v1/ws"
+SOCKETS_MAX = 500
+AUTH_WAIT_MS = 10_000
+
+Fence = Callable[[Settings, Caller, str], Settings]  # for a caller at an address
+
+
+class Sockets:
+    """The open connections of this server."""
+
+    def __init__(self, guard: Guard, settings: Settings, fence: Fence) -> None:
+        self._guard = guard
+        self._settings = settings
+        self._fence = fence
+        self._open = 0
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        opened = OpenRequest(self._settings.admission)
+        try:
+            self._check(scope)
+            client, is_operator = self._guard.client_of(scope), self._guard.is_operator(scope["headers"])
+            opened.count_for(Requester.of(client, None, is_operator=is_operator))
+        except HoldfastError as error:
+            self._settings.metrics.refused(error.code)
+            await _deny(error, send)
+            return
+        self._open += 1
+        self._settings.metrics.sockets.inc()
+        try:
+            await Connection((scope, receive, send), self._guard, self._settings, self._fence, opened).run()
+        finally:
+            self._open -= 1
+            self._settings.metrics.sockets.dec()
+            opened.close()
+
+    def _check(self, scope: Scope) -> None:
+        self._guard.check_host(scope["headers"])
+        self._guard.check_query(scope["query_string"])
+        if scope["path"] != PATH:
+            raise NotFound(f"there is no WebSocket at {scope['path'][:200]}; it is {PATH}")
+        if self._open >= SOCKETS_MAX:
+            raise TooManyConnections(f"{SOCKETS_MAX} connections are open already")
+
+
+async def _deny(error: HoldfastError, send: Send) -> None:
+    """Answer the handshake like any other request."""
+    response = answer(error_view(error), headers=headers_of(error))
+    start = {"type": "websocket.http.response.start", "status": status_of(error), "headers": response.raw_headers}
+    await send(start)
+    await send({"type": "websocket.http.response.body", "body": response.body})
+
+
+class Connection:
+    def __init__(
+        self,
+        asgi: tuple[Scope, Receive, Send],
+        guard: Guard,
+        settings: Settings,
+        fence: Fence,
+        opened: OpenRequest,
+    ) -> None:
+        self._scope, self._receive, self._send = asgi
+        self._guard = guard
+        self._settings = settings
+        self._fence = fence
+        self._opened = opened
+        self._outbox = Outbox()
+        self._over: asyncio.Future[Closing] = asyncio.get_running_loop().create_future()
+        self._parts: list[Task] = []
+        self._talk: Talk | None = None
+
+    async def run(self) -> None:
+        """Until either side ends it."""
+        await self._receive()  # the handshake
+        await self._send({"type": "websocket.accept"})
+        self._start(self._read(), "ws-read")
+        self._start(self._outbox.drain(self._send), "ws-write")
+        closing = Closing(OURS, "internal_error")
+        try:
+            closing = await self._over
+        finally:
+            for part in self._parts:
+                part.cancel()
+            if self._talk is not None:
+                self._talk.close()
+            if closing.code is not None:
+                await self._close(closing)
+
+    async def _close(self, closing: Closing) -> None:
+        try:
+            await self._send({"type": "websocket.close", "code": closing.code, "reason": closing.reason})
+        except OSError:
+            return  # the client left at the same moment
+
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        self._parts = [part for part in self._parts if not part.done()]
+        self._parts.append(self._settings.tasks.start(self._part(work), name=name))
+
+    async def _part(self, work: Coroutine[Any, Any, None]) -> None:
+        """One of the things that a connection does at once. How it ends, the connection ends."""
+        try:
+            await work
+        except Closing as closing:
+            self._end(closing)
+        except Exception as error:  # noqa: BLE001 - the top of every connection
+            log.error("http.failed", failure=error, method="WEBSOCKET")
+            self._end(Closing(OURS, "internal_error"))
+
+    def _end(self, closing: Closing) -> None:
+        if not self._over.done():
+            self._over.set_result(closing)
+
+    # --- who is there
+
+    async def _read(self) -> None:
+        caller = await self._admit()
+        with acting_as(caller_as_actor(caller, f"websocket {self._guard.client_of(self._scope)}")):
+            await self._serve(caller)
+
+    async def _serve(self, caller: Caller) -> None:
+        settings = self._fence(self._settings, caller, self._guard.client_of(self._scope))
+        talk = self._talk = Talk(caller, settings, self._outbox, self._start)
+        scopes = sorted(scope.value for scope in TokenScope if caller.token.may(scope))
+        agents = sorted(caller.token.agents) or list(settings.service.agents())
+        self._outbox.put(Ready(scopes=scopes, agents=agents))
+        self._start(self._recheck(caller), "ws-recheck")
+        while True:
+            text = await self._next()
+            await self._note_use(caller)
+            await self._hear(talk, text)
+
+    async def _note_use(self, caller: Caller) -> None:
+        try:
+            await self._guard.note_use(caller)
+        except AuthRequired as error:
+            raise Closing(AUTH, error.code) from error
+        except StoreUnavailable:
+            return  # the frame itself finds the store away, and says so
+
+    async def _admit(self) -> Caller:
+        client = self._guard.client_of(self._scope)
+        try:
+            has_origin = self._guard.check_origin(self._scope)
+            caller = await self._guard.identify(self._scope) or await self._first_frame(client)
+        except OriginNotAllowed as error:
+            raise Closing(FORBIDDEN, error.code) from error
+        except TooManyAttempts as error:
+            raise Closing(ATTEMPTS, error.code) from error
+        except AuthRequired as error:
+            raise Closing(AUTH, error.code) from error
+        except StoreUnavailable as error:
+            raise Closing(LATER, error.code) from error
+        if caller.cookie and not has_origin:  # every browser tells one; whatever else has a cookie stole it
+            raise Closing(FORBIDDEN, OriginNotAllowed.code)
+        self._count_for(Requester.of(client, caller))
+        return caller
+
+    def _count_for(self, who: Requester) -> None:
+        """From here on it is known whose connection it is. Raises `Closing`."""
+        try:
+            self._opened.count_for(who)
+        except (TooManyConnections, TooManyRequests) as error:
+            self._settings.metrics.refused(error.code)
+            raise Closing(LATER, error.code) from error
+        self._scope["protocol"].admit(self._opened.keep)
+
+    async def _first_frame(self, client: str) -> Caller:
+        try:
+            async with asyncio.timeout(AUTH_WAIT_MS / 1000):
+                frame = frame_in(await self._next())
+        except (TimeoutError, HoldfastError) as error:
+            raise AuthRequired("the first frame must be {type: auth, token: ...}") from error
+        if not isinstance(frame, Auth):
+            raise AuthRequired("the first frame must be {type: auth, token: ...}")
+        return await self._guard.by_secret(frame.token, client)
+
+    async def _recheck(self, caller: Caller) -> None:
+        error = await self._guard.until_over(caller)
+        raise Closing(AUTH, error.code) from error
+
+    # --- what is said
+
+    async def _next(self) -> str:
+        message: Message = await self._receive()
+        if message["type"] == "websocket.disconnect":
+            raise Closing(None)
+        text = message.get("text")
+        if not isinstance(text, str):
+            raise Closing(UNSUPPORTED, "send text frames with JSON")
+        return text
+
+    async def _hear(self, talk: Talk, text: str) -> None:
+        """One frame of the client. What is wrong with it is told, and the connection goes on."""
+        about: str | None = None
+        try:
+            frame = frame_in(text)
+            about = getattr(frame, "id", None)
+            await talk.act(frame)
+        except InvalidUnicode as error:
+            raise Closing(INVALID, error.code) from error
+        except HoldfastError as error:
+            told = error
+            if status_of(error) == 500:
+                log.error("http.failed", failure=error, method="WEBSOCKET")
+                told = InternalError("the frame failed; it is not known to have had an effect")
+            self._settings.metrics.refused(told.code)
+            self._outbox.put(Failed(error=error_view(told).error, id=about))

@@ -1,0 +1,171 @@
+"""Privileged acts: who did what, when, to what, from where, and how it ended.
+
+Rule 1: an action is a row of the audit trail, written in the transaction of the act itself: no act without its row, no
+        row without its act. A repeated call that changes nothing adds no row.
+Rule 2: an action holds ids, counts and codes. It never holds a secret or what somebody said, so forgetting a person
+        leaves the trail as it is: it keeps the person's id, as the record of the forgetting does.
+Rule 3: every action carries a digest over itself and the digest of the action before it, so a row that was changed,
+        removed or put in by hand is found (`broken_link`).
+
+A new kind of act is one line of `Act`; CONTRIBUTING.md says how the row is written.
+
+What the digests do not show: a user who can write the database can compute all of them anew. An operator who must
+exclude that keeps the newest digest (`holdfast audit actions --verify`) on another machine.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+import msgspec
+
+from holdfast.kernel.errors import InvalidInput
+from holdfast.kernel.ids import Instant
+
+TEXT_CHARS_MAX = 300  # of a subject, a label or an origin
+REFUSALS_MAX = 20  # refused attempts of one actor that have a row each, within an hour
+HOUR_MS = 3_600_000
+NO_DIGEST = b"\0" * 32  # before the first action
+
+
+class ActorKind(Enum):
+    OPERATOR = "operator"  # the token of the operator, HOLDFAST_TOKEN or the file in the data folder
+    TOKEN = "token"  # noqa: S105 - an access token
+    PRINCIPAL = "principal"  # a sender in a chat
+    USER = "user"  # a user of this machine, at the command line
+    PROGRAM = "program"  # a Python program that holds the runtime
+    SYSTEM = "system"  # Holdfast itself, or a platform
+    ANONYMOUS = "anonymous"  # an HTTP client that has not shown a valid token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class By:
+    """Who acts. `origin` says from where: an HTTP client, a process of the command line, a chat."""
+
+    kind: ActorKind
+    id: str
+    label: str = ""
+    origin: str = ""
+
+
+PROGRAM = By(kind=ActorKind.PROGRAM, id="program")
+ANONYMOUS = By(kind=ActorKind.ANONYMOUS, id="anonymous")
+
+
+class Act(Enum):
+    """Every privileged act: the name that is stored, and what it means. A stored name is never changed."""
+
+    def __init__(self, stored: str, what: str) -> None:
+        self.stored = stored
+        self.what = what
+
+    TOKEN_CREATED = ("token.created", "an access token was made")
+    TOKEN_REVOKED = ("token.revoked", "an access token was revoked")
+    LOGIN = ("login", "a browser was given a login")
+    LOGOUT = ("logout", "a browser's login was ended")
+    LOGINS_ENDED = ("logins.ended", "an operator ended logins of browsers")
+    ACCESS_ADMITTED = ("access.admitted", "a sender was let in")
+    ACCESS_DENIED = ("access.denied", "a sender was refused")
+    ACCESS_WITHDRAWN = ("access.withdrawn", "a decision about a sender was taken back")
+    IDENTITY_LINKED = ("identity.linked", "an account was linked to a person")
+    IDENTITY_UNLINKED = ("identity.unlinked", "a link was taken back")
+    ADDRESS_MOVED = ("address.moved", "a new address was made to lead to a conversation")
+    APPROVAL_DECIDED = ("approval.decided", "a tool call was approved or denied")
+    SESSION_DELETED = ("session.deleted", "the words of a session were deleted")
+    SESSION_UNDONE = ("session.undone", "turns of a session were undone")
+    SESSION_SWITCHED = ("session.switched", "the session of a group, or of a chat with several senders, was changed")
+    TURN_STOPPED = ("turn.stopped", "somebody stopped a turn that is not their own")
+    SESSION_FORGOTTEN = ("session.forgotten", "a session was forgotten, here and at every memory provider")
+    PERSON_FORGOTTEN = ("person.forgotten", "a person was forgotten, here and at every memory provider")
+    MEMORY_CHANGED = ("memory.changed", "an operator changed the notes of a person or a chat")
+    MEMORY_SHARED = ("memory.shared", "an operator changed the notes that everybody is shown")
+    DELIVERY_REPLAYED = ("delivery.replayed", "a parked delivery was put back on its lane")
+    REPLY_RESENT = ("reply.resent", "a reply was sent once more")
+    FINALISATION_RETRIED = ("finalisation.retried", "a failed extraction was taken up again")
+    PROVIDER_BACKFILLED = ("provider.backfilled", "a provider was sent what was said before it was configured")
+    PROVIDER_REBUILT = ("provider.rebuilt", "a provider's index was filled again from the journal")
+    PROVIDER_MIGRATED = ("provider.migrated", "memory files were handed to a provider")
+    DATA_ENCRYPTED = ("data.encrypted", "the data folder was encrypted")
+    DATA_REKEYED = ("data.rekeyed", "the data folder was encrypted with another key")
+    DATA_DECRYPTED = ("data.decrypted", "the data folder was written without encryption")
+    CONFIG_CHANGED = ("config.changed", "a process began to serve with other settings than the one before")
+
+
+BY_NAME: Mapping[str, Act] = {act.stored: act for act in Act}
+# What a program may do as well: nothing is decided or lost by it.
+FOR_PROGRAMS = frozenset({Act.LOGIN, Act.LOGOUT, Act.DELIVERY_REPLAYED, Act.REPLY_RESENT, Act.FINALISATION_RETRIED})
+
+
+class ActionOutcome(Enum):
+    DONE = "done"
+    REFUSED = "refused"
+
+
+def act_named(text: str | None) -> Act | None:
+    """Raises `InvalidInput` for what is no act."""
+    if text is None:
+        return None
+    if text not in BY_NAME:
+        raise InvalidInput(f"verb = {text[:60]!r}: it is one of {', '.join(BY_NAME)}", verb=text[:60])
+    return BY_NAME[text]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """A row of the audit trail. `count` is how many attempts of the hour a refused one stands for, itself included."""
+
+    n: int
+    at: Instant
+    verb: str  # of `Act`, or of a later release
+    by: By
+    subject: str
+    outcome: ActionOutcome
+    code: str = ""
+    count: int = 1
+    detail: Mapping[str, object] = field(default_factory=dict)
+    digest: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionFilter:
+    """Which actions are wanted; what is not said does not matter."""
+
+    actor: str = ""
+    act: Act | None = None
+    subject: str = ""
+    since: Instant = Instant(0)
+
+
+def short(text: str, limit: int = TEXT_CHARS_MAX) -> str:
+    """A text for the trail: one line of visible characters, cut off where it is too long."""
+    seen = "".join(char if char.isprintable() else "?" for char in text[: limit + 1])
+    return seen if len(seen) <= limit else f"{seen[: limit - 1]}…"
+
+
+def has_row(count: int) -> bool:
+    """Whether the refused attempt with this number within an hour gets a row: the first ones, then every doubling."""
+    return count <= REFUSALS_MAX or count & (count - 1) == 0
+
+
+def digest_of(action: Action, before: bytes) -> bytes:
+    by = action.by
+    told = [action.n, action.at, action.verb, by.kind.value, by.id, by.label, by.origin, action.subject]
+    told += [action.outcome.value, action.code, action.count, encode_detail(action.detail)]
+    return hashlib.sha256(before + msgspec.json.encode(told)).digest()
+
+
+def encode_detail(detail: Mapping[str, object]) -> str:
+    """The same text for the same detail, in the store and in the digest."""
+    return msgspec.json.encode(detail, order="sorted").decode()
+
+
+def broken_link(actions: Iterable[Action], *, n: int = 0, digest: bytes = NO_DIGEST) -> str | None:
+    """What is wrong with a run of actions, oldest first, that follows the given number and digest; None when whole."""
+    for action in actions:
+        if action.n != n + 1:
+            return f"action {n + 1} is missing"
+        if action.digest != digest_of(action, digest):
+            return f"action {action.n} was changed, or one before it"
+        n, digest = action.n, action.digest
+    return None

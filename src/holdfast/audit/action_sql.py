@@ -1,0 +1,160 @@
+"""The audit trail: rows that are only ever added, each with a digest over itself and the one before (audit/action.py).
+
+`record` is the last thing a verb does with others' rows: the head of the trail is the last lock of a transaction, so
+acts that have nothing else in common wait for each other only while one commits.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from holdfast.audit.action import (
+    HOUR_MS,
+    NO_DIGEST,
+    Act,
+    Action,
+    ActionFilter,
+    ActionOutcome,
+    ActorKind,
+    By,
+    digest_of,
+    encode_detail,
+    has_row,
+    short,
+)
+from holdfast.kernel.ids import Instant
+from holdfast.store.script import Row, Script, one, plain, rows, run
+
+NEXT = "update action_head set n = n + 1 where id = 1 returning n, digest, cast(:now as int8)"
+NEW_HEAD = "insert into action_head (id, n, digest) values (1, 0, :digest) on conflict (id) do nothing"
+CHAIN = "update action_head set digest = :digest where id = 1"
+ADD = """
+insert into action (n, at, verb, actor_kind, actor, label, origin, subject, outcome, code, count, detail, digest)
+values (:n, :at, :verb, :kind, :actor, :label, :origin, :subject, :outcome, :code, :count, :detail, :digest)"""
+REFUSED = """
+insert into refusal (actor, hour, n) values (:actor, cast(:now as int8) / :hour_ms, 1)
+on conflict (actor, hour) do update set n = refusal.n + 1 returning n"""
+OLD_REFUSALS = "delete from refusal where hour < cast(:now as int8) / :hour_ms - 1"
+FIELDS = "n, at, verb, actor_kind, actor, label, origin, subject, outcome, code, count, detail, digest"
+MATCHES = """
+(:actor = '' or actor = :actor) and (:verb = '' or verb = :verb) and (:subject = '' or subject = :subject)
+   and at >= :since"""
+NEWEST = f"select {FIELDS} from action where n < :after and {MATCHES} order by n desc limit :limit"
+OLDEST = f"select {FIELDS} from action where n > :after and {MATCHES} order by n limit :limit"
+LAST = "select n, digest from action_head where id = 1"
+SETTINGS = "select subject from action where verb = :verb and outcome = 'done' order by n desc limit 1"
+NO_LIMIT = 2**62
+
+
+def record(act: Act, by: By, subject: str, **detail: object) -> Script[None]:
+    """Write the row of an act that was done. The detail holds ids, numbers and codes."""
+    yield from _append(act, by, subject, ActionOutcome.DONE, detail=detail)
+
+
+def refuse(act: Act, by: By, subject: str, code: str) -> Script[None]:
+    """Count a refused attempt, and write its row unless there were many of this actor within the hour."""
+    row = yield from one(REFUSED, actor=_kept(by.id), hour_ms=HOUR_MS)
+    count = int(row[0]) if row else 1
+    if count == 1:
+        yield from run(OLD_REFUSALS, hour_ms=HOUR_MS)
+    if has_row(count):
+        yield from _append(act, by, subject, ActionOutcome.REFUSED, code=code, count=count)
+
+
+def note_settings(by: By, digest: str) -> Script[bool]:
+    known = yield from one(SETTINGS, verb=Act.CONFIG_CHANGED.stored)
+    if known is not None and known[0] == digest:
+        return False
+    yield from record(Act.CONFIG_CHANGED, by, digest)
+    return True
+
+
+def _append(
+    act: Act,
+    by: By,
+    subject: str,
+    outcome: ActionOutcome,
+    *,
+    code: str = "",
+    count: int = 1,
+    detail: dict[str, object] | None = None,
+) -> Script[None]:
+    n, before, now = yield from _next()
+    kept = replace(by, id=_kept(by.id), label=_kept(by.label), origin=_kept(by.origin))
+    action = Action(
+        n=n,
+        at=Instant(now),
+        verb=act.stored,
+        by=kept,
+        subject=_kept(subject),
+        outcome=outcome,
+        code=code,
+        count=count,
+        detail=detail or {},
+    )
+    digest = digest_of(action, before)
+    yield from run(
+        ADD,
+        n=action.n,
+        at=action.at,
+        verb=action.verb,
+        kind=kept.kind.value,
+        actor=kept.id,
+        label=kept.label,
+        origin=kept.origin,
+        subject=action.subject,
+        outcome=outcome.value,
+        code=code,
+        count=count,
+        detail=encode_detail(action.detail),
+        digest=digest,
+    )
+    yield from run(CHAIN, digest=digest)
+
+
+def _next() -> Script[tuple[int, bytes, int]]:
+    """The number of the next action, the digest of the one before and the time; the head is locked from here on."""
+    while (row := (yield from one(NEXT))) is None:
+        yield from run(NEW_HEAD, digest=NO_DIGEST)
+    return row[0], bytes(row[1]), row[2]
+
+
+def _kept(text: str) -> str:
+    return plain(short(text)) or ""
+
+
+# --- reading ---------------------------------------------------------------------------------------
+
+
+def actions(wanted: ActionFilter, after: int, limit: int, *, oldest_first: bool) -> Script[Sequence[Action]]:
+    where = {
+        "actor": wanted.actor,
+        "verb": wanted.act.stored if wanted.act else "",
+        "subject": wanted.subject,
+        "since": wanted.since,
+    }
+    place = after if oldest_first else after or NO_LIMIT
+    found = yield from rows(OLDEST if oldest_first else NEWEST, after=place, limit=limit, **where)
+    return [action_of(row) for row in found]
+
+
+def last_action() -> Script[tuple[int, bytes]]:
+    row = yield from one(LAST)
+    return (0, NO_DIGEST) if row is None else (int(row[0]), bytes(row[1]))
+
+
+def action_of(row: Row) -> Action:
+    n, at, verb, kind, actor, label, origin, subject, outcome, code, count, detail, digest = row
+    return Action(
+        n=n,
+        at=Instant(at),
+        verb=verb,
+        by=By(kind=ActorKind(kind), id=actor, label=label, origin=origin),
+        subject=subject,
+        outcome=ActionOutcome(outcome),
+        code=code,
+        count=count,
+        detail=msgspec.json.decode(detail, type=dict[str, object]),
+        digest=bytes(digest),
+    )

@@ -1,1 +1,0 @@
-"""The HTTP channel: JSON over loopback, one bearer token."""

@@ -1,0 +1,72 @@
+"""The line to the platform: whether it is up, and how long to wait after a failure.
+
+Delays grow, with chance in them, so that many bots that lost the platform together do not come back together.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from holdfast.channels.telegram.failure import CallFailed, Kind
+from holdfast.inbox.channel import Intake
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import ChannelFailed
+from holdfast.kernel.tasks import Tasks
+
+DELAY_MIN_MS = 500
+DELAY_MAX_MS = 60_000
+CONFLICT_MS = 30_000  # the other process is a mistake of configuration: only its owner can end it
+T = TypeVar("T")
+
+
+class Line:
+    def __init__(self, intake: Intake, tasks: Tasks, entropy: Entropy, *, token_from: str) -> None:
+        self._intake = intake
+        self._tasks = tasks
+        self._entropy = entropy
+        self._token_from = token_from
+        self.who = ""  # the bot's name, once Telegram has said it
+        self.is_up = False
+        self._failures = 0
+
+    def up(self, detail: str) -> None:
+        self._failures = 0
+        if not self.is_up:
+            self.is_up = True
+            self._intake.connected(f"@{self.who}, {detail}" if self.who else detail)
+
+    async def persist(self, call: Callable[[], Awaitable[T]]) -> T:
+        """The call's result, asked for until there is one. Raises `ChannelFailed` when there never will be."""
+        while True:
+            try:
+                return await call()
+            except CallFailed as failure:
+                await self.down(failure)
+
+    async def down(self, failure: CallFailed) -> None:
+        """Say so, and wait for as long as is sensible. Raises `ChannelFailed` when waiting does not help."""
+        if failure.kind is Kind.STRANGER:
+            what = "Telegram does not accept the bot's token; look at what"
+            advice = f"{what} {self._token_from} leads to, or ask @BotFather for a new one"
+            raise ChannelFailed(advice, vendor=failure.vendor)
+        if failure.kind in (Kind.REFUSED, Kind.MOVED):
+            raise ChannelFailed(failure.reason, vendor=failure.vendor)
+        self._failures += 1
+        self.is_up = False
+        self._intake.disconnected(_sentence(failure), vendor=failure.vendor)
+        await self._tasks.sleep(self._delay_ms(failure))
+
+    def _delay_ms(self, failure: CallFailed) -> float:
+        if failure.kind is Kind.BUSY:
+            return failure.retry_after_ms
+        chance = 0.5 + self._entropy.fraction() / 2
+        if failure.kind is Kind.CONFLICT:
+            return CONFLICT_MS * chance
+        return float(min(DELAY_MAX_MS, DELAY_MIN_MS * 2 ** min(self._failures, 10))) * chance
+
+
+def _sentence(failure: CallFailed) -> str:
+    if failure.kind is not Kind.CONFLICT:
+        return failure.reason
+    if "webhook" in failure.said.lower():
+        return "a webhook is set for this bot's token; it is taken away so that polling can go on"
+    return "another process polls this bot's token; stop one of them, or give each its own bot"

@@ -1,0 +1,250 @@
+"""Access: who may talk to an agent over a chat platform, and how a stranger asks to be let in (security control 6).
+
+Rule 1: deny by default. Who is neither on the allowlist nor admitted is met as the door says.
+Rule 2: everybody is known by the platform's own, immutable id. A name is shown to the operator and decides nothing.
+Rule 3: what a stranger says is not kept. They are told how to ask, seldom, and only where they spoke to the agent.
+Rule 4: a code lets nobody in by itself: an operator has to confirm it, on the machine or with an operator's token.
+"""
+
+import difflib
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from holdfast.inbox.address import check_part
+from holdfast.kernel.errors import AllowlistNotImmutable, InvalidInput, PairingNotFound
+from holdfast.kernel.ids import AgentName, Instant, MailboxId, OperationId, Principal, ReplyId
+from holdfast.memory.visibility import AGENTS
+from holdfast.turns.policy import DAY_MS, AccessPolicy, Door
+
+CODE_ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"  # nothing that is read as something else: no 0 1 I L O U
+CODE_CHARS = 8
+HOUR_MS = 60 * 60_000
+NAME_CHARS_MAX = 80
+DM = "dm"
+_CODE = re.compile(f"[{CODE_ALPHABET}]{{{CODE_CHARS}}}")
+_NUMBER = re.compile(r"-?[1-9][0-9]{0,20}")
+_IMMUTABLE = {  # sender ids of the platforms that we know, and how they look
+    "telegram": (_NUMBER, "a number, as in telegram:123456789"),
+    "discord": (_NUMBER, "a number, as in discord:80351110224678912"),
+    "slack": (re.compile(r"[TE][A-Z0-9]+\.[A-Z][A-Z0-9]+"), "team and member, as in slack:T024BE7LD.U012AB3CD"),
+}
+PLATFORMS = frozenset(_IMMUTABLE)
+_ANYWHERE = re.compile(r"[^\s@*#]+")
+_UNKNOWN = (_ANYWHERE, "the platform's own id, without @, # and blanks")  # of a channel that we know nothing about
+
+
+# --- the door ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knock:
+    """Who stands at the door, and where."""
+
+    principal: Principal
+    channel: str
+    chat: str
+    chat_type: str = DM
+    addressed: bool = True
+    human: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """Let in, and why."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Not let in; told how to ask."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Not let in, in silence."""
+
+    why: str
+
+
+Decision: TypeAlias = Admit | Pair | Refuse
+
+
+def decide(knock: Knock, policy: AccessPolicy, *, admitted: bool) -> Decision:
+    """What happens to a sender; `admitted` says that an operator let them in."""
+    is_group = knock.chat_type != DM
+    if knock.principal in policy.allow:
+        return Admit("allowed")
+    if admitted:
+        return Admit("admitted")
+    if is_group and f"{knock.channel}:{knock.chat}" in policy.allow_chats:
+        return Admit("chat allowed")
+    return _met(knock, policy.group_door if is_group else policy.door)
+
+
+def _met(knock: Knock, door: Door) -> Decision:
+    match door:
+        case Door.OPEN:
+            return Admit("open")
+        case Door.PAIR if knock.human and knock.addressed:
+            return Pair()
+        case Door.PAIR:
+            return Refuse("nobody who asked")  # bots would answer each other's notices
+        case Door.CLOSED:
+            return Refuse("closed")
+
+
+def check_allowed(entry: str) -> str:
+    """An entry of an allowlist, unchanged. Raises `AllowlistNotImmutable` for what its owner could change."""
+    return _checked(entry, *_IMMUTABLE.get(entry.partition(":")[0], _UNKNOWN))
+
+
+def check_operator(entry: str) -> str:
+    """The same for a named operator, who is a person of a platform: an agent is none."""
+    if entry.startswith(AGENTS):
+        raise AllowlistNotImmutable(
+            f"{entry[:80]!r} is an agent, and only a person can be an operator", entry=entry[:80]
+        )
+    return check_allowed(entry)
+
+
+def check_account(entry: str, channels: Collection[str]) -> str:
+    """An account, unchanged: <channel>:<id>, of a channel that there is. Raises `InvalidInput`."""
+    channel, colon, id_ = entry.partition(":")
+    if not colon:
+        raise InvalidInput(f"{entry[:80]!r} is no account; write <channel>:<id>, as in telegram:123456789")
+    if channel not in channels:
+        near = difflib.get_close_matches(channel, channels, n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        raise InvalidInput(f"there is no channel {channel[:80]!r}; {meant}known are {', '.join(sorted(channels))}")
+    shape, example = _IMMUTABLE.get(channel, _UNKNOWN)
+    if not shape.fullmatch(id_):
+        raise InvalidInput(f"{entry[:80]!r} is no account of {channel}; write {example}")
+    return entry
+
+
+def check_allowed_chat(entry: str) -> str:
+    """The same for a chat whose members may all talk."""
+    known = entry.startswith(("telegram:", "discord:"))
+    return _checked(entry, _NUMBER if known else _ANYWHERE, "the chat's own id, as in telegram:-1001234567890")
+
+
+def _checked(entry: str, shape: re.Pattern[str], example: str) -> str:
+    channel, colon, id_ = entry.partition(":")
+    if not colon or not channel or not shape.fullmatch(id_):
+        wanted = example if colon else "<channel>:<id>, as in telegram:123456789"
+        why = f"{entry[:80]!r} is not an immutable id: names can be given away, ids cannot; write {wanted}"
+        raise AllowlistNotImmutable(why, entry=entry[:80])
+    return entry
+
+
+# --- pairing -----------------------------------------------------------------------------------------
+
+
+class Pairing(Enum):
+    """Where a stranger's request stands."""
+
+    ASKING = "asking"
+    EXPIRED = "expired"
+    ADMITTED = "admitted"
+    DENIED = "denied"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairingPolicy:
+    lasts_ms: int = DAY_MS
+    told_every_ms: int = HOUR_MS  # how often a stranger who keeps writing is told again
+    open_max: int = 20  # requests of one agent that wait at the same time; further strangers are refused in silence
+
+
+PAIRING = PairingPolicy()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairingAsk:
+    """A stranger's request, as the intake makes it. Ids are made by the caller, so that it may be repeated."""
+
+    agent: AgentName
+    channel: str
+    principal: Principal
+    address: str  # where they are told
+    code: str
+    reply: ReplyId
+    new_mailbox: MailboxId  # for the address, when it has none yet
+    name: str = ""  # as the platform shows it
+
+    def __post_init__(self) -> None:
+        check_part("principal", self.principal)
+        if not _CODE.fullmatch(self.code):
+            raise PairingNotFound(f"{self.code[:20]!r} is no pairing code", code=self.code[:20])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What became of a request: the code that holds, and whether the stranger is told now."""
+
+    code: str  # empty when too many are waiting already, or when the operator said no
+    told: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairingDecision:
+    code: str
+    admit: bool
+    by: str
+    operation: OperationId
+    reply: ReplyId
+    agents: frozenset[str] = frozenset()  # whose strangers the decider may know of; empty: everybody's
+
+    def is_about(self, agent: str) -> bool:
+        return not self.agents or agent in self.agents
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairingView:
+    code: str
+    agent: AgentName
+    channel: str
+    principal: Principal
+    name: str
+    state: Pairing
+    asked_at: Instant
+    decided_at: Instant | None = None
+
+
+def make_code(chance: int) -> str:
+    """Eight characters, about 39 bits of chance."""
+    digits = []
+    for _ in range(CODE_CHARS):
+        chance, digit = divmod(chance, len(CODE_ALPHABET))
+        digits.append(CODE_ALPHABET[digit])
+    return "".join(digits)
+
+
+def read_code(text: str) -> str:
+    """A code as somebody types it: in any case, with blanks or hyphens. Raises `PairingNotFound`."""
+    code = re.sub(r"[\s-]", "", text).upper()
+    if not _CODE.fullmatch(code):
+        raise PairingNotFound(f"{text[:20]!r} is no pairing code; codes look like {spelt('7K2MPQ9X')}", code=text[:20])
+    return code
+
+
+def spelt(code: str) -> str:
+    """As it is shown: two groups of four."""
+    return f"{code[:4]}-{code[4:]}"
+
+
+def notice_text(code: str, agent: str) -> str:
+    """What a stranger is told. It holds nothing of what they said, nor their name."""
+    return (
+        f"{agent} does not know you yet, and nothing you wrote was kept. To be let in, ask its operator to run:\n"
+        f"holdfast pair {spelt(code)}"
+    )
+
+
+def admitted_text(agent: str) -> str:
+    return f"You may talk to {agent} now. What you wrote before was not kept; please send it again."

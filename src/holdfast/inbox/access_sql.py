@@ -1,0 +1,181 @@
+"""Access: strangers who ask to be let in, and those who were. What a stranger says is nowhere here.
+
+A request and the notice to the stranger are one transaction; so are an admission and the word that they may come in.
+Notices are rows of the reply ledger, so they survive a restart like any reply. The address they go to gets its mailbox
+a little early, without mail.
+"""
+
+from holdfast.audit import action_sql, operation_sql
+from holdfast.audit.action import PROGRAM, Act, By
+from holdfast.inbox.accept_sql import NEW_ADDRESS, NEW_MAILBOX
+from holdfast.inbox.access import (
+    NAME_CHARS_MAX,
+    Asked,
+    Pairing,
+    PairingAsk,
+    PairingDecision,
+    PairingPolicy,
+    PairingView,
+    admitted_text,
+    notice_text,
+)
+from holdfast.inbox.identity_sql import BOX_OF, KIN
+from holdfast.kernel.errors import PairingNotFound
+from holdfast.kernel.ids import AgentName, Instant, OperationId, Principal, ReplyId
+from holdfast.outbox.new_reply_sql import insert_reply
+from holdfast.store.agent_lock_sql import share_agent
+from holdfast.store.script import Row, Script, one, plain, rows, run
+from holdfast.turns.turn import Reply
+
+ADMITTED = f"""
+select principal from admission
+ where agent = :agent and (principal = :principal or principal in ({KIN})) limit 1"""
+EXPIRE = """
+delete from pairing
+ where agent = :agent and decided_at is null and asked_at <= cast(:now as int8) - cast(:lasts as int8)"""
+KNOWN = """
+select code, told_at, decision, cast(:now as int8) from pairing
+ where agent = :agent and principal = :principal /*lock*/"""
+OPEN = "select count(*) from pairing where agent = :agent and decided_at is null"
+NEW = """
+insert into pairing (code, agent, channel, principal, name, address, asked_at, told_at)
+values (:code, :agent, :channel, :principal, :name, :address, :now, :now) on conflict do nothing returning code"""
+TOLD = "update pairing set told_at = :now where code = :code"
+FIELDS = "code, agent, channel, principal, name, asked_at, decided_at, decision, cast(:now as int8), address"
+BY_CODE = f"select {FIELDS} from pairing where code = :code /*lock*/"
+LIST = f"""
+select {FIELDS} from pairing where (:agent = '' or agent = :agent) order by asked_at desc, code limit :limit"""
+DECIDE = "update pairing set decided_at = :now, decision = :decision where code = :code"
+ADMIT = """
+insert into admission (agent, principal, at) values (:agent, :principal, :now)
+on conflict (agent, principal) do nothing"""
+DISMISS = "delete from admission where agent = :agent and principal = :principal"
+DISMISS_ALL = """
+delete from admission where principal = :principal and (:agent = '' or agent = :agent) returning agent"""
+DROP_ALL = "delete from pairing where principal = :principal and (:agent = '' or agent = :agent) returning agent"
+ADMIT_WORD, DENY_WORD = "admit", "deny"
+
+
+def admitted(agent: AgentName, principal: Principal) -> Script[bool]:
+    """Whether an operator let them in, under this principal or another of the same person."""
+    return (yield from one(ADMITTED, agent=agent, principal=principal)) is not None
+
+
+def ask_pairing(ask: PairingAsk, policy: PairingPolicy) -> Script[Asked]:
+    """Put the request on record and tell the stranger, each at most once in its time."""
+    yield from share_agent(ask.agent)  # the address may get its mailbox
+    yield from run(EXPIRE, agent=ask.agent, lasts=policy.lasts_ms)
+    known = yield from one(KNOWN, agent=ask.agent, principal=ask.principal)
+    if known is None:
+        return (yield from _new(ask, policy))
+    code, told_at, decision, now = known
+    if decision is not None:
+        return Asked(code="", told=False, why=f"decided: {decision}")
+    if now - told_at < policy.told_every_ms:
+        return Asked(code=code, told=False, why="told already")
+    yield from run(TOLD, code=code)
+    yield from _tell(ask, code)
+    return Asked(code=code, told=True)
+
+
+def _new(ask: PairingAsk, policy: PairingPolicy) -> Script[Asked]:
+    (waiting,) = (yield from one(OPEN, agent=ask.agent)) or (0,)
+    if waiting >= policy.open_max:
+        return Asked(code="", told=False, why=f"{waiting} requests are waiting")
+    made = yield from one(
+        NEW,
+        code=ask.code,
+        agent=ask.agent,
+        channel=ask.channel,
+        principal=ask.principal,
+        name=(plain(ask.name) or "")[:NAME_CHARS_MAX],
+        address=ask.address,
+    )
+    if made is None:  # they asked twice at once, or the code is somebody else's; their next message asks again
+        return Asked(code="", told=False, why="asked at the same time")
+    yield from _tell(ask, ask.code)
+    return Asked(code=ask.code, told=True)
+
+
+def _tell(ask: PairingAsk, code: str) -> Script[None]:
+    made = yield from one(NEW_ADDRESS, address=ask.address, mailbox=ask.new_mailbox)
+    if made is not None:
+        yield from run(NEW_MAILBOX, mailbox=ask.new_mailbox, agent=ask.agent, address=ask.address)
+    yield from _say(ask.reply, notice_text(code, ask.agent), code, address=ask.address, channel=ask.channel)
+
+
+def _say(reply: ReplyId, text: str, code: str, *, address: str, channel: str) -> Script[None]:
+    row = yield from one(BOX_OF, address=address)
+    assert row is not None  # noqa: S101 - made with the request, and addresses are never taken away
+    yield from insert_reply(
+        Reply(id=reply, text=text),
+        mailbox=row[0],
+        address=address,
+        channel=channel,
+        message=f"pairing:{code}",
+        session=None,
+    )
+
+
+def decide_pairing(decision: PairingDecision, policy: PairingPolicy, by: By = PROGRAM) -> Script[PairingView]:
+    """Raises `PairingNotFound`, also for whom the decider may not know of. Repeated, it changes and tells nothing; a
+    decision may be turned round."""
+    row = yield from one(BY_CODE, code=decision.code)
+    if row is None or not decision.is_about(row[1]) or _view(row, policy).state is Pairing.EXPIRED:
+        raise PairingNotFound(f"nobody waits under the code {decision.code}", code=decision.code)
+    word, agent, principal = ADMIT_WORD if decision.admit else DENY_WORD, row[1], row[3]
+    kind = "pair" if decision.admit else "deny"
+    is_new = (yield from operation_sql.start(decision.operation, kind, decision.by)) is None
+    if is_new and row[7] != word:
+        yield from run(DECIDE, code=decision.code, decision=word)
+        yield from run(ADMIT if decision.admit else DISMISS, agent=agent, principal=principal)
+        if decision.admit:
+            text = admitted_text(agent)
+            yield from _say(decision.reply, text, decision.code, address=row[9], channel=row[2])
+        yield from operation_sql.finish(decision.operation, {"agent": agent, "principal": principal})
+        act = Act.ACCESS_ADMITTED if decision.admit else Act.ACCESS_DENIED
+        yield from action_sql.record(act, by, principal, agent=agent)
+    done = yield from one(BY_CODE, code=decision.code)
+    assert done is not None  # noqa: S101 - held under lock
+    return _view(done, policy)
+
+
+def unpair(
+    principal: Principal, agent: AgentName | None, owner: str, operation: OperationId, by: By = PROGRAM
+) -> Script[tuple[str, ...]]:
+    """The agents that no longer let them in, or no longer refuse them; none when nothing was decided."""
+    where = {"principal": principal, "agent": agent or ""}
+    before = yield from operation_sql.start(operation, "unpair", owner)
+    if before is not None:
+        return tuple(before.get("agents", ()))
+    # The request first: a decision holds its row while it admits, so an admission that is under way is seen after it.
+    gone = {row[0] for row in (yield from rows(DROP_ALL, **where))}
+    gone |= {row[0] for row in (yield from rows(DISMISS_ALL, **where))}
+    if gone:
+        yield from operation_sql.finish(operation, {"principal": principal, "agents": sorted(gone)})
+        yield from action_sql.record(Act.ACCESS_WITHDRAWN, by, principal, agents=sorted(gone))
+    return tuple(sorted(gone))
+
+
+def pairings(agent: AgentName | None, policy: PairingPolicy, limit: int) -> Script[tuple[PairingView, ...]]:
+    """Newest first."""
+    found = yield from rows(LIST, agent=agent or "", limit=limit)
+    return tuple(_view(row, policy) for row in found)
+
+
+def _view(row: Row, policy: PairingPolicy) -> PairingView:
+    code, agent, channel, principal, name, asked_at, decided_at, decision, now, _ = row
+    if decision is not None:
+        state = Pairing.ADMITTED if decision == ADMIT_WORD else Pairing.DENIED
+    else:
+        state = Pairing.EXPIRED if now - asked_at >= policy.lasts_ms else Pairing.ASKING
+    return PairingView(
+        code=code,
+        agent=AgentName(agent),
+        channel=channel,
+        principal=Principal(principal),
+        name=name,
+        state=state,
+        asked_at=Instant(asked_at),
+        decided_at=None if decided_at is None else Instant(decided_at),
+    )

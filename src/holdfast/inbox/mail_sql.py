@@ -1,0 +1,58 @@
+"""read_mail: what a claimed mailbox holds."""
+
+from holdfast.inbox.agent_chain import loaded
+from holdfast.inbox.mailbox import Claim, Mail
+from holdfast.inbox.message import Inbound, Kind, MessageState
+from holdfast.kernel.errors import ClaimLost
+from holdfast.kernel.ids import Instant, MessageId, Principal, SessionId
+from holdfast.memory.naming import Whereabouts
+from holdfast.store.script import Row, Script, one, rows
+from holdfast.turns.fence_sql import stands
+from holdfast.turns.turn_sql import read_turn
+
+MAILBOX = """
+select mailbox.fence, mailbox.session_id, mailbox.depth, mailbox.unattended, session.open_turn, session.last_seq
+  from mailbox left join session on session.id = mailbox.session_id
+ where mailbox.id = :mailbox"""
+WAITING = """
+select message, seq, event_id, principal, channel, kind, human, hop, body, state, at, sender_name, directory, repo,
+       chain
+  from inbound
+ where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'waiting' order by seq limit :limit"""
+
+
+def read_mail(claim: Claim, limit: int) -> Script[Mail]:
+    row = yield from one(MAILBOX, mailbox=claim.mailbox)
+    if row is None or not stands(claim, row[0]):
+        raise ClaimLost(f"fence {claim.fence} is behind {row and row[0]}", mailbox=claim.mailbox)
+    _, session, depth, unattended, open_turn, last_seq = row
+    turn = None
+    if open_turn is not None:
+        turn = yield from read_turn(claim, SessionId(session), open_turn, last_seq)
+    waiting = yield from rows(WAITING, mailbox=claim.mailbox, limit=limit)
+    return Mail(
+        session=SessionId(session) if session else None,
+        turn=turn,
+        waiting=tuple(inbound_of(found) for found in waiting),
+        depth=depth,
+        unattended=unattended,
+    )
+
+
+def inbound_of(row: Row) -> Inbound:
+    return Inbound(
+        message=MessageId(row[0]),
+        seq=row[1],
+        event_id=row[2],
+        principal=Principal(row[3]),
+        channel=row[4],
+        kind=Kind(row[5]),
+        human=bool(row[6]),
+        hop=row[7],
+        text=bytes(row[8]).decode(),
+        state=MessageState(row[9]),
+        at=Instant(row[10]),
+        name=row[11] or "",
+        where=Whereabouts(row[12] or "", row[13] or ""),
+        chain=loaded(row[14]),
+    )

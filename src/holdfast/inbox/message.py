@@ -1,0 +1,280 @@
+"""Inbound: what a channel hands over, and what can become of it before it is durable.
+
+Rule 1: whatever is wrong with a message is said before the store is asked, so a refused message leaves
+        no trace but the refusal.
+Rule 2: identity is (account, conversation, event id); the account is the bot's own, because nine bots in one
+        channel receive the same platform id. The same identity with another body is a conflict.
+"""
+
+import hashlib
+import unicodedata
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from holdfast.inbox.address import Address, check_part
+from holdfast.inbox.agent_chain import NOBODY, Chain
+from holdfast.kernel.errors import (
+    EmptyMessage,
+    HoldfastError,
+    IdempotencyConflict,
+    InvalidInput,
+    InvalidUnicode,
+    MailboxIsFull,
+    MessageTooLarge,
+    RateLimited,
+)
+from holdfast.kernel.ids import Instant, MailboxId, MessageId, Principal, ReplyId, SessionId
+from holdfast.memory.naming import NOWHERE, Whereabouts
+from holdfast.sessions.command import Command, meant_by, parse_command
+from holdfast.sessions.command_rights import Rank
+from holdfast.turns.journal import UserSaid
+
+
+class MessageState(Enum):
+    WAITING = "waiting"
+    IN_TURN = "in_turn"
+    ANSWERED = "answered"
+    COMMAND = "command"
+    OBSERVED = "observed"
+    HELD = "held"
+    REFUSED = "refused"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+UNFINISHED = frozenset({MessageState.WAITING, MessageState.IN_TURN})
+INVISIBLE = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})  # Unicode's controls, format characters and separators
+
+
+class Kind(Enum):
+    """How a message is treated once its turn comes; decided when it arrives."""
+
+    TEXT = "text"
+    COMMAND = "command"
+    SIGNAL = "signal"  # reaches the open turn at once, never queued behind it
+    OBSERVED = "observed"  # an unaddressed group message: journaled without a turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a mailbox takes. Each is refused loudly, before anything is acknowledged."""
+
+    message_bytes_max: int = 256 * 1024
+    mailbox_depth_max: int = 1_000
+    window_ms: int = 60_000
+    window_messages_max: int = 600
+    attachments_bytes_max: int = 1024 * 1024 * 1024  # of one agent in all; beyond, they are named without their bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enclosure:
+    """Something that came with a message, kept by the hash of its bytes."""
+
+    hash: str  # SHA-256 in hexadecimal
+    name: str
+    media_type: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whose words a message has, for the loop guard (D12)."""
+
+    human: bool = True
+    hop: int = 0  # how many agents passed it on
+    token: str = ""  # the id of the access token that it came with
+    rank: Rank = Rank.MEMBER  # OPERATOR where the token is the operator's, or has the scope admin
+
+
+BY_HUMAN = Origin()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """One message as a channel delivers it, already checked."""
+
+    message: MessageId
+    address: Address
+    account: str
+    conversation: str
+    event_id: str
+    principal: Principal
+    text: str
+    kind: Kind
+    human: bool = True
+    hop: int = 0
+    reply: ReplyId  # the id of the reply that a signal gets at once
+    new_mailbox: MailboxId  # the id the mailbox gets when this is the first message of its place
+    refuse_durably: bool = False  # the platform's acknowledgement is cumulative or absent (D2)
+    sender_name: str = ""  # as the platform shows it; never trusted
+    position: int | None = None  # how far this message is in its conversation, where messages can be missed (D2)
+    enclosures: tuple[Enclosure, ...] = ()
+    unfit: str = ""  # why it can never be taken; it goes on record as refused, without its words (D2)
+    where: Whereabouts = NOWHERE
+    trusted: bool = False  # the program that owns the store sends it: no rate limit, and it uses nobody's share
+    token: str = ""  # the id of the access token that it came with
+    chain: Chain = NOBODY  # the agents through which it came
+    request: str = ""  # what makes a request without an id the same as another one; gone once it is answered
+    rank: Rank = Rank.MEMBER  # of the sender; only commands have another one
+    operators: frozenset[str] = frozenset()  # named ones of the agent, for a signal
+
+    @property
+    def body(self) -> bytes:
+        return self.text.encode()
+
+    @property
+    def body_hash(self) -> bytes:
+        return hashlib.sha256(self.principal.encode() + b"\0" + self.body).digest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inbound:
+    """One accepted message, as the worker reads it from its mailbox."""
+
+    message: MessageId
+    seq: int
+    event_id: str
+    principal: Principal
+    channel: str
+    kind: Kind
+    human: bool
+    hop: int
+    text: str
+    state: MessageState
+    at: Instant
+    name: str = ""  # the sender's, as the platform shows it
+    where: Whereabouts = NOWHERE
+    chain: Chain = NOBODY
+
+    def said(self) -> UserSaid:
+        """The entry that this message becomes."""
+        return UserSaid(
+            text=self.text,
+            principal=self.principal,
+            message=self.message,
+            event_id=self.event_id,
+            name=self.name,
+        )
+
+    @property
+    def command(self) -> Command | None:
+        return parse_command(self.text) if self.kind is Kind.COMMAND else None
+
+
+# --- outcomes of accept ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    message: MessageId
+    mailbox: MailboxId
+    queued_behind: int
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """The same event was accepted before; nothing happened now."""
+
+    message: MessageId
+    state: MessageState
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The same event id came with another body (`idempotency_conflict`)."""
+
+    message: MessageId
+
+
+@dataclass(frozen=True, slots=True)
+class MailboxFull:
+    depth: int
+    recorded: bool = False  # a durable `refused` row was written
+
+
+@dataclass(frozen=True, slots=True)
+class TooMany:
+    """More messages in the window than the mailbox takes (`rate_limited`)."""
+
+    retry_after_ms: int
+    recorded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """It can never be taken (`message_too_large`, `invalid_unicode`, ...), and is on record as refused."""
+
+    reason: str
+
+
+AcceptOutcome: TypeAlias = Accepted | Duplicate | Conflict | MailboxFull | TooMany | Unfit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What `/status` and the reader say about a mailbox."""
+
+    session: SessionId | None
+    depth: int
+    turn: int | None
+    in_turn: int = 0  # messages that the open turn answers
+    attempt: int = 0
+    phase: str = "idle"
+    stopping: bool = field(default=False)
+
+
+def check_text(text: str, limits: Limits) -> str:
+    """The text, unchanged, when it can be kept for ever; otherwise the error that says why not."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidUnicode(f"the text has a lone surrogate at character {error.start}") from error
+    if size > limits.message_bytes_max:
+        raise MessageTooLarge(
+            f"the message has {size} bytes; the limit is {limits.message_bytes_max}",
+            bytes=size,
+            limit=limits.message_bytes_max,
+        )
+    if all(unicodedata.category(char) in INVISIBLE for char in text):
+        raise EmptyMessage("the message has no visible character")
+    return text
+
+
+def check_event_id(text: str) -> str:
+    return check_part("message id", text)
+
+
+def kind_of(text: str, *, addressed: bool = True, human: bool = True) -> Kind:
+    """How to treat a text: unaddressed group talk is observed, whatever it says; commands start with a slash.
+
+    A person's mistyped command changes nothing, so it is answered at once like a signal. Programs do not mistype.
+    """
+    if not addressed:
+        return Kind.OBSERVED
+    command = parse_command(text)
+    if command is not None:
+        return Kind.SIGNAL if command.is_signal else Kind.COMMAND
+    return Kind.SIGNAL if human and meant_by(text) is not None else Kind.TEXT
+
+
+def accepted_message(outcome: AcceptOutcome) -> MessageId:
+    """The message of an outcome that counts; the error that says why there is none."""
+    match outcome:
+        case Accepted(message=message) | Duplicate(message=message):
+            return message
+        case _:
+            raise refusal(outcome)
+
+
+def refusal(outcome: Conflict | MailboxFull | TooMany | Unfit) -> HoldfastError:
+    """What a refusal is called where it is an error."""
+    match outcome:
+        case Conflict(message=message):
+            return IdempotencyConflict(f"this id belongs to message {message} with another text", message=message)
+        case MailboxFull(depth=depth):
+            return MailboxIsFull(f"{depth} messages are waiting already", depth=depth)
+        case TooMany(retry_after_ms=retry_after_ms):
+            return RateLimited(f"too many messages; try again in {retry_after_ms} ms", retry_after_ms=retry_after_ms)
+        case Unfit(reason=reason):
+            return InvalidInput(f"the message can never be taken: {reason}", reason=reason)

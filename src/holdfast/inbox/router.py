@@ -1,0 +1,274 @@
+"""The intake of one agent's channel: who may come in, where it belongs, and then the durable mailbox.
+
+Rule 1: what is accepted is durable when `receive` returns; what is not kept is not kept on purpose, and counted as
+        read, so that a channel that catches up does not ask for it again.
+Rule 2: refusals are on record and told to the sender, because a platform cannot be refused (D2). So is what can never
+        be taken, without its words.
+Rule 3: edits and deletions are journaled as talk that was overheard; they start no turn. What an agent does not
+        overhear, it hears no edits of either.
+Rule 4: a fault of ours is not the sender's loss: the message is not acknowledged and comes again. One that fails
+        again and again is refused like any other, so that it cannot hold up all that follows for ever; but never
+        acknowledged before that is durable.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from holdfast.inbox.access import DM, Admit, Knock, Pair, PairingAsk, decide, make_code
+from holdfast.inbox.addressing import hash_of, is_answered, place_of, plain_name, principal_of, text_of
+from holdfast.inbox.channel import (
+    ATTACHMENTS_MAX,
+    Attachment,
+    Change,
+    ChatMessage,
+    Ranking,
+    Verdict,
+    conversation_of,
+)
+from holdfast.inbox.channel_status import LineState
+from holdfast.inbox.gateway import Gateway, Received
+from holdfast.inbox.identity import ChatMove
+from holdfast.inbox.message import Accepted, Conflict, Duplicate, Enclosure
+from holdfast.inbox.receiver import Line
+from holdfast.kernel import log
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import HoldfastError, Remedy
+from holdfast.kernel.ids import AgentName, MailboxId, OperationId, ReplyId, make_id
+from holdfast.kernel.notifier_port import Notifier, Topic
+from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
+from holdfast.sessions.command_rights import Rank, asks_rank
+from holdfast.store.protocols.reader import Reader
+from holdfast.store.protocols.store import Store
+from holdfast.turns.agents import Agents
+from holdfast.turns.approval import decided_in
+from holdfast.turns.policy import AgentPolicy
+
+CODE_BITS = 64
+TRIES_MAX = 5  # of a message that meets a fault of ours
+TRIED_MAX = 1_000  # messages whose tries are counted
+FAULT = "internal_error"
+NO_SPACE = "no space is left for this agent's attachments"
+
+
+class Tries:
+    """How often a message met a fault. RAM that can vanish: then it is tried a few times more."""
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[tuple[str, str, str], int] = OrderedDict()
+
+    def count(self, message: ChatMessage) -> int:
+        key = _key(message)
+        self._counts[key] = self._counts.pop(key, 0) + 1
+        if len(self._counts) > TRIED_MAX:
+            self._counts.popitem(last=False)
+        return self._counts[key]
+
+    def forget(self, message: ChatMessage) -> None:
+        self._counts.pop(_key(message), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reception:
+    """Implements `Intake`."""
+
+    agent: AgentName
+    channel: str
+    agents: Agents
+    gateway: Gateway
+    store: Store
+    reader: Reader
+    notifier: Notifier
+    clock: Clock
+    entropy: Entropy
+    line: Line
+    ranks: Ranking | None = None  # a channel whose platform can be asked who is an admin
+    tries: Tries = field(default_factory=Tries)
+
+    async def receive(self, message: ChatMessage) -> Verdict:
+        policy = self.agents.policy(self.agent)
+        is_let_in = False
+        try:
+            is_let_in = await self._lets_in(message, policy)
+            verdict = await self._take(message, policy) if is_let_in else Verdict.STRANGER
+        except Exception as error:  # noqa: BLE001 - raised again, until the message is on record
+            verdict = await self._give_up(message, policy, error, tell=is_let_in)
+        self.tries.forget(message)
+        if message.position is not None and verdict in {Verdict.STRANGER, Verdict.IGNORED}:
+            conversation = conversation_of(message.chat, message.thread)
+            await self.store.note_read(message.account, conversation, message.position, message.event_id)
+        self.line.took()
+        return verdict
+
+    async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
+        return await self.reader.read_up_to(account)
+
+    async def note_read(self, account: str, conversation: str, position: int, event_id: str) -> None:
+        await self.store.note_read(account, conversation, position, event_id)
+
+    async def moved(self, old_chat: str, new_chat: str, *, new_type: str) -> None:
+        await self.store.move_chat(
+            ChatMove(
+                agent=self.agent,
+                channel=self.channel,
+                old_chat=old_chat,
+                new_type=new_type,
+                new_chat=new_chat,
+                by=f"{self.channel} itself",
+                operation=OperationId(self._id("op")),
+            )
+        )
+
+    def connected(self, detail: str = "") -> None:
+        self.line.turn(LineState.UP, detail)
+
+    def disconnected(self, reason: str, *, vendor: VendorError = NO_ANSWER) -> None:
+        self.line.turn(LineState.DOWN, reason, vendor)
+
+    # --- who may come in
+
+    async def _lets_in(self, message: ChatMessage, policy: AgentPolicy) -> bool:
+        knock = Knock(
+            principal=principal_of(self.channel, message.sender),
+            channel=self.channel,
+            chat=message.chat,
+            chat_type=message.chat_type,
+            addressed=message.addressed and message.change is Change.NEW,
+            human=message.human,
+        )
+        decision = decide(knock, policy.access, admitted=False)
+        if not isinstance(decision, Admit) and await self.reader.admitted(self.agent, knock.principal):
+            return True
+        if isinstance(decision, Pair):
+            await self._offer_pairing(message, knock, policy)
+        return isinstance(decision, Admit)
+
+    async def _offer_pairing(self, message: ChatMessage, knock: Knock, policy: AgentPolicy) -> None:
+        asked = await self.store.ask_pairing(
+            PairingAsk(
+                agent=self.agent,
+                channel=self.channel,
+                principal=knock.principal,
+                address=str(place_of(self.agent, self.channel, message, policy.groups)),
+                code=make_code(self.entropy.bits(CODE_BITS)),
+                reply=ReplyId(self._id("rep")),
+                new_mailbox=MailboxId(self._id("box")),
+                name=plain_name(message.sender_name),
+            )
+        )
+        log.info("intake.refused", agent=self.agent, channel=self.channel, code="stranger", told=asked.told)
+        if asked.told:
+            self.notifier.wake(Topic.REPLY)
+
+    # --- into the mailbox
+
+    async def _take(self, message: ChatMessage, policy: AgentPolicy) -> Verdict:
+        answered = _is_answered(message, policy) or await self._decides(message, policy)
+        if not answered and not await self._overhears(message, policy):
+            return Verdict.IGNORED
+        attachments, notes = await self._attachments(message, policy)
+        text = text_of(message.change.value, message.text, of=message.of, attachments=attachments, notes=notes)
+        if not text.strip():
+            return Verdict.IGNORED
+        enclosures = tuple(_enclosure(one, one.body) for one in attachments if one.body is not None)
+        received = self._received(message, policy, addressed=answered)
+        rank = await self._rank(message, received, text) if answered else Rank.MEMBER
+        return await self._accept(replace(received, text=text, enclosures=enclosures, rank=rank))
+
+    async def _rank(self, message: ChatMessage, received: Received, text: str) -> Rank:
+        """What the sender is in the group; asked only for a command that may need it."""
+        if self.ranks is None or not asks_rank(text, str(received.address), human=message.human):
+            return Rank.MEMBER
+        return await self.ranks.rank(message)
+
+    async def _decides(self, message: ChatMessage, policy: AgentPolicy) -> bool:
+        """Whether words said to nobody name what waits for a decision right here: then they were said to us."""
+        named = decided_in(message.text) if message.change is Change.NEW else None
+        place = place_of(self.agent, self.channel, message, policy.groups)
+        return named is not None and await self.reader.waits_at(str(place), named)
+
+    async def _overhears(self, message: ChatMessage, policy: AgentPolicy) -> bool:
+        """Whether it is kept though it gets no answer. An edit or deletion is, if what it is about was."""
+        if policy.groups.observe or message.chat_type == DM:
+            return True
+        if message.change is Change.NEW:
+            return False
+        conversation = conversation_of(message.chat, message.thread)
+        return await self.reader.took_in(message.account, conversation, message.of)
+
+    async def _attachments(
+        self, message: ChatMessage, policy: AgentPolicy
+    ) -> tuple[tuple[Attachment, ...], tuple[str, ...]]:
+        """Those that are named, with their bytes where there is space, and what is to be said of the others.
+
+        Messages that come at the same time may each find the last space: a few attachments more than fit are kept.
+        """
+        kept, more = message.attachments[:ATTACHMENTS_MAX], len(message.attachments) - ATTACHMENTS_MAX
+        notes = (f"and {more} more, not kept",) if more > 0 else ()
+        size = sum(len(one.body) for one in kept if one.body is not None)
+        if size == 0:
+            return kept, notes
+        limit, used = policy.limits.attachments_bytes_max, await self.reader.attachments_bytes(self.agent)
+        if used + size <= limit:
+            return kept, notes
+        log.warning("attachment.refused", agent=self.agent, channel=self.channel, bytes=size, used=used, limit=limit)
+        return tuple(replace(one, body=None) for one in kept), (*notes, NO_SPACE)
+
+    def _received(self, message: ChatMessage, policy: AgentPolicy, *, addressed: bool) -> Received:
+        """All but the words."""
+        return Received(
+            address=place_of(self.agent, self.channel, message, policy.groups),
+            account=message.account,
+            conversation=conversation_of(message.chat, message.thread),
+            event_id=message.event_id,
+            sender=principal_of(self.channel, message.sender),
+            text="",
+            addressed=addressed,
+            human=message.human,
+            refuse_durably=True,
+            sender_name=plain_name(message.sender_name),
+            position=message.position,
+        )
+
+    async def _accept(self, received: Received) -> Verdict:
+        outcome = await self.gateway.accept(received)
+        if isinstance(outcome, Accepted):
+            return Verdict.TAKEN
+        # A conflict is an event that was read before and was edited since; the edit is an event of its own.
+        return Verdict.DUPLICATE if isinstance(outcome, Duplicate | Conflict) else self._refused()
+
+    async def _give_up(self, message: ChatMessage, policy: AgentPolicy, error: Exception, *, tell: bool) -> Verdict:
+        """What becomes of a message that could not be taken. Raises the error as long as another try may help."""
+        remedy = error.remedy if isinstance(error, HoldfastError) else Remedy.REPORT
+        code = error.code if isinstance(error, HoldfastError) else type(error).__name__
+        if remedy is Remedy.CORRECT:  # ids that no platform gives: there is no mailbox to put it on record in
+            log.warning("intake.refused", agent=self.agent, channel=self.channel, code=code)
+            return Verdict.IGNORED
+        if remedy is not Remedy.REPORT or (tries := self.tries.count(message)) < TRIES_MAX:
+            raise error
+        fault = None if isinstance(error, HoldfastError) else error
+        log.error("intake.abandoned", failure=fault, agent=self.agent, channel=self.channel, code=code, tries=tries)
+        received = self._received(message, policy, addressed=tell and _is_answered(message, policy))
+        return await self._accept(replace(received, unfit=FAULT))
+
+    def _refused(self) -> Verdict:
+        self.notifier.wake(Topic.REPLY)  # the sender is told
+        return Verdict.REFUSED
+
+    def _id(self, prefix: str) -> str:
+        return make_id(prefix, self.clock.now(), self.entropy.bits(80))
+
+
+def _is_answered(message: ChatMessage, policy: AgentPolicy) -> bool:
+    return message.change is Change.NEW and is_answered(message, policy.groups, addressed=message.addressed)
+
+
+def _enclosure(one: Attachment, body: bytes) -> Enclosure:
+    """Names are the sender's; what is no valid text of them cannot be kept."""
+    name, media_type = (text.encode("utf-8", "replace").decode() for text in (one.name, one.media_type))
+    return Enclosure(hash=hash_of(body), name=name, media_type=media_type, body=body)
+
+
+def _key(message: ChatMessage) -> tuple[str, str, str]:
+    return message.account, conversation_of(message.chat, message.thread), message.event_id

@@ -1,0 +1,1 @@
+"""What every other package uses and what knows nothing of conversations: ids, errors, clock, tasks, notifier, log."""

@@ -1,0 +1,48 @@
+"""A loop: steps while there is work, rests while there is none, survives whatever a step raises."""
+
+from abc import ABC, abstractmethod
+
+from holdfast.kernel import log
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.retry import RetryPolicy
+from holdfast.kernel.tasks import Tasks
+
+PAUSE_MS_MAX = 5_000  # however long the store was away, work goes on soon after it is back
+
+
+class Loop(ABC):
+    name: str = "loop"
+
+    def __init__(self, tasks: Tasks, entropy: Entropy) -> None:
+        self._tasks = tasks
+        self._entropy = entropy
+        self._retry = RetryPolicy(delay_ms_max=PAUSE_MS_MAX)
+        self.stopping = False
+
+    @abstractmethod
+    async def step(self) -> bool:
+        """Do one piece of work; True when there was one."""
+
+    @abstractmethod
+    async def rest(self) -> None:
+        """Wait until there may be work again."""
+
+    def cut_off(self) -> None:  # noqa: B027 - most loops start no tasks of their own
+        """End what runs in tasks of its own, without waiting for it. Called once, when the loop is stopping."""
+
+    async def run(self) -> None:
+        """Until told to stop. The only place that catches everything: it logs once, backs off, goes on."""
+        failures = 0
+        while not self.stopping:
+            try:
+                busy = await self.step()
+                failures = 0
+                if not busy and not self.stopping:
+                    await self.rest()
+            except Exception as error:  # noqa: BLE001
+                failures += 1
+                code = error.code if isinstance(error, HoldfastError) else type(error).__name__
+                known = isinstance(error, HoldfastError)
+                log.error("loop.failed", failure=None if known else error, loop=self.name, code=code, why=str(error))
+                await self._tasks.sleep(self._retry.delay_ms(failures, self._entropy.fraction()))

@@ -1,0 +1,69 @@
+"""The real clock, chance and tasks: the only place where the package asks the machine for them."""
+
+import asyncio
+import os
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from holdfast.kernel import log
+from holdfast.kernel.ids import Instant
+
+PIECE_BYTES = 16
+STOCK_PIECES = 256
+T = TypeVar("T")
+
+_stock: deque[bytes] = deque()  # one for all: what a fork is told to do is never untold
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_stock.clear)
+
+
+class SystemClock:
+    def now(self) -> Instant:
+        return Instant(time.time_ns() // 1_000_000)
+
+
+class SystemEntropy:
+    """The system's chance, asked for in stocks: an id costs no system call.
+
+    A piece is taken from the stock by one operation that no thread can come between, and never given twice. A child
+    process begins with an empty stock.
+    """
+
+    def bits(self, count: int) -> int:
+        if count > PIECE_BYTES * 8:
+            return secrets.randbits(count)
+        return int.from_bytes(self._piece(), "big") >> (PIECE_BYTES * 8 - count)
+
+    def fraction(self) -> float:
+        return self.bits(53) / (1 << 53)
+
+    def _piece(self) -> bytes:
+        try:
+            return _stock.popleft()
+        except IndexError:
+            fresh = os.urandom(PIECE_BYTES * STOCK_PIECES)
+            first, *rest = (fresh[at : at + PIECE_BYTES] for at in range(0, len(fresh), PIECE_BYTES))
+            _stock.extend(rest)
+            return first
+
+
+class AsyncTasks:
+    """Tasks on the running event loop. References are kept, since the loop itself keeps weak ones only."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    async def sleep(self, delay_ms: float) -> None:
+        await asyncio.sleep(delay_ms / 1000)
+
+    async def in_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.to_thread(log.carried(call))

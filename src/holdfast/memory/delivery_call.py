@@ -1,0 +1,290 @@
+"""The carrier: one call to one provider, from the claim of its lanes to their settlement.
+
+Rule 1: what may have landed is asked about, never sent again blindly (D20).
+Rule 2: the outcome is made durable before the lanes are given back; while the store is away or cannot write it is
+        held and offered again, and if the process dies meanwhile the delivery is in doubt, which is the truth.
+Rule 3: nothing is sent long after its lane was taken: the lane may be somebody else's by then.
+Rule 4: a provider is somebody else's code: whatever it raises is its failure, and its effect is uncertain.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from holdfast.kernel import log
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import LaneLost, StoreFull, StoreReadOnly, StoreUnavailable
+from holdfast.kernel.ids import Instant
+from holdfast.kernel.notifier_port import Event, Notifier
+from holdfast.kernel.retry import RetryPolicy
+from holdfast.kernel.spans import DELIVER, span
+from holdfast.kernel.tasks import Task, Tasks
+from holdfast.memory.circuit_breaker import Circuit
+from holdfast.memory.delivery import Delivered, DeliveryState, Landing, Op, Outcome, Parcel, Uncertain
+from holdfast.memory.lane import (
+    SAYS_WELL,
+    UNKNOWN,
+    CourierPolicy,
+    LaneClaim,
+    LaneKey,
+    Package,
+    Settlement,
+    Tally,
+    Wellness,
+    after_asking,
+    may_park,
+    settle_all,
+    too_early,
+)
+from holdfast.memory.provider import Provider
+from holdfast.store.protocols.store import Store
+from holdfast.turns.model_call import is_cancelled_from_outside
+
+NOTHING_SAID = "nothing was said in it"
+CANNOT = {
+    Op.RETAIN: "the provider takes no turns",
+    Op.RETRACT: "the provider cannot take back what it was told",
+    Op.REMEMBER: "the provider takes no notes",
+}
+HURRIED_MAX = 100  # lanes that one delivery makes due
+ERASED_BY_HAND = "erased by hand, says the one who replayed it"
+CANNOT_ERASE = "the provider cannot erase by itself: erase it there by hand, then replay this"
+
+
+class Carrier:
+    """One provider of one agent: what is known of it now. RAM that may vanish."""
+
+    def __init__(
+        self,
+        key: LaneKey,
+        provider: Provider,
+        *,
+        store: Store,
+        notifier: Notifier,
+        clock: Clock,
+        entropy: Entropy,
+        tasks: Tasks,
+        policy: CourierPolicy,
+    ) -> None:
+        self.key = key
+        self.provider = provider
+        self.circuit = Circuit()
+        self.claim_name = ""
+        self.calls: dict[int, Task] = {}
+        self._store = store
+        self._notifier = notifier
+        self._clock = clock
+        self._entropy = entropy
+        self._tasks = tasks
+        self._policy = policy
+        self._tally = Tally()
+        self._hurries = True  # until the provider's waiting lanes are due; lanes may wait since before a restart
+        self._unsettled = RetryPolicy(delay_ms_base=250, delay_ms_max=5_000)
+
+    @property
+    def room(self) -> int:
+        """How many more calls may run now."""
+        allowed = self.circuit.calls_allowed(self._clock.now(), self.provider.capabilities.calls_max)
+        return max(0, allowed - len(self.calls))
+
+    async def carry(self, claims: Sequence[LaneClaim], taken_at: Instant) -> None:
+        """See one call through to its settlement. `taken_at` is when the lanes were asked for."""
+        asked = [claim for claim in claims if claim.packages[0].ask]
+        sent = [claim for claim in claims if not claim.packages[0].ask]
+        for claim in asked:
+            await self._keep([(claim, [await self._ask(claim.packages[0])])])
+        if sent and self._clock.now() - taken_at > self._policy.send_within_ms:
+            await self._keep([(claim, [_untried(package) for package in claim.packages]) for claim in sent])
+        elif sent:
+            await self._keep(await self._send(sent))
+
+    async def give_back(self, claims: Sequence[LaneClaim]) -> None:
+        """Let the lanes go without an outcome: what was being sent is in doubt from then on."""
+        for claim in claims:
+            await self._keep([(claim, ())])
+
+    # --- asking
+
+    async def _ask(self, package: Package) -> Settlement:
+        try:
+            async with asyncio.timeout(self._policy.call_wait_ms / 1000):
+                landing = await self.provider.landed(package.parcel)
+        except TimeoutError:
+            landing = Landing.POSSIBLE
+        except asyncio.CancelledError:
+            if is_cancelled_from_outside():
+                raise
+            landing = Landing.POSSIBLE  # the provider cancelled its own work
+        except Exception as error:  # noqa: BLE001 - somebody else's code
+            self._failed(package.parcel, error)
+            landing = Landing.POSSIBLE
+        if landing is not Landing.ABSENT:  # which shows that it answers, and nothing of its taking anything
+            found = Delivered() if landing is Landing.LANDED else Uncertain("it cannot say")
+            self._learn(found, package.parcel.place)
+        return after_asking(
+            package,
+            landing,
+            self._policy,
+            quiet_ms=0 if self.provider.capabilities.repeats else self.provider.capabilities.quiet_ms,
+            chance=self._entropy.fraction(),
+            known=await self._wellness(package),
+        )
+
+    async def _wellness(self, package: Package) -> Wellness:
+        """Asked only when something would be parked because of the answer."""
+        if not may_park(package, self._policy):
+            return UNKNOWN
+        place = package.parcel.place
+        return Wellness(
+            healthy=await self._is_healthy(),
+            failing_share=self._tally.failing_share(place),
+            alone=self._tally.is_alone(place),
+        )
+
+    async def _is_healthy(self) -> bool:
+        try:
+            async with asyncio.timeout(self._policy.call_wait_ms / 1000):
+                return await self.provider.healthy() is None
+        except asyncio.CancelledError:
+            if is_cancelled_from_outside():
+                raise
+            return False
+        except Exception as error:  # noqa: BLE001 - somebody else's code: not well
+            log.warning("delivery.failed", provider=self.key.provider, why=type(error).__name__)
+            return False
+
+    # --- sending
+
+    async def _send(self, claims: Sequence[LaneClaim]) -> list[tuple[LaneClaim, Sequence[Settlement]]]:
+        quiet_ms = self.provider.capabilities.quiet_ms
+        judged = {
+            package.n: self._idle(package) or too_early(claim, package, quiet_ms)
+            for claim in claims
+            for package in claim.packages
+        }
+        idle = {n: settlement for n, settlement in judged.items() if settlement is not None}
+        parcels = [package.parcel for claim in claims for package in claim.packages if package.n not in idle]
+        outcomes = iter(await self._deliver(parcels) if parcels else ())
+        settled: list[tuple[LaneClaim, Sequence[Settlement]]] = []
+        for claim in claims:
+            packages = [package for package in claim.packages if package.n not in idle]
+            results = [next(outcomes) for _ in packages]
+            known = await self._wellness(packages[0]) if packages else UNKNOWN
+            chance = self._entropy.fraction()
+            decided = settle_all(packages, results, self._policy, chance, known)
+            settled.append((claim, [*(idle[package.n] for package in claim.packages if package.n in idle), *decided]))
+        return settled
+
+    def _idle(self, package: Package) -> Settlement | None:
+        """What becomes of a package that is nothing to send."""
+        able, parcel = self.provider.capabilities, package.parcel
+        can = {
+            Op.RETAIN: able.turns,
+            Op.RETRACT: able.retracts,
+            Op.REMEMBER: able.memory,
+            Op.ERASE: able.erases,
+        }
+        if not can[parcel.op]:
+            if parcel.op is Op.ERASE and package.late:  # replayed: a person says that it was done there
+                return Settlement(n=package.n, state=DeliveryState.DELIVERED, receipt=ERASED_BY_HAND)
+            if parcel.op is Op.ERASE:
+                return Settlement(n=package.n, state=DeliveryState.PARKED, reason=CANNOT_ERASE)
+            return Settlement(n=package.n, state=DeliveryState.DROPPED, reason=CANNOT[parcel.op])
+        if (parcel.op is Op.RETAIN and not parcel.turns) or (parcel.op is Op.REMEMBER and parcel.note is None):
+            return Settlement(n=package.n, state=DeliveryState.DROPPED, reason=NOTHING_SAID)
+        return None
+
+    async def _deliver(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
+        agent, provider = self.key.agent, self.key.provider
+        with span(
+            DELIVER,
+            provider,
+            gen_ai_agent_name=agent,
+            holdfast_provider_name=provider,
+            holdfast_delivery_units=len(parcels),
+        ) as seen:
+            outcomes = await self._call(parcels)
+            seen.note(holdfast_delivery_delivered=sum(isinstance(one, Delivered) for one in outcomes))
+        return outcomes
+
+    async def _call(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
+        try:
+            async with asyncio.timeout(self._policy.call_wait_ms / 1000):
+                outcomes = list(await self.provider.deliver(parcels))
+        except TimeoutError:
+            outcomes = [Uncertain(f"no answer within {self._policy.call_wait_ms} ms") for _ in parcels]
+        except asyncio.CancelledError:
+            if is_cancelled_from_outside():
+                raise
+            outcomes = [Uncertain("the provider cancelled its own work") for _ in parcels]
+        except Exception as error:  # noqa: BLE001 - somebody else's code: what it did before is unknown
+            self._failed(parcels[0], error)
+            outcomes = [Uncertain(f"the provider's code failed: {type(error).__name__}") for _ in parcels]
+        if len(outcomes) != len(parcels):
+            outcomes = [Uncertain(f"{len(outcomes)} outcomes for {len(parcels)} parcels") for _ in parcels]
+        for parcel, outcome in zip(parcels, outcomes, strict=True):
+            self._learn(outcome, parcel.place)
+            self._tally.note(outcome, parcel.place)
+        return outcomes
+
+    def _learn(self, outcome: Outcome, place: str) -> None:
+        before = self.circuit
+        self.circuit = before.after(outcome, self._clock.now(), self._entropy.fraction(), place)
+        self._hurries |= before.is_open and not self.circuit.is_open
+
+    def _failed(self, parcel: Parcel, error: Exception) -> None:
+        log.error("delivery.failed", failure=error, provider=self.key.provider, delivery=parcel.id)
+
+    # --- keeping
+
+    async def _keep(self, settled: list[tuple[LaneClaim, Sequence[Settlement]]]) -> None:
+        attempt = 0
+        while True:
+            try:
+                await self._store.settle_lanes(settled)
+            except (StoreUnavailable, StoreFull, StoreReadOnly) as error:
+                attempt += 1
+                log.warning("loop.failed", loop="courier", code=error.code, why=str(error))
+                await self._tasks.sleep(self._unsettled.delay_ms(attempt, self._entropy.fraction()))
+            except LaneLost as lost:
+                log.info("lane.lost", provider=self.key.provider, why=str(lost))
+                if len(settled) > 1:  # one lost lane must not keep the others taken
+                    for one in settled:
+                        await self._keep([one])
+                return
+            else:
+                break
+        for claim, settlements in settled:
+            self._note(claim, settlements)
+        if self._hurries and any(one.state is DeliveryState.DELIVERED for _, some in settled for one in some):
+            await self._hurry()
+
+    async def _hurry(self) -> None:
+        """The provider is back: its other lanes need not wait any longer. A part of them with each delivery."""
+        try:
+            self._hurries = await self._store.hurry_lanes(self.key, limit=HURRIED_MAX) == HURRIED_MAX
+        except (StoreUnavailable, StoreFull, StoreReadOnly) as error:  # with the next delivery, then
+            log.warning("loop.failed", loop="courier", code=error.code, why=str(error))
+
+    def _note(self, claim: LaneClaim, settlements: Sequence[Settlement]) -> None:
+        parcels = {package.n: package.parcel for package in claim.packages}
+        for settlement in settlements:
+            if settlement.untried:
+                continue
+            if settlement.state is DeliveryState.PARKED and str(settlement.reason).startswith(SAYS_WELL):
+                self._tally.parked_alone = True
+            parcel = parcels[settlement.n]
+            fields: dict[str, object] = {
+                "provider": self.key.provider,
+                "delivery": parcel.id,
+                "state": settlement.state.value,
+                "attempt": parcel.attempt,
+                "retry_in_ms": settlement.delay_ms or None,
+            }
+            log.info("delivery.settled", **fields, **settlement.vendor.fields)
+            self._notifier.publish(Event(name="delivery.settled", session=parcel.session, fields=fields))
+
+
+def _untried(package: Package) -> Settlement:
+    """For a process that slept before it sent: if the lane is still its own, it is given back as it was."""
+    return Settlement(n=package.n, state=DeliveryState.SCHEDULED, untried=True)

@@ -1,0 +1,41 @@
+"""The reader of edits: people write into the memory files with an editor, and what they write becomes memory."""
+
+from collections.abc import Sequence
+
+from holdfast.kernel import log
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.loop import Loop
+from holdfast.kernel.tasks import Tasks
+from holdfast.memory.providers import Providers
+from holdfast.store.protocols.reader import Reader
+
+LOOK_EVERY_MS = 3_000
+
+
+class EditReader(Loop):
+    name = "edits"
+
+    def __init__(self, reader: Reader, providers: Providers, tasks: Tasks, entropy: Entropy) -> None:
+        super().__init__(tasks, entropy)
+        self._reader = reader
+        self._providers = providers
+
+    async def step(self) -> bool:
+        for key in self._providers.lane_keys():
+            notice = getattr(self._providers.get(key), "notice_edits", None)
+            if notice is None:
+                continue
+            for noticed in await notice(key.agent, await self._subjects(key.agent)):
+                log.info("memory.edited", agent=key.agent, file=noticed.file, fault=noticed.fault)
+        return False
+
+    async def _subjects(self, agent: AgentName) -> Sequence[str]:
+        """All of them, page by page."""
+        found: list[str] = []
+        while page := await self._reader.memory_subjects(agent, after=found[-1] if found else None):
+            found += page
+        return found
+
+    async def rest(self) -> None:
+        await self._tasks.sleep(LOOK_EVERY_MS)

@@ -1,0 +1,117 @@
+"""Erasing at the providers: what has not left is dropped, what has left gets an erasure behind it on its lane.
+
+A unit that is being sent, or may have landed, stays where it is: the erasure comes after it is settled, so a request
+that fires late cannot bring the words back behind it. Lanes are locked before it is judged what has left.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from holdfast.kernel.ids import ForgetId
+from holdfast.memory.cursor_sql import LOCK_LANE, add_deliveries
+from holdfast.memory.forget_halt_sql import FORGOTTEN
+from holdfast.store.script import Row, Script, many, one, rows, run
+
+UNITS = """
+select n, id, agent, provider, place, op, principal, from_seq, from_turn, through_turn from delivery
+ where stream = :stream order by n"""
+STANDING = "select state, attempt from delivery where n = :n"
+# What is being sent or may have landed loses its hash when it is settled, before its erasure is carried (settle.py).
+UNHASH = """
+update delivery set payload_hash = null
+ where n = :n and payload_hash is not null and state not in ('sending', 'uncertain')"""
+DROP = "update delivery set state = 'dropped', reason = :reason, settled_at = :now, payload_hash = null where n = :n"
+NEXT_SEQ = "select coalesce(max(from_seq), 0) + 1 from delivery where stream = :stream and provider = :provider"
+NUMBER = """
+select n from delivery where stream = :stream and provider = :provider and from_seq = :seq and op = 'erase'"""
+NAME_UNIT = "insert into erased_unit (erasure, unit, shared) values (:erasure, :unit, :shared)"
+NEW_PART = "insert into forget_part (forget, n) values (:forget, :n)"
+
+
+class Unit(NamedTuple):
+    n: int
+    id: str
+    agent: str
+    provider: str
+    place: str
+    op: str
+    principal: str
+    from_seq: int
+    from_turn: int
+    through_turn: int
+
+    @property
+    def lane(self) -> tuple[str, str, str]:
+        return self.agent, self.provider, self.place
+
+    @property
+    def turns(self) -> frozenset[int]:
+        return frozenset(range(self.from_turn, self.through_turn + 1))
+
+
+def units_of(stream: str) -> Script[list[Unit]]:
+    """Everything that was ever scheduled of a stream."""
+    found: list[Row] = yield from rows(UNITS, stream=stream)
+    return [Unit(*row) for row in found]
+
+
+def erase_units(
+    forget: ForgetId,
+    stream: str,
+    principal: str,
+    units: Sequence[Unit],
+    shared: Sequence[Unit] = (),
+    *,
+    spared: Collection[int] = (),
+) -> Script[int]:
+    """Drop or erase the units; how many never left. `stream` names whom the erasure is about.
+
+    `spared` are numbers of units with words of others: what has not left goes out later, without what was blanked.
+
+    `shared` units hold words of others as well: they are left standing, and their providers erase by who spoke.
+    """
+    for agent, provider, place in sorted({unit.lane for unit in (*units, *shared)}):
+        yield from run(LOCK_LANE, agent=agent, provider=provider, place=place)
+    dropped, sent = 0, dict[tuple[str, str, str], list[tuple[str, int]]]()
+    for unit in units:
+        state, attempt = (yield from one(STANDING, n=unit.n)) or ("dropped", 0)
+        if state == "scheduled" and (attempt or unit.n not in spared):
+            yield from run(DROP, n=unit.n, reason=FORGOTTEN)
+            dropped += 1
+        if attempt and unit.op in {"retain", "remember"}:
+            sent.setdefault(unit.lane, []).append((unit.id, 0))
+    yield from many(UNHASH, [{"n": unit.n} for unit in (*units, *shared)])
+    for unit in shared:
+        if ((yield from one(STANDING, n=unit.n)) or ("", 0))[1]:
+            sent.setdefault(unit.lane, []).append((unit.id, 1))
+    for lane, ids in sorted(sent.items()):
+        yield from _erase(forget, stream, principal, lane, ids)
+    return dropped
+
+
+def _erase(
+    forget: ForgetId, stream: str, principal: str, lane: tuple[str, str, str], units: Sequence[tuple[str, int]]
+) -> Script[None]:
+    agent, provider, place = lane
+    ((seq,),) = yield from rows(NEXT_SEQ, stream=stream, provider=provider)
+    erasure = f"{provider}:{stream}:{seq}"
+    yield from add_deliveries(
+        [
+            {
+                "id": erasure,
+                "agent": agent,
+                "provider": provider,
+                "place": place,
+                "stream": stream,
+                "from_seq": seq,
+                "through_seq": seq,
+                "from_turn": 0,
+                "through_turn": 0,
+                "op": "erase",
+                "principal": principal,
+            }
+        ]
+    )
+    ((n,),) = yield from rows(NUMBER, stream=stream, provider=provider, seq=seq)
+    yield from many(NAME_UNIT, [{"erasure": erasure, "unit": unit, "shared": shared} for unit, shared in units])
+    yield from run(NEW_PART, forget=forget, n=n)

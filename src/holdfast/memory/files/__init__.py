@@ -1,0 +1,1 @@
+"""The memory files MEMORY.md and USER.md: reading, writing and importing them."""

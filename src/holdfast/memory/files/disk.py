@@ -1,0 +1,245 @@
+"""Memory files on a disk: read without following links, replaced as a whole, never overwritten unseen.
+
+Rule 1: a file that cannot be read is a fault, never an empty file.
+Rule 2: a file is replaced only if it still is what was read. The version that goes is linked beside it first, so what
+        an editor writes into it late is found there.
+Rule 3: what appears where nothing was is never overwritten.
+
+What no POSIX call prevents: an editor that renames its own file over ours between the last look and our rename. That
+takes microseconds; the version before it is kept.
+"""
+
+import errno
+import os
+import stat
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from holdfast.kernel.disk_space import why_unusable
+from holdfast.kernel.folders import make_private_folder
+from holdfast.memory.notes_text import digest
+
+FILE_BYTES_MAX = 1 << 20
+PRIVATE_FILE = 0o600
+READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+
+Signature: TypeAlias = tuple[int, ...]  # inode, size and times: equal means unchanged since the last look
+
+
+class FileFault(Exception):
+    """A memory file cannot be used. `lasting` says that a person must act; otherwise trying again may do."""
+
+    def __init__(self, reason: str, *, lasting: bool) -> None:
+        super().__init__(reason)
+        self.reason, self.lasting = reason, lasting
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    data: bytes
+    digest: str
+    signature: Signature
+
+
+class Disk:
+    """Blocking calls. `root` is the provider's own folder; names in reasons are relative to it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def look(self, path: Path) -> Signature | None:
+        """The signature of whatever is there; cheap, opens nothing."""
+        try:
+            return _signature(os.lstat(path))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._fault(path, "looked at", error) from error
+
+    def read(self, path: Path) -> Content | None:
+        """The file, or None when there is none. Raises `FileFault` for everything else that may be there."""
+        self._refuse_link(path)
+        try:
+            handle = os.open(path, READ)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._fault(path, "read", error) from error
+        try:
+            found = os.fstat(handle)
+            self._refuse_odd(path, found)
+            with os.fdopen(handle, "rb", closefd=False) as file:
+                data = file.read(FILE_BYTES_MAX + 1)
+        except OSError as error:
+            raise self._fault(path, "read", error) from error
+        finally:
+            os.close(handle)
+        return Content(data, digest(data), _signature(found))
+
+    def replace(self, path: Path, data: bytes, seen: Content | None, previous: Content | None) -> bool:
+        """Put `data` there if the file, and the version linked beside it, still are what was seen.
+
+        False when they are not, and then nothing has changed.
+        """
+        try:
+            return self._replace(path, data, seen, previous)
+        except OSError as error:
+            raise self._fault(path, "written", error) from error
+
+    def _replace(self, path: Path, data: bytes, seen: Content | None, previous: Content | None) -> bool:
+        self._make_folder(path.parent)
+        new = self._write_new(path, data)
+        try:
+            if seen is None:
+                return self._place(new, path)
+            if not self._keep(path, seen, previous):
+                return False
+            self._swap(new, path)
+        finally:
+            new.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+        return True
+
+    def _swap(self, new: Path, path: Path) -> None:
+        os.replace(new, path)  # noqa: PTH105 - the call that tests watch
+
+    def _keep(self, path: Path, seen: Content, previous: Content | None) -> bool:
+        """Link the version that goes; False when it is not the one that was seen."""
+        kept = previous_of(path)
+        if _digest_of(self.read(kept)) != _digest_of(previous):
+            return False
+        kept.unlink(missing_ok=True)
+        try:
+            _link(path, kept)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+        now = self.read(path)
+        linked = self.look(kept)
+        return now is not None and now.digest == seen.digest and (linked is None or linked[0] == now.signature[0])
+
+    def _place(self, new: Path, path: Path) -> bool:
+        """The first version: a link refuses to take the place of a file that somebody has just made."""
+        try:
+            _link(new, path)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            self._swap(new, path)
+        _sync_folder(path.parent)
+        return True
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Replace a file that only we write."""
+        try:
+            self._make_folder(path.parent)
+            new = self._write_new(path, data)
+            os.replace(new, path)  # noqa: PTH105
+            _sync_folder(path.parent)
+        except OSError as error:
+            raise self._fault(path, "written", error) from error
+
+    def copy_aside(self, path: Path, data: bytes) -> Path:
+        """Keep a version under the next free name beside the file."""
+        try:
+            for n in range(1, 10_000):
+                aside = path.with_name(f"{path.name}.edited.{n}")
+                with suppress(FileExistsError):
+                    _write_all(os.open(aside, MAKE, PRIVATE_FILE), data)
+                    _sync_folder(path.parent)
+                    return aside
+        except OSError as error:
+            raise self._fault(path, "copied", error) from error
+        raise FileFault(f"{self.name(path)} has too many copies beside it; remove old ones", lasting=True)
+
+    def remove(self, *paths: Path) -> None:
+        try:
+            for path in paths:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._fault(paths[0], "removed", error) from error
+
+    def name(self, path: Path) -> str:
+        return path.relative_to(self.root).as_posix()
+
+    # --- inside
+
+    def _make_folder(self, folder: Path) -> None:
+        """Folders of our own making, none of them a link to somewhere else."""
+        if folder != self.root:
+            self._make_folder(folder.parent)
+            self._refuse_link(folder)
+        make_private_folder(folder)
+
+    def _write_new(self, path: Path, data: bytes) -> Path:
+        new = path.with_name(f".{path.name}.new")
+        new.unlink(missing_ok=True)  # left by a process that died; the lock says that nobody else is writing
+        _write_all(os.open(new, MAKE, PRIVATE_FILE), data)
+        return new
+
+    def _refuse_link(self, path: Path) -> None:
+        below = path.relative_to(self.root).parts
+        for depth in range(1, len(below) + 1):
+            part = self.root.joinpath(*below[:depth])
+            if part.is_symlink():
+                raise FileFault(f"{self.name(part)} is a symbolic link; put a plain file there", lasting=True)
+
+    def _refuse_odd(self, path: Path, found: os.stat_result) -> None:
+        if stat.S_ISDIR(found.st_mode):
+            raise FileFault(f"{self.name(path)} is a folder; put a plain file there", lasting=True)
+        if not stat.S_ISREG(found.st_mode):
+            raise FileFault(f"{self.name(path)} is not a plain file", lasting=True)
+        if found.st_size > FILE_BYTES_MAX:
+            raise FileFault(f"{self.name(path)} has more than {FILE_BYTES_MAX} bytes", lasting=True)
+
+    def _fault(self, path: Path, what: str, error: OSError) -> FileFault:
+        if error.errno == errno.ELOOP:
+            return FileFault(f"{self.name(path)} is a symbolic link; put a plain file there", lasting=True)
+        return FileFault(
+            f"{self.name(path)} cannot be {what} ({why_unusable(error)}); nothing was changed", lasting=False
+        )
+
+
+def _digest_of(content: Content | None) -> str | None:
+    return content.digest if content is not None else None
+
+
+def previous_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.previous")
+
+
+def _link(existing: Path, name: Path) -> None:
+    if os.link in os.supports_follow_symlinks:
+        os.link(existing, name, follow_symlinks=False)
+    else:
+        os.link(existing, name)
+
+
+def _signature(found: os.stat_result) -> Signature:
+    return (found.st_ino, found.st_size, found.st_mtime_ns, stat.S_IFMT(found.st_mode))
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    if sys.platform == "win32":  # a folder cannot be opened there; the rename is journaled by the file system
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,73 @@
+"""What Hermes keeps in MEMORY.md and USER.md, as batches of ours. The files are read and never written.
+
+Each entry is a batch of its own, whose origin is the entry's digest: imported once for ever, however often the import
+is run and whatever became of the entry since. An entry that does not fit, or may not be kept, comes back as the
+`NotApplied` of its batch and can be imported later.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.kernel.errors import InvalidInput
+from holdfast.kernel.ids import AgentName, Principal
+from holdfast.memory.files.disk import Disk, FileFault
+from holdfast.memory.notes import Capacity, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes_text import FILE_NAMES, digest, parse_entries
+
+
+@dataclass(frozen=True, slots=True)
+class HermesEntry:
+    """One entry of Hermes' files; `n` counts from 1 within its file."""
+
+    file: str
+    n: int
+    chars: int
+    batch: MemoryBatch
+
+
+def import_hermes(
+    folder: Path,
+    agent: AgentName,
+    *,
+    subject: str = "",
+    principal: Principal = Principal(""),
+    capacity: Capacity | None = None,
+) -> tuple[HermesEntry, ...]:
+    """Every entry of the files in Hermes' `memories` folder, or in the home folder above it.
+
+    Raises `InvalidInput` when there is no such file, or when one cannot be read: then nothing is imported.
+    """
+    place = folder / "memories" if (folder / "memories").is_dir() else folder
+    texts = {target: _read(place, target) for target in Target}
+    if all(text is None for text in texts.values()):
+        raise InvalidInput(f"{place} has neither MEMORY.md nor USER.md", path=str(place))
+    return tuple(
+        HermesEntry(
+            FILE_NAMES[target],
+            n,
+            len(entry),
+            MemoryBatch(
+                agent=agent,
+                subject=subject,
+                origin=f"import:hermes:{target.value}:{digest(entry)}",
+                changes=(Change(verb=MemoryVerb.ADD, target=target, text=entry),),
+                by="import",
+                principal=principal,
+                capacity=capacity or Capacity(),
+            ),
+        )
+        for target, text in texts.items()
+        for n, entry in enumerate(parse_entries(text or ""), start=1)
+    )
+
+
+def _read(folder: Path, target: Target) -> str | None:
+    path = folder / FILE_NAMES[target]
+    try:
+        found = Disk(folder).read(path)
+        return None if found is None else found.data.decode()
+    except FileFault as fault:
+        raise InvalidInput(fault.reason, path=str(path)) from fault
+    except UnicodeDecodeError as error:
+        what = f"{path.name} is not UTF-8 (byte {error.start}); save it as UTF-8"
+        raise InvalidInput(what, path=str(path)) from error

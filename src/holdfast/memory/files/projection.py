@@ -1,0 +1,237 @@
+"""Memory files as a projection: people's edits become operations first, then what holds is written.
+
+One pass over a file: look at it and at the version it replaced; what is neither of the versions we wrote is an edit
+and is applied to the memory that holds now; then the file is written, if it has to be. A pass that finds the file
+changed under it starts again.
+
+Rule 1: an edit is never overwritten. One that cannot be applied leaves the file alone, is copied aside once, and stays
+        a fault until somebody makes it fit.
+Rule 2: a missing file is written again; only a file that is there and lacks an entry says that the entry was removed.
+        An emptied file is believed at the second look, because editors empty a file before they write it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.tasks import Tasks
+from holdfast.memory.files.disk import Content, Disk, FileFault, Signature, previous_of
+from holdfast.memory.files.state import FileState, load_state, save_state, state_path
+from holdfast.memory.notes import Capacity, Memory, MemoryBatch, NotApplied, Target
+from holdfast.memory.notes_port import MemoryKeeper
+from holdfast.memory.notes_text import (
+    FILE_NAMES,
+    Version,
+    arranged,
+    digest,
+    edit_changes,
+    nearest,
+    parse_entries,
+    render_entries,
+    version_of,
+)
+
+PASSES_MAX = 8
+RACED = {"stale", "no_match"}  # memory moved between reading it and applying the edit
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    file: Content | None
+    previous: Content | None
+    state: FileState
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    path: Path
+    subject: str
+    target: Target
+    content: Content
+    versions: tuple[Version, ...]  # that it may have been made from
+
+
+class Projection:
+    """The files of one agent. Whoever calls holds the folder's lock."""
+
+    def __init__(self, disk: Disk, keeper: MemoryKeeper, tasks: Tasks, *, agent: AgentName, capacity: Capacity) -> None:
+        self._disk = disk
+        self._keeper = keeper
+        self._tasks = tasks
+        self._agent = agent
+        self._capacity = capacity
+        self._settled: dict[Path, tuple[Signature | None, Signature | None]] = {}
+        self._emptied: dict[Path, Signature] = {}
+
+    async def unsettled(self, paths: Sequence[Path]) -> list[Path]:
+        """The files to which something may have happened since they were brought up to date here; cheap looks only.
+
+        Looked at together: there may be files of thousands of people. One that cannot be looked at counts as changed.
+        """
+        return await self._tasks.in_thread(lambda: [path for path in paths if not self._is_settled(path)])
+
+    def _is_settled(self, path: Path) -> bool:
+        known = self._settled.get(path)
+        try:
+            return known is not None and known == self._looks(path)
+        except FileFault:
+            return False
+
+    async def bring_up_to_date(self, path: Path, subject: str, target: Target) -> bool:
+        """Absorb edits, then write what holds; whether any edit was absorbed. Raises `FileFault`."""
+        self._settled.pop(path, None)
+        absorbed = False
+        for _ in range(PASSES_MAX):
+            seen = await self._tasks.in_thread(lambda: self._see(path))
+            for content, versions in self._strange(seen):
+                absorbed |= await self._absorb(_Edit(path, subject, target, content, versions), seen)
+            memory = await self._keeper.memory(self._agent, subject)
+            if await self._tasks.in_thread(partial(self._write, path, memory, target, seen)):
+                self._settled[path] = await self._tasks.in_thread(lambda: self._looks(path))
+                return absorbed
+        raise FileFault(f"{self._disk.name(path)} changes faster than it can be read", lasting=False)
+
+    # --- looking
+
+    def _looks(self, path: Path) -> tuple[Signature | None, Signature | None]:
+        return self._disk.look(path), self._disk.look(previous_of(path))
+
+    def _see(self, path: Path) -> _Seen:
+        return _Seen(self._disk.read(path), self._disk.read(previous_of(path)), load_state(self._disk, path))
+
+    def _strange(self, seen: _Seen) -> Iterator[tuple[Content, tuple[Version, ...]]]:
+        """What somebody else wrote, late into the version that was replaced or into the file, and what it may be of."""
+        if seen.previous and not seen.state.had(seen.previous.digest):
+            yield seen.previous, seen.state.versions
+        if seen.file and not seen.state.version(seen.file.digest):
+            yield seen.file, _bases(seen.state)
+
+    # --- edits
+
+    async def _absorb(self, edit: _Edit, seen: _Seen) -> bool:
+        """Make an edit's meaning durable as operations; whether it had any."""
+        texts = self._texts(edit.path, edit.content)
+        base = nearest(edit.versions, texts)
+        self._doubt_emptied(edit, texts, base)
+        memory = await self._keeper.memory(self._agent, edit.subject)
+        changes = edit_changes(base, texts, memory, edit.target)
+        if not changes:
+            return False
+        batch = MemoryBatch(
+            agent=self._agent,
+            subject=edit.subject,
+            origin=_origin(edit, base, memory),
+            changes=changes,
+            by="edit",
+            capacity=self._capacity,
+        )
+        outcome = await self._keeper.apply(batch)
+        if isinstance(outcome, NotApplied):
+            await self._refuse(edit, seen, outcome)
+        return True
+
+    async def _refuse(self, edit: _Edit, seen: _Seen, outcome: NotApplied) -> NoReturn:
+        name = self._disk.name(edit.path)
+        if outcome.code in RACED:
+            raise FileFault(f"{name} was edited while memory changed", lasting=False)
+        await self._tasks.in_thread(lambda: self._set_aside(edit, seen))
+        raise FileFault(
+            f"the edit of {name} cannot be kept ({outcome.code}: {outcome.reason}); the file was left alone, with a"
+            " copy beside it: make it fit",
+            lasting=True,
+        )
+
+    def _texts(self, path: Path, content: Content) -> tuple[str, ...]:
+        try:
+            return parse_entries(content.data.decode())
+        except UnicodeDecodeError as error:
+            reason = f"{self._disk.name(path)} is not UTF-8 (byte {error.start}); save it as UTF-8"
+            raise FileFault(reason, lasting=True) from error
+
+    def _doubt_emptied(self, edit: _Edit, texts: Sequence[str], base: Version | None) -> None:
+        if texts or base is None or not base.shown:
+            self._emptied.pop(edit.path, None)
+        elif self._emptied.get(edit.path) != edit.content.signature:
+            self._emptied[edit.path] = edit.content.signature
+            raise FileFault(f"{self._disk.name(edit.path)} is empty: it may be about to be written", lasting=False)
+
+    def _set_aside(self, edit: _Edit, seen: _Seen) -> None:
+        """Copy a refused edit, once. What came late has no file that could be corrected, so it is done with."""
+        state, found = seen.state, edit.content.digest
+        if state.refused != found:
+            self._disk.copy_aside(edit.path, edit.content.data)
+        late = found if edit.content is seen.previous else state.late
+        if (state.refused, state.late) != (found, late):
+            save_state(self._disk, edit.path, msgspec.structs.replace(state, refused=found, late=late))
+
+    # --- writing
+
+    def _write(self, path: Path, memory: Memory, target: Target, seen: _Seen) -> bool:
+        """True when the file shows the memory; False when it changed under us."""
+        present = self._texts(path, seen.file) if seen.file else ()
+        entries = arranged(memory.of(target), present, seen.state.versions)
+        if seen.file is None and not entries:
+            return True
+        data = render_entries([entry.text for entry in entries]).encode()
+        wanted = version_of(memory, entries, data)
+        late = seen.previous.digest if seen.previous else ""
+        if seen.file is not None and seen.file.data == data:
+            settled = FileState(older=seen.state.older, current=wanted, late=late)
+            if settled != seen.state:
+                save_state(self._disk, path, settled)
+            return True
+        now = self._version(memory, target, present, seen)
+        # From here on the file may have either version, and both are ours.
+        save_state(self._disk, path, FileState(older=seen.state.older, current=now, intended=wanted, late=late))
+        if not self._disk.replace(path, data, seen.file, seen.previous):
+            save_state(self._disk, path, FileState(older=seen.state.older, current=now, late=late))
+            return False
+        left = (
+            FileState(older=now, current=wanted)
+            if now
+            else FileState(older=seen.state.older, current=wanted, late=late)
+        )
+        save_state(self._disk, path, left)
+        gone = self._disk.read(previous_of(path))
+        return gone is None or now is None or gone.digest == now.digest
+
+    def _version(self, memory: Memory, target: Target, present: Sequence[str], seen: _Seen) -> Version | None:
+        """What the file shows now, as a version that a later edit can be understood against."""
+        if seen.file is None:
+            return None
+        known = seen.state.version(seen.file.digest)
+        if known is not None:
+            return known
+        # An entry that the agent has rewritten since is still shown with its former words, as in an older version.
+        former = {shown.digest: shown for version in seen.state.versions for shown in version.shown}
+        former |= {shown.digest: shown for shown in version_of(memory, memory.of(target), b"").shown}
+        shown = tuple(former[found] for found in map(digest, present) if found in former)
+        return Version(head=memory.head, digest=seen.file.digest, shown=shown)
+
+    def forget(self, path: Path, *, whole: bool) -> None:
+        """Remove everything that is kept beside the file, and with `whole` the file, after words were erased."""
+        copies = path.parent.glob(f"{path.name}.edited.*") if path.parent.is_dir() else ()
+        self._disk.remove(previous_of(path), state_path(path), *copies, *([path] if whole else []))
+        self._settled.pop(path, None)
+
+
+def _bases(state: FileState) -> tuple[Version, ...]:
+    """What the file may have been edited from. Where we only meant to write, there may have been nothing of ours."""
+    if state.current is None and state.intended is not None:
+        return Version(head=0, digest=""), state.intended
+    return tuple(version for version in (state.current, state.intended) if version is not None)
+
+
+def _origin(edit: _Edit, base: Version | None, memory: Memory) -> str:
+    """The same edit of the same version is one edit, however often it is read."""
+    head = f"head {base.head}" if base is not None else f"unknown, {memory.head}"
+    return f"edit:{edit.target.value}:{digest(f'{edit.content.digest} {head}')}"
+
+
+def path_of(folder: Path, target: Target) -> Path:
+    return folder / FILE_NAMES[target]

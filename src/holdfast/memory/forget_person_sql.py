@@ -1,0 +1,200 @@
+"""Blanking a person: what they said, what was answered to them, what was noted by and about them, what agents passed on
+of it, and what repeats it.
+
+What goes was found before (provenance.py, quotations.py), under the locks of all agents, all mailboxes and the sessions
+in question (D5), so nothing of the person is written meanwhile. What others said keeps its bytes. Summaries over a
+blanked entry are made of it, so they go, in branches too. With a text goes every hash of it.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from holdfast.inbox.attachment_sql import drop_enclosures, drop_enclosures_by
+from holdfast.kernel.ids import AgentName, MessageId, Principal, SessionId
+from holdfast.memory.forget_halt_sql import drop_letters, drop_mail, halt_turn, void_claim
+from holdfast.memory.notes import stream_of
+from holdfast.memory.provenance_sql import Found, Trail
+from holdfast.memory.quotation_sql import Search, find_notes, origin_session
+from holdfast.memory.visibility import person_scope
+from holdfast.outbox.reply_sql import BLANK
+from holdfast.sessions.finalisation_sql import forget_answers
+from holdfast.store.script import Script, many, rows, run
+from holdfast.turns.approval_sql import forget_digests
+
+BLANK_ENTRY = "update entry set body = :blank, tokens = 0 where session = :session and seq = :seq"
+BLANK_ANSWER = """
+update entry set body = :blank, tokens = 0
+ where session = :session and turn = :turn and kind not in ('user', 'observed', 'undo') and length(body) > 0
+returning seq"""
+SEEING = """
+with recursive seeing (id) as (
+  select id from session where id = :session
+  union
+  select session.id from session join seeing on session.parent_id = seeing.id where session.fork_seq >= :first)"""
+BLANK_SUMMARIES = f"""{SEEING}
+update summary set body = :blank
+ where session in (select id from seeing) and covers_through >= :first and length(body) > 0 returning n"""
+VOID_CONTEXTS = f"{SEEING} update session set undo_count = undo_count + 1 where id in (select id from seeing)"
+# A model may be reading the words just now: whatever it makes of them is refused, and asked for anew.
+VOID_EXTRACTION = """
+update finalisation set owner = null, fence = fence + 1
+ where session = :session and step = 'begun' and owner is not null"""
+# No hash of a text is left: not that of the body, nor one in an id that earlier releases made of it.
+UNHASHED = """
+body_hash = :blank, request = null,
+event_id = case when channel = 'openai' and substr(event_id, 1, 5) = 'body.' then 'forgotten.' || message
+                else event_id end"""
+BLANK_INBOUND = f"""
+update inbound set body = :blank, sender_name = null, directory = null, repo = null, {UNHASHED}
+ where principal = :person and (length(body) > 0 or length(body_hash) > 0 or sender_name is not null)
+   and mailbox in (select id from mailbox where agent = :agent)
+returning message"""
+BLANK_MESSAGE = f"update inbound set body = :blank, {UNHASHED} where message = :message returning message"
+BLANK_TOMBSTONES = """
+update tombstone set body_hash = :blank where principal = :person and agent = :agent and length(body_hash) > 0"""
+REPLIES_TO_THEM = f"""{BLANK}
+ where length(body) > 0 and message in (
+   select message from inbound
+    where principal = :person and mailbox in (select id from mailbox where agent = :agent)) returning id"""
+REPLIES_OF_TURN = f"{BLANK} where session = :session and turn = :turn and length(body) > 0 returning id"
+# Answers to commands whose messages were pruned: nobody can say any more who gave them, so in their session they go.
+REPLIES_OF_SESSION = f"""{BLANK}
+ where session = :session and turn is null and length(body) > 0
+   and not exists (select 1 from inbound where inbound.message = reply.message and inbound.principal <> :person)
+returning id"""
+TITLES = """
+update session set title = null, title_key = null where agent = :agent and principal = :person returning id"""
+TURN_TITLES = """
+update turn set title = null, directory = null, repo = null
+ where session = :session and (title is not null or directory is not null)"""
+SHOWN_NAME = "update pairing set name = '' where agent = :agent and principal = :person"
+LOCK_MEMORY = "select stream from memory where agent = :agent order by stream /*lock*/"
+# What was extracted from several speakers has no principal: whose words are in it nobody can say.
+NOTES = """
+select stream, seq, text, origin, subject = :scope or principal = :person from memory_op
+ where agent = :agent and (subject = :scope or principal = :person or (principal = '' and written_by = 'extraction'))
+   and (length(text) > 0 or length(old_text) > 0 or live = 1)"""
+NOTE_TEXT = "select text from memory_op where stream = :stream and seq = :seq"
+BLANK_NOTE = "update memory_op set text = :blank, old_text = :blank, live = 0 where stream = :stream and seq = :seq"
+# The origin of an import or of an edited file is made of its text; what came from it is known by its number instead.
+ORIGIN = """
+select origin from memory_op
+ where stream = :stream and seq = :seq
+   and (substr(origin, 1, 7) = 'import:' or substr(origin, 1, 5) = 'edit:')"""
+RENAME_OPERATIONS = "update memory_op set origin = :new where stream = :stream and origin = :origin"
+RENAME_BATCH = "update memory_batch set origin = :new where stream = :stream and origin = :origin"
+# Somebody else may have replaced their note, or brought it back by undoing its removal: then the words are there too.
+BLANK_OLD_COPIES = "update memory_op set old_text = :blank where stream = :stream and old_text = :text"
+# An equal note of another person is that person's own.
+BLANK_COPIES = """
+update memory_op set text = :blank, live = 0
+ where stream = :stream and text = :text and principal in ('', :person) returning seq"""
+
+
+@dataclass(slots=True)
+class Blanked:
+    """What was blanked: counts, and notes by stream."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    notes: dict[str, set[int]] = field(default_factory=dict)
+    heard: set[str] = field(default_factory=set)  # sessions that had words of theirs
+
+
+def blank_person(trail: Trail, search: Search) -> Script[Blanked]:
+    """Blank everything that was found, and what is in no journal."""
+    done = Blanked()
+    for session, found in sorted(trail.sessions.items()):
+        yield from _blank_session(session, found, done)
+    for session in sorted(trail.tainted):
+        yield from void_claim(session)  # a model may be answering others with the words before it: it is asked anew
+    yield from _blank_letters(trail, done)
+    for agent in sorted(trail.agents):
+        for person in sorted(trail.people):
+            yield from _blank_own(AgentName(agent), Principal(person), done)
+    for agent in trail.reached:
+        yield from _blank_notes(AgentName(agent), trail, search, done)
+    done.counts["passed_on"] += len(trail.letters)
+    done.counts["quotations"] += sum(len(found.quoted) for found in trail.sessions.values())
+    done.counts["notes"] += sum(len(seqs) for seqs in done.notes.values())
+    return done
+
+
+def _blank_session(session: SessionId, found: Found, done: Blanked) -> Script[None]:
+    yield from halt_turn(session, found.answers)
+    for turn in sorted(found.answers):
+        done.counts["replies"] += len((yield from rows(REPLIES_OF_TURN, session=session, turn=turn, blank=b"")))
+        yield from forget_digests(session, turn)
+    gone = set(found.seqs)
+    yield from many(BLANK_ENTRY, [{"session": session, "seq": seq, "blank": b""} for seq in sorted(gone)])
+    for turn in sorted(found.quoted):
+        yield from forget_digests(session, turn)
+        gone |= {seq for (seq,) in (yield from rows(BLANK_ANSWER, session=session, turn=turn, blank=b""))}
+    if not gone:
+        return
+    if found.is_theirs:
+        done.heard.add(session)
+    first = min(gone)
+    voided = yield from rows(BLANK_SUMMARIES, session=session, first=first, blank=b"")
+    yield from run(VOID_CONTEXTS, session=session, first=first)
+    yield from run(VOID_EXTRACTION, session=session)
+    yield from forget_answers(session)
+    done.counts.update(sessions=1, entries=len(gone), summaries=len(voided))
+
+
+def _blank_letters(trail: Trail, done: Blanked) -> Script[None]:
+    """Messages between agents, where they arrived. Those that wait are not answered."""
+    done.counts["unanswered"] += yield from drop_letters(trail.mail)
+    for message in sorted({*trail.mail, *trail.messages}):
+        done.counts["messages"] += len((yield from rows(BLANK_MESSAGE, message=message, blank=b"")))
+    yield from drop_enclosures(trail.mail)
+
+
+def _blank_own(agent: AgentName, person: Principal, done: Blanked) -> Script[None]:
+    done.counts["unanswered"] += yield from drop_mail(agent, person)
+    done.counts["replies"] += len((yield from rows(REPLIES_TO_THEM, agent=agent, person=person, blank=b"")))
+    messages = [MessageId(row[0]) for row in (yield from rows(BLANK_INBOUND, agent=agent, person=person, blank=b""))]
+    done.counts["messages"] += len(messages)
+    yield from run(BLANK_TOMBSTONES, agent=agent, person=person, blank=b"")
+    done.counts["attachments"] += yield from drop_enclosures_by(agent, person)
+    yield from run(SHOWN_NAME, agent=agent, person=person)
+    for (session,) in (yield from rows(TITLES, agent=agent, person=person)):
+        yield from run(TURN_TITLES, session=session)
+        left = yield from rows(REPLIES_OF_SESSION, session=session, person=person, blank=b"")
+        done.counts["replies"] += len(left)
+
+
+def _blank_notes(agent: AgentName, trail: Trail, search: Search, done: Blanked) -> Script[None]:
+    yield from rows(LOCK_MEMORY, agent=agent)
+    yield from find_notes(search, agent)
+    if agent in trail.agents:
+        for person in sorted(trail.people):
+            yield from _blank_their_notes(agent, Principal(person), done)
+    others = [(stream, seq) for stream, seq in sorted(trail.notes) if stream.startswith(stream_of(agent, ""))]
+    for stream, seq in others:
+        ((text,),) = yield from rows(NOTE_TEXT, stream=stream, seq=seq)
+        yield from _blank_note(stream, seq, done)
+        yield from run(BLANK_OLD_COPIES, stream=stream, text=bytes(text) or b"\0", blank=b"")
+
+
+def _blank_their_notes(agent: AgentName, person: Principal, done: Blanked) -> Script[None]:
+    scope = person_scope(person)
+    own = stream_of(agent, scope)
+    found = [
+        (stream, seq, text)
+        for stream, seq, text, origin, is_theirs in (yield from rows(NOTES, agent=agent, scope=scope, person=person))
+        if is_theirs or origin_session(origin) in done.heard
+    ]
+    for stream, seq, _ in found:
+        yield from _blank_note(stream, seq, done)
+    for stream, text in sorted({(stream, bytes(text)) for stream, _, text in found if text and stream != own}):
+        yield from run(BLANK_OLD_COPIES, stream=stream, text=text, blank=b"")
+        for (seq,) in (yield from rows(BLANK_COPIES, stream=stream, text=text, person=person, blank=b"")):
+            done.notes[stream].add(seq)
+
+
+def _blank_note(stream: str, seq: int, done: Blanked) -> Script[None]:
+    yield from run(BLANK_NOTE, stream=stream, seq=seq, blank=b"")
+    done.notes.setdefault(stream, set()).add(seq)
+    for (origin,) in (yield from rows(ORIGIN, stream=stream, seq=seq)):
+        for renaming in (RENAME_OPERATIONS, RENAME_BATCH):
+            yield from run(renaming, stream=stream, origin=origin, new=f"forgotten:{seq}")

@@ -1,0 +1,270 @@
+"""Forgetting: one transaction that blanks, cancels and schedules the erasures, and the receipts that follow (D25).
+
+The request and every receipt are rows, so whoever goes on after a crash knows what is left: bytes to be scrubbed, lanes
+to be carried, copies that recall made while a provider still had the words.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from holdfast.audit import action_sql
+from holdfast.audit.action import PROGRAM, Act, By
+from holdfast.inbox.identity_sql import kin, withdraw
+from holdfast.kernel.errors import ForgetNotFound, IdempotencyConflict, SessionNotFound
+from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, Provider, SessionId
+from holdfast.memory.delivery import DeliveryState
+from holdfast.memory.erase_sql import Unit, erase_units, units_of
+from holdfast.memory.forget import ErasurePart, ForgetRequest, Forgetting, Kind
+from holdfast.memory.forget_halt_sql import halt_turn, leave_mailbox
+from holdfast.memory.forget_person_sql import Blanked, blank_person
+from holdfast.memory.notes import stream_of
+from holdfast.memory.parcel_sql import ERASE_PERSON, ERASE_SESSION, ERASE_UNITS
+from holdfast.memory.provenance_sql import Found, Trail, follow
+from holdfast.memory.quotation_sql import find_quotations
+from holdfast.memory.visibility import person_scope
+from holdfast.sessions.delete_sql import blank_session, lock_line
+from holdfast.store.agent_lock_sql import hold_agents
+from holdfast.store.script import Row, Script, many, one, plain, rows, run
+
+FIELDS = "id, agent, kind, subject, requested_at, blanked, scrubbed_at, scrub_receipt, swept_at, kept"
+BY_ID = f"select {FIELDS} from forget where id = :id"
+NEW = """
+insert into forget (id, agent, kind, subject, requested_at, blanked)
+values (:id, :agent, :kind, :subject, :now, '{}') on conflict (id) do nothing returning id"""
+# Where nothing was ever sent there is nothing that recall could bring back.
+BLANKED = """
+update forget
+   set blanked = :blanked, kept = :kept,
+       swept_at = case when exists (select 1 from forget_part where forget_part.forget = :id) then null
+                       else requested_at end
+ where id = :id"""
+PARTS = """
+select delivery.id, delivery.agent, delivery.provider, delivery.place, delivery.state, delivery.attempt,
+       delivery.due_at, delivery.receipt, delivery.reason
+  from forget_part join delivery on delivery.n = forget_part.n
+ where forget_part.forget = :id order by delivery.n"""
+AGENTS = """
+select agent from session union select agent from mailbox union select agent from memory order by agent"""
+SESSION_AGENT = "select agent from session where id = :session"
+LOCK_LIVE = "select id from mailbox where session_id = :session order by id /*lock*/"
+WORDS = "select count(*) from entry where session = :session and kind <> 'undo' and length(body) > 0"
+ECHOES = """
+update entry set body = :blank, tokens = 0
+ where kind in ('observed', 'recall') and kind = 'recall' and length(body) > 0
+   and session in (select id from session where agent = :agent) returning seq"""
+NEWEST = "select id from forget order by requested_at desc, id desc limit 1"
+OPEN = "select id from forget where scrubbed_at is null or swept_at is null order by requested_at limit :limit"
+OPEN_MAX = 1_000
+UNSCRUBBED = "select id from forget where scrubbed_at is null order by requested_at"
+SCRUBBED = "update forget set scrubbed_at = :now, scrub_receipt = :receipt where id = :id and scrubbed_at is null"
+SETTLED = """
+select id, agent from forget
+ where swept_at is null and not exists (
+   select 1 from forget_part join delivery on delivery.n = forget_part.n
+    where forget_part.forget = forget.id
+      and (delivery.state <> 'delivered'
+           or delivery.settled_at > cast(:now as int8) - cast(:quiet_ms as int8)))
+ order by requested_at limit :limit /*skip locked*/"""
+SWEPT = """
+update forget set swept_at = :now, scrubbed_at = case when :found > 0 then null else scrubbed_at end where id = :id"""
+
+
+def forget(request: ForgetRequest, by: By = PROGRAM) -> Script[Forgetting]:
+    """Raises `SessionNotFound`, and `IdempotencyConflict` for an id that named something else before."""
+    agent = (yield from _agent(request)) if request.session is not None else request.agent or ""
+    made = yield from one(NEW, id=request.id, agent=agent, kind=request.kind.value, subject=request.subject)
+    if made is None:
+        return (yield from _repeated(request))
+    counts, kept = Counter[str](), dict[str, int]()
+    every = yield from _agents()
+    agents = [AgentName(agent)] if agent else every
+    yield from hold_agents({*agents, *(every if request.person is not None else ())})
+    if request.session is not None:
+        counts += yield from _forget_session(request.id, AgentName(agent), request.session)
+    if request.person is not None:
+        people = yield from kin(request.person)  # the person's principals on other platforms too
+        trail = Trail(frozenset(people), frozenset(agents), set(every))
+        counts += yield from _forget_person(request.id, trail)
+        agents = [AgentName(name) for name in trail.reached]
+        kept = {"answers": trail.kept_answers, "others_words": trail.others_words}
+    for name in sorted(agents):
+        yield from withdraw(name)
+    yield from run(BLANKED, id=request.id, blanked=_encoded(counts), kept=_encoded(kept))
+    act = Act.SESSION_FORGOTTEN if request.session is not None else Act.PERSON_FORGOTTEN
+    yield from action_sql.record(act, by, request.subject, forget=request.id, agent=agent)
+    return (yield from forgetting(request.id))
+
+
+def _agent(request: ForgetRequest) -> Script[str]:
+    row = yield from one(SESSION_AGENT, session=request.session)
+    if row is None or request.agent not in (None, row[0]):
+        raise SessionNotFound(f"there is no session {request.session}", session=request.session)
+    return str(row[0])
+
+
+def _agents() -> Script[list[AgentName]]:
+    return [AgentName(agent) for (agent,) in (yield from rows(AGENTS))]
+
+
+def _repeated(request: ForgetRequest) -> Script[Forgetting]:
+    known = yield from forgetting(request.id)
+    same = (known.kind, known.subject) == (request.kind, request.subject)
+    if not same or (request.agent or (known.agent if request.session else None)) != known.agent:
+        raise IdempotencyConflict(
+            f"{request.id} was used before to forget another {known.kind.value}", forget=request.id
+        )
+    return known
+
+
+def _forget_session(id_: ForgetId, agent: AgentName, session: SessionId) -> Script[Counter[str]]:
+    yield from rows(LOCK_LIVE, session=session)
+    yield from lock_line(session)
+    yield from halt_turn(session)
+    yield from leave_mailbox(session)
+    (words,) = (yield from one(WORDS, session=session)) or (0,)
+    units = yield from units_of(session)
+    dropped = yield from erase_units(id_, f"{ERASE_SESSION}{session}", "", units)
+    yield from blank_session(session)
+    echoes = yield from _blank_echoes(agent)
+    return Counter({"sessions": 1, "entries": words, "recalls": echoes, "cancelled": dropped})
+
+
+def _forget_person(id_: ForgetId, trail: Trail) -> Script[Counter[str]]:
+    yield from follow(trail)
+    search = yield from find_quotations(trail)
+    blanked = yield from blank_person(trail, search)
+    for agent in trail.reached:
+        blanked.counts["recalls"] += yield from _blank_echoes(AgentName(agent))
+    spared: set[int] = set()
+    for stream, principal, units, shared in (yield from _erasures(id_, trail, blanked, spared)):
+        blanked.counts["cancelled"] += yield from erase_units(id_, stream, principal, units, shared, spared=spared)
+    return blanked.counts
+
+
+def _erasures(
+    id_: ForgetId, trail: Trail, blanked: Blanked, spared: set[int]
+) -> Script[list[tuple[str, str, list[Unit], list[Unit]]]]:
+    """The units to erase and those that are shared with others, by whom the erasure is about; `spared` gets the numbers
+    of those that hold what others said and were answered.
+
+    Where an agent was only told by another one, its providers know nothing of the person: they get units by name.
+    """
+    first = min(trail.people)
+    whose = {f"{ERASE_PERSON}{person}": person for person in sorted(trail.people)} | {f"{ERASE_UNITS}{id_}": ""}
+    units = {stream: list[Unit]() for stream in whose}
+    shared = {stream: list[Unit]() for stream in whose}
+
+    def stream_for(unit: Unit) -> str:
+        if unit.agent not in trail.agents:
+            return f"{ERASE_UNITS}{id_}"
+        return f"{ERASE_PERSON}{unit.principal if unit.principal in trail.people else first}"
+
+    for session, found in sorted(trail.sessions.items()):
+        for unit in (yield from units_of(session)):
+            if goes_whole(unit, found, trail.people if unit.agent in trail.agents else frozenset()):
+                units[stream_for(unit)].append(unit)
+                spared |= {unit.n} if unit.turns & found.quoted else set()
+            elif unit.turns & (found.heard | found.turns):
+                (shared if unit.agent in trail.agents else units)[stream_for(unit)].append(unit)
+    own = {stream_of(AgentName(agent), person_scope(who)): who for agent in trail.agents for who in trail.people}
+    for stream in sorted({*own, *blanked.notes}):
+        noted = blanked.notes.get(stream, set())
+        for unit in (yield from units_of(stream)):
+            if stream in own or unit.from_seq in noted:
+                whom = f"{ERASE_PERSON}{own[stream]}" if stream in own else stream_for(unit)
+                units[whom].append(unit)
+    return [(stream, whose[stream], units[stream], shared[stream]) for stream in whose]
+
+
+def goes_whole(unit: Unit, found: Found, people: frozenset[str]) -> bool:
+    """Whether a provider erases a unit as a whole: it is all the person's, or has an answer that was made of what was
+    passed on or that repeats it. An answer cannot be erased there by who spoke."""
+    if unit.principal in people or unit.turns <= found.turns:
+        return True
+    return bool(unit.turns & (found.passed | found.quoted))
+
+
+def _encoded(counts: Mapping[str, int]) -> str:
+    return msgspec.json.encode(dict(counts)).decode()
+
+
+def _blank_echoes(agent: AgentName) -> Script[int]:
+    """Every copy that recall made for this agent: nobody can say whose words are in it, nor by its time whether it
+    was committed before somebody was forgotten."""
+    return len((yield from rows(ECHOES, agent=agent, blank=b"")))
+
+
+# --- what follows ------------------------------------------------------------------------------------
+
+
+def newest_forgetting() -> Script[ForgetId | None]:
+    row = yield from one(NEWEST)
+    return None if row is None else ForgetId(row[0])
+
+
+def open_forgettings() -> Script[tuple[ForgetId, ...]]:
+    return tuple(ForgetId(id_) for (id_,) in (yield from rows(OPEN, limit=OPEN_MAX)))
+
+
+def unscrubbed() -> Script[tuple[ForgetId, ...]]:
+    """Requests whose bytes may still be in the store's files."""
+    return tuple(ForgetId(id_) for (id_,) in (yield from rows(UNSCRUBBED)))
+
+
+def mark_scrubbed(requests: Sequence[ForgetId], receipt: str) -> Script[None]:
+    yield from many(SCRUBBED, [{"id": id_, "receipt": plain(receipt)} for id_ in requests])
+
+
+def sweep_forgotten(quiet_ms: int, limit: int) -> Script[int]:
+    """Blank what recall copied between a request and the last receipt of its providers; how many requests.
+
+    The files are scrubbed once more where anything was found.
+    """
+    found = yield from rows(SETTLED, quiet_ms=quiet_ms, limit=limit)
+    for id_, agent in found:
+        echoes = 0
+        for name in [AgentName(agent)] if agent else (yield from _agents()):
+            echoes += yield from _blank_echoes(name)
+        yield from run(SWEPT, id=id_, found=echoes)
+    return len(found)
+
+
+def forgetting(id_: ForgetId) -> Script[Forgetting]:
+    row = yield from one(BY_ID, id=id_)
+    if row is None:
+        raise ForgetNotFound(f"nothing was asked to be forgotten under {id_!r}", forget=id_)
+    return _forgetting(row, [_part(part) for part in (yield from rows(PARTS, id=id_))])
+
+
+def _forgetting(row: Row, parts: Sequence[ErasurePart]) -> Forgetting:
+    id_, agent, kind, subject, requested_at, blanked, scrubbed_at, receipt, swept_at, kept = row
+    return Forgetting(
+        id=ForgetId(id_),
+        agent=AgentName(agent) if agent else None,
+        kind=Kind(kind),
+        subject=subject,
+        requested_at=Instant(requested_at),
+        blanked=msgspec.json.decode(blanked, type=dict[str, int]),
+        kept=msgspec.json.decode(kept, type=dict[str, int]),
+        scrubbed_at=None if scrubbed_at is None else Instant(scrubbed_at),
+        scrub_receipt=receipt,
+        swept_at=None if swept_at is None else Instant(swept_at),
+        parts=tuple(parts),
+    )
+
+
+def _part(row: Row) -> ErasurePart:
+    id_, agent, provider, place, state, attempt, due_at, receipt, reason = row
+    return ErasurePart(
+        delivery=DeliveryId(id_),
+        agent=AgentName(agent),
+        provider=Provider(provider),
+        place=place,
+        state=DeliveryState(state),
+        attempt=attempt,
+        due_at=Instant(due_at),
+        receipt=receipt,
+        reason=reason,
+    )

@@ -1,0 +1,216 @@
+"""Lanes: taken by one courier as a whole, with a fence of their own, and carried from the head (D17 to D21).
+
+Deliveries are never claimed one by one: that would give one lane to two couriers. A delivery that is found `sending`
+was left behind by a courier that died; it may have landed, so it is in doubt from then on.
+
+Where the provider's notes may pass each other (`passing`), a note that waits for its quiet period holds up only the
+notes that depend on it: the claim passes over it, and the lane is due as soon as any of its first deliveries is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from holdfast.kernel.ids import AgentName, Instant, NodeId, Provider
+from holdfast.memory.delivery import Op, Parcel
+from holdfast.memory.lane import LaneClaim, LaneKey, Package
+from holdfast.memory.note_order import may_pass
+from holdfast.memory.parcel_sql import Item, parcel_of, payload_hash
+from holdfast.store.script import Row, Script, one, rows, run
+
+HELD = """
+select place, fence, cast(:now as int8) - doubted_at from lane
+ where owner = :node and claim = :name and agent = :agent and provider = :provider"""
+FREE = """
+select place, fence, cast(:now as int8) - doubted_at from lane
+ where agent = :agent and provider = :provider and owner is null and due_at is not null and due_at <= :now
+   and exists (select 1 from node where node.id = :node)
+ order by due_at, place limit :limit /*skip locked*/"""
+TAKE = """
+update lane set owner = :node, claim = :name, fence = fence + 1
+ where agent = :agent and provider = :provider and place = :place"""
+HEAD = """
+select n, state, payload_hash, renderer, due_at <= cast(:now as int8),
+       cast(:now as int8) - coalesce(failing_at, cast(:now as int8)),
+       cast(:now as int8) - coalesce(uncertain_at, cast(:now as int8)), suspect, late,
+       id, stream, from_seq, through_seq, from_turn, through_turn, op, principal, attempt, sent_at,
+       case when suspected_at is null then 0
+            when (select max(delivered_at) from lane where lane.agent = :agent and lane.provider = :provider
+                     and lane.place <> :place) > suspected_at then 1 else 0 end
+  from delivery
+ where agent = :agent and provider = :provider and place = :place and state in ('scheduled', 'sending', 'uncertain')
+ order by n limit :limit"""
+SEND = """
+update delivery
+   set state = 'sending', attempt = attempt + 1, sent_at = :now, payload_hash = :hash, renderer = :renderer,
+       fence = :fence,
+       lease_fence = (select fence from lane where agent = :agent and provider = :provider and place = :place)
+ where n = :n"""
+DOUBT = """
+update delivery
+   set state = 'uncertain', uncertain_at = coalesce(uncertain_at, cast(:now as int8)), fence = :fence, reason = :reason,
+       lease_fence = (select fence from lane where agent = :agent and provider = :provider and place = :place)
+ where n = :n"""
+NOTHING_DUE = """
+update lane
+   set owner = null, claim = null,
+       delivered_at = case when :delivered = 1 then cast(:now as int8) else delivered_at end,
+       doubted_at = case when :doubted = 1 then cast(:now as int8) else doubted_at end,
+       due_at = coalesce(
+           case when :look > 0 then
+             (select min(due_at) from (
+                 select due_at from delivery
+                  where delivery.agent = :agent and delivery.provider = :provider and delivery.place = :place
+                    and state in ('scheduled', 'sending', 'uncertain') order by n limit :look) as first_ones
+               where due_at > cast(:after as int8)) end,
+           (select due_at from delivery
+             where delivery.agent = :agent and delivery.provider = :provider and delivery.place = :place
+               and state in ('scheduled', 'sending', 'uncertain') order by n limit 1))
+ where agent = :agent and provider = :provider and place = :place"""
+NOW = "select cast(:now as int8)"
+NEXT_DUE = """
+select min(due_at) from lane
+ where agent = :agent and provider = :provider and owner is null and due_at is not null"""
+# Heads that wait for longer than a moment, whatever for: one that is asked about too early only waits on.
+WAITING = """
+select place from lane
+ where agent = :agent and provider = :provider and owner is null and due_at > cast(:now as int8)
+ order by due_at desc, place limit :limit /*skip locked*/"""
+DUE_NOW = """
+update delivery set due_at = :now
+ where n = (select n from delivery
+             where agent = :agent and provider = :provider and place = :place
+               and state in ('scheduled', 'sending', 'uncertain') order by n limit 1)"""
+LANE_DUE_NOW = "update lane set due_at = :now where agent = :agent and provider = :provider and place = :place"
+PAIRS = "select distinct agent, provider from lane where due_at is not null order by agent, provider"
+PAIRS_EVER = "select distinct agent, provider from lane order by agent, provider"
+PASSED_MAX = 120  # deliveries of one lane that are looked at for one that may pass
+INTERRUPTED = "a courier was cut off while it was being sent"
+RENDERED_OTHERWISE = "it would be rendered otherwise than when it was first sent"
+
+
+def claim_lanes(
+    node: NodeId, key: LaneKey, name: str, *, lanes: int, units: int, renderer: str, passing: bool = False
+) -> Script[tuple[LaneClaim, ...]]:
+    """Take free lanes whose heads are due, each with up to `units` deliveries from its head, rendered."""
+    again = (yield from rows(HELD, node=node, name=name, agent=key.agent, provider=key.provider)) if name else []
+    found = again or (yield from rows(FREE, agent=key.agent, provider=key.provider, node=node, limit=lanes))
+    claims = []
+    for place, fence, doubted_for_ms in sorted(found, key=lambda row: row[0]):
+        if not again:
+            yield from run(TAKE, node=node, name=name, agent=key.agent, provider=key.provider, place=place)
+        own = fence if again else fence + 1
+        lane = LaneClaim(
+            key=key, place=place, fence=own, node=node, packages=(), passing=passing, doubted_for_ms=doubted_for_ms
+        )
+        claim = yield from _loaded(lane, units, renderer, repeated=bool(again))
+        if claim.packages:
+            claims.append(claim)
+        else:
+            yield from _free_idle(lane)
+    return tuple(claims)
+
+
+def free_lane(lane: LaneClaim, *, delivered: bool, doubted: bool) -> Script[None]:
+    """Give the lane back; it is due again when its head is, or where notes may pass, one of its first deliveries."""
+    marks = {"agent": lane.key.agent, "provider": lane.key.provider, "place": lane.place}
+    seen = {"delivered": int(delivered), "doubted": int(doubted)}
+    yield from run(NOTHING_DUE, look=PASSED_MAX if lane.passing else 0, after=0, **seen, **marks)
+
+
+def _free_idle(lane: LaneClaim) -> Script[None]:
+    """Nothing of it can be sent now, though something may be due that depends on what waits: not before that is."""
+    marks = {"agent": lane.key.agent, "provider": lane.key.provider, "place": lane.place}
+    (now,) = (yield from one(NOW)) or (0,)
+    yield from run(NOTHING_DUE, delivered=0, doubted=0, look=PASSED_MAX if lane.passing else 0, after=now, **marks)
+
+
+def _loaded(lane: LaneClaim, units: int, renderer: str, *, repeated: bool) -> Script[LaneClaim]:
+    limit = max(units, PASSED_MAX) if lane.passing else units
+    found = yield from rows(HEAD, agent=lane.key.agent, provider=lane.key.provider, place=lane.place, limit=limit)
+    is_sending = repeated and any(row[1] == "sending" for row in found)
+    packages: list[Package] = []
+    passed: list[Parcel] = []
+    for row in found:
+        if len(packages) == units or (packages and not passed and not _may_join(packages[-1], row, repeated=repeated)):
+            break
+        if lane.passing and (passed or _waits(row, is_sending=is_sending)):
+            parcel = yield from parcel_of(lane.key, lane.place, Item(*row[9:-1]))
+            if _waits(row, is_sending=is_sending) or not may_pass(parcel, passed):
+                passed.append(parcel)
+                continue
+            if packages and not _may_join(packages[-1], row, repeated=repeated):
+                break
+        if not packages and not row[4] and not repeated:
+            break  # the head is not due yet
+        package = yield from _package(lane, row, renderer, repeated=repeated, joins=bool(packages))
+        if package is None:
+            break
+        packages.append(package)
+    return replace(lane, packages=tuple(packages))
+
+
+def _waits(row: Row, *, is_sending: bool) -> bool:
+    """Whether a note waits for its quiet period. A claim that is asked for again was about others than those."""
+    return row[15] == Op.REMEMBER.value and row[1] == "uncertain" and (is_sending or not row[4])
+
+
+def _may_join(last: Package, row: Row, *, repeated: bool) -> bool:
+    """Whether a delivery may travel in the same call as the one before it."""
+    wanted = "sending" if repeated else "scheduled"
+    plain = {Op.RETAIN.value, Op.REMEMBER.value}
+    return not last.ask and bool(row[4]) and row[1] == wanted and row[15] in plain and last.parcel.op.value in plain
+
+
+def _package(lane: LaneClaim, row: Row, renderer: str, *, repeated: bool, joins: bool) -> Script[Package | None]:
+    """None for one that would join a call and that the provider must be asked about first: it waits to be the head."""
+    n, state, known_hash, known_renderer = row[:4]
+    item = Item(*row[9:-1])
+    fresh = state == "scheduled" or (state == "sending" and repeated)
+    if fresh and not repeated:
+        item = item._replace(attempt=item.attempt + 1)
+    parcel = yield from parcel_of(lane.key, lane.place, item)
+    made = payload_hash(parcel)
+    changed = known_hash is not None and (known_hash, known_renderer) != (made, renderer)
+    ask = not fresh or (changed and not repeated)
+    if joins and ask:
+        return None
+    marks = {"agent": lane.key.agent, "provider": lane.key.provider, "place": lane.place, "fence": lane.fence, "n": n}
+    if ask and state != "uncertain":
+        reason = RENDERED_OTHERWISE if fresh else INTERRUPTED
+        yield from run(DOUBT, reason=reason, **marks)
+    elif not ask and not repeated:
+        yield from run(SEND, hash=made, renderer=renderer, **marks)
+    return Package(
+        n=n,
+        parcel=parcel,
+        ask=ask,
+        failing_for_ms=row[5],
+        uncertain_for_ms=row[6],
+        suspect=row[7],
+        others_taken=bool(row[-1]),
+        late=bool(row[8]),
+    )
+
+
+def hurry_lanes(key: LaneKey, *, limit: int) -> Script[int]:
+    """The provider is back: up to `limit` of its waiting lanes, on whatever node they failed, are due now; how many."""
+    found = yield from rows(WAITING, agent=key.agent, provider=key.provider, limit=limit)
+    for (place,) in sorted(found):
+        yield from run(LANE_DUE_NOW, agent=key.agent, provider=key.provider, place=place)
+        yield from run(DUE_NOW, agent=key.agent, provider=key.provider, place=place)
+    return len(found)
+
+
+def next_due(keys: Sequence[LaneKey]) -> Script[tuple[Instant | None, ...]]:
+    """When each provider's next free lane is due; None without one."""
+    found: list[Instant | None] = []
+    for key in keys:
+        ((due,),) = yield from rows(NEXT_DUE, agent=key.agent, provider=key.provider)
+        found.append(None if due is None else Instant(due))
+    return tuple(found)
+
+
+def lane_keys(*, ever: bool = False) -> Script[tuple[LaneKey, ...]]:
+    """Whose lanes have work, or with `ever` had some, configured or not."""
+    found = yield from rows(PAIRS_EVER if ever else PAIRS)
+    return tuple(LaneKey(AgentName(agent), Provider(provider)) for agent, provider in found)

@@ -1,0 +1,218 @@
+"""What a batch would make of a memory: decided here as a plan, made durable by the store in one transaction.
+
+Rule 1: changes see each other in their order; the plan is all of them or none.
+Rule 2: an exact duplicate is found, not added again; it is no operation and nobody is told of it twice.
+Rule 3: an entry is named by its version, by its whole text, or by a part that no other entry has.
+Rule 4: capacity is judged by the size the whole batch leaves behind. A batch that makes a full memory smaller is good
+        even if it stays over the limit.
+Rule 5: a batch from stale history only adds, and never brings back a text that was removed or replaced (R33).
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from holdfast.kernel.ids import Instant
+from holdfast.memory.notes import (
+    Change,
+    Memory,
+    MemoryBatch,
+    MemoryEntry,
+    MemoryOperation,
+    MemoryUndo,
+    MemoryVerb,
+    NotApplied,
+    Target,
+)
+from holdfast.memory.notes_safety import reason_to_block
+from holdfast.memory.visibility import SHARED, holder_of
+
+CHANGES_MAX = 1_000
+Gone: TypeAlias = Collection[tuple[Target, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedOperation:
+    """One row to write. `kills` is the version that no longer holds after it."""
+
+    seq: int
+    position: int
+    verb: MemoryVerb
+    target: Target
+    text: str
+    old_text: str
+    place: int
+    kills: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPlan:
+    seqs: tuple[int, ...]  # one per change, 0 for one that found its text there already
+    operations: tuple[PlannedOperation, ...]
+    memory: Memory  # as it will be
+
+
+class _Miss(Exception):
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.code, self.reason = code, reason
+
+
+def plan_batch(memory: Memory, batch: MemoryBatch, *, gone: Gone = ()) -> MemoryPlan | NotApplied:
+    """What the batch would do. `gone` are texts that were removed or replaced; only a stale batch asks for them."""
+    if not batch.changes or len(batch.changes) > CHANGES_MAX:
+        return NotApplied("empty", f"a batch has 1 to {CHANGES_MAX} changes, not {len(batch.changes)}", memory)
+    after, seqs, operations = memory, [0] * len(batch.changes), list[PlannedOperation]()
+    for position, change in enumerate(batch.changes):
+        try:
+            operation = _decide(after, batch, change, position, gone)
+        except _Miss as miss:
+            return NotApplied(miss.code, miss.reason, memory, position)
+        if operation is not None:
+            after = _follow(after, operation)
+            seqs[position] = operation.seq
+            operations.append(operation)
+    full = _over_capacity(memory, after, batch)
+    return full or MemoryPlan(seqs=tuple(seqs), operations=tuple(operations), memory=after)
+
+
+def normal(text: str) -> str:
+    """A text as it is kept: Unix line ends, nothing around it."""
+    return text.replace("\r\n", "\n").strip()
+
+
+def _decide(memory: Memory, batch: MemoryBatch, change: Change, position: int, gone: Gone) -> PlannedOperation | None:
+    if batch.add_only and change.verb is not MemoryVerb.ADD:
+        raise _Miss("stale", "this was made from history that has moved on, so it may add and change nothing else")
+    text = "" if change.verb is MemoryVerb.REMOVE else _checked(change.text)
+    twin = next((entry for entry in memory.of(change.target) if entry.text == text), None) if text else None
+    made = PlannedOperation(
+        seq=memory.head + 1,
+        position=position,
+        verb=change.verb,
+        target=change.target,
+        text=text,
+        old_text="",
+        place=_free_place(memory, change),
+        kills=None,
+    )
+    if change.verb is MemoryVerb.ADD:
+        is_back = batch.add_only and (change.target, text) in gone
+        if twin is not None and _widens(memory, batch, twin):
+            return replace(made, verb=MemoryVerb.REPLACE, old_text=text, place=twin.place, kills=twin.seq)
+        return None if twin is not None or is_back else made
+    old = _named(memory, change)
+    if twin is not None and twin.seq == old.seq:
+        return None
+    # The new text is there already, so what is left of the wish is that the old one goes.
+    verb = MemoryVerb.REMOVE if twin is not None else change.verb
+    return replace(
+        made, verb=verb, text="" if twin is not None else text, old_text=old.text, place=old.place, kills=old.seq
+    )
+
+
+def _widens(memory: Memory, batch: MemoryBatch, twin: MemoryEntry) -> bool:
+    """Whether the operator shares a text that an earlier release kept among the shared notes for one person."""
+    held = holder_of(memory.subject, twin.by, twin.principal)
+    return held != SHARED and holder_of(batch.subject, batch.by, batch.principal) == SHARED
+
+
+def _checked(text: str) -> str:
+    kept = normal(text)
+    if not kept:
+        raise _Miss("empty", "the text is empty")
+    reason = reason_to_block(kept)
+    if reason is not None:
+        raise _Miss("blocked", reason)
+    return kept
+
+
+def entry_named(memory: Memory, change: Change) -> MemoryEntry | NotApplied:
+    """The entry that a change names."""
+    try:
+        return _named(memory, change)
+    except _Miss as miss:
+        return NotApplied(miss.code, miss.reason, memory)
+
+
+def _named(memory: Memory, change: Change) -> MemoryEntry:
+    entries = memory.of(change.target)
+    if change.version is not None:
+        found = next((entry for entry in entries if entry.seq == change.version), None)
+        if found is None:
+            raise _Miss("stale", f"entry {change.version} of {change.target.value} was changed or removed since")
+        return found
+    part = normal(change.old)
+    if not part:
+        raise _Miss("empty", "say which entry: a unique part of it, or its version")
+    matches = [entry for entry in entries if entry.text == part] or [e for e in entries if part in e.text]
+    if not matches:
+        raise _Miss("no_match", f"no entry of {change.target.value} has this part")
+    if len(matches) > 1:
+        versions = ", ".join(str(entry.seq) for entry in matches)
+        raise _Miss("ambiguous", f"several entries of {change.target.value} have this part: {versions}")
+    return matches[0]
+
+
+def _free_place(memory: Memory, change: Change) -> int:
+    taken = {entry.place for entry in memory.entries}
+    wanted = change.place
+    return wanted if wanted is not None and 0 < wanted <= memory.head and wanted not in taken else memory.head + 1
+
+
+def _follow(memory: Memory, operation: PlannedOperation) -> Memory:
+    """The memory after one operation."""
+    entries = [entry for entry in memory.entries if entry.seq != operation.kills]
+    if operation.verb is not MemoryVerb.REMOVE:
+        written = MemoryEntry(
+            seq=operation.seq,
+            target=operation.target,
+            text=operation.text,
+            at=Instant(0),
+            place=operation.place,
+        )
+        entries.append(written)
+    entries.sort(key=lambda entry: entry.place)
+    return replace(memory, entries=tuple(entries), head=operation.seq)
+
+
+def _over_capacity(before: Memory, after: Memory, batch: MemoryBatch) -> NotApplied | None:
+    for target in Target:
+        used, limit = after.used_chars(target), batch.capacity.of(target)
+        if used > limit and used > before.used_chars(target):
+            position = max((n for n, change in enumerate(batch.changes) if change.target is target), default=0)
+            reason = f"{target.value} would have {used} characters of {limit}; it has {before.used_chars(target)} now"
+            return NotApplied("over_capacity", reason, before, position)
+    return None
+
+
+# --- going back ----------------------------------------------------------------------------------------
+
+
+def undo_origin(seq: int) -> str:
+    return f"undo:{seq}"
+
+
+def undo_batch(undo: MemoryUndo, operation: MemoryOperation) -> MemoryBatch:
+    """The batch that reverses an operation. It is stale when the entry was changed again since."""
+    match operation.verb:
+        case MemoryVerb.ADD:
+            change = Change(verb=MemoryVerb.REMOVE, target=operation.target, version=operation.seq)
+        case MemoryVerb.REPLACE:
+            change = Change(
+                verb=MemoryVerb.REPLACE, target=operation.target, version=operation.seq, text=operation.old_text
+            )
+        case MemoryVerb.REMOVE:
+            change = Change(
+                verb=MemoryVerb.ADD, target=operation.target, text=operation.old_text, place=operation.place
+            )
+    return MemoryBatch(
+        agent=undo.agent,
+        subject=undo.subject,
+        origin=undo_origin(undo.seq),
+        changes=(change,),
+        by=undo.by,
+        principal=undo.principal,
+        capacity=undo.capacity,
+        policies=undo.policies,
+    )

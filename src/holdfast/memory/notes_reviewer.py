@@ -1,0 +1,72 @@
+"""Review of notes: lists those that nobody vouches for, and takes back what one author or one chat brought in.
+
+A note that is revoked is gone from every running conversation at its next turn, and from every provider as soon as
+that answers. What was said stays: `forget` is for that.
+"""
+
+from collections.abc import Iterable
+
+from holdfast.kernel.errors import InvalidInput, StoreUnavailable
+from holdfast.kernel.ids import AgentName, Principal
+from holdfast.memory.notes import Memory, MemoryBatch, NotApplied
+from holdfast.memory.notes_review import CHANGES_MAX, NoteForReview, Revoked, for_review, removals, to_revoke
+from holdfast.memory.notes_service import Keeper
+from holdfast.memory.visibility import chat_scope
+from holdfast.store.protocols.reader import Reader
+from holdfast.turns.policy import AccessPolicy
+
+ATTEMPTS_MAX = 20  # of one memory that is changed while its notes are revoked
+
+
+class NoteReview:
+    def __init__(self, keeper: Keeper, reader: Reader) -> None:
+        self._keeper = keeper
+        self._reader = reader
+
+    async def listed(self, agent: AgentName, access: AccessPolicy) -> tuple[NoteForReview, ...]:
+        """Every note that a model made in a group or of a stranger's words, newest first."""
+        memories = await self._memories(agent)
+        speakers = {entry.principal for memory in memories for entry in memory.entries}
+        return for_review(memories, await self._keeper.strangers(agent, access, speakers))
+
+    async def revoke(
+        self, agent: AgentName, access: AccessPolicy, *, author: str, chat: str, by: str, origin: str
+    ) -> Revoked:
+        """Remove what the author's words were made into, from every linked account, or what a chat brought in.
+
+        `origin` is unique for each wish, so that a repeat removes nothing twice.
+        """
+        if bool(author) == bool(chat):
+            raise InvalidInput("name an author or a chat, and not both: that is whose notes are revoked")
+        authors = {author, *(await self._reader.kin(Principal(author)))} if author else set[str]()
+        subject = chat_scope(chat) if chat else ""
+        removed = 0
+        for memory in await self._memories(agent):
+            removed += await self._clear(memory, authors, subject, by=by, origin=origin)
+        left = [one for one in await self.listed(agent, access) if not one.entry.principal] if author else []
+        return Revoked(removed=removed, unattributed=tuple(left))
+
+    async def _clear(self, memory: Memory, authors: Iterable[str], subject: str, *, by: str, origin: str) -> int:
+        removed = 0
+        for attempt in range(ATTEMPTS_MAX):
+            entries = to_revoke(memory, frozenset(authors), subject)[:CHANGES_MAX]
+            if not entries:
+                return removed
+            batch = MemoryBatch(
+                agent=memory.agent,
+                subject=memory.subject,
+                origin=f"{origin}:{attempt}",
+                changes=removals(entries),
+                by=by,
+                withdraws=True,
+            )
+            outcome = await self._keeper.apply(batch)
+            removed += 0 if isinstance(outcome, NotApplied) else len(entries)
+            memory = await self._keeper.memory(memory.agent, memory.subject)
+        raise StoreUnavailable(f"the notes of {memory.subject or 'everybody'} kept changing; revoke them again")
+
+    async def _memories(self, agent: AgentName) -> list[Memory]:
+        found: list[Memory] = []
+        while page := await self._reader.memory_subjects(agent, after=found[-1].subject if found else None):
+            found += [await self._keeper.memory(agent, subject) for subject in page]
+        return found

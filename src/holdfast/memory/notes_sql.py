@@ -1,0 +1,333 @@
+"""The agent's memory: batches become operations under the lock of their stream, each origin once.
+
+What is known about an origin is asked after the lock is held: in the locking statement itself it would be answered as
+of the time before the wait.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from holdfast.audit import action_sql
+from holdfast.audit.action import PROGRAM, Act, By
+from holdfast.inbox.address import agent_name, check_part
+from holdfast.inbox.identity_sql import kin, withdraw
+from holdfast.kernel.ids import AgentName, Instant, Principal
+from holdfast.memory.cursor_sql import schedule_notes
+from holdfast.memory.delivery import MemoryNote
+from holdfast.memory.notes import (
+    Applied,
+    Memory,
+    MemoryBatch,
+    MemoryEntry,
+    MemoryOperation,
+    MemoryOutcome,
+    MemoryUndo,
+    MemoryVerb,
+    NotApplied,
+    Target,
+    stream_of,
+)
+from holdfast.memory.notes_plan import Gone, MemoryPlan, PlannedOperation, plan_batch, undo_batch, undo_origin
+from holdfast.memory.visibility import SHARED, Audience, ShownNotes, holder_of, shown_notes
+from holdfast.store.agent_lock_sql import hold_agents, share_agent
+from holdfast.store.script import Params, Row, Script, many, one, rows, run
+
+NEW_STREAM = """
+insert into memory (stream, agent, subject, head) values (:stream, :agent, :subject, 0)
+on conflict (stream) do nothing"""
+HOLD = "select head from memory where stream = :stream /*lock*/"
+# Somebody may be forgotten while a turn that knows their words runs: its claim is void by that, and so are its notes.
+CLAIMED = "select fence from mailbox where session_id = :session and fence = :fence /*lock*/"
+HEAD = "select head from memory where stream = :stream"
+KNOWN = "select seqs from memory_batch where stream = :stream and origin = :origin"
+LIVE = """
+select seq, target, text, at, origin, written_by, principal, place from memory_op
+ where stream = :stream and live = 1 order by place"""
+# Who wrote what a change took away; a text that was written twice was written last by this one.
+WRITER = """
+select written_by, principal from memory_op
+ where stream = :stream and seq < :seq and target = :target and text = :text order by seq desc limit 1"""
+GONE = "select distinct target, old_text from memory_op where stream = :stream and op <> 'add'"
+KILL = "update memory_op set live = 0 where stream = :stream and seq = :seq"
+WRITE = """
+insert into memory_op (stream, seq, agent, subject, target, op, place, text, old_text, origin, position, written_by,
+                       principal, live, at)
+values (:stream, :seq, :agent, :subject, :target, :op, :place, :text, :old_text, :origin, :position, :by,
+        :principal, :live, :now)"""
+ADVANCE = "update memory set head = :head where stream = :stream"
+REMEMBER = "insert into memory_batch (stream, origin, seqs, at) values (:stream, :origin, :seqs, :now)"
+FIELDS = "seq, target, op, text, old_text, place, origin, written_by, principal, live, at"
+HISTORY = f"select {FIELDS} from memory_op where stream = :stream and seq > :after order by seq limit :limit"
+OPERATION = f"select {FIELDS} from memory_op where stream = :stream and seq = :seq"
+NOTES = """
+select seq, target, op, text, old_text, subject, at, written_by, principal from memory_op
+ where stream = :stream and seq >= :first and seq <= :last order by seq"""
+SUBJECTS = """
+select subject from memory
+ where agent = :agent and head > 0 and subject > :after order by subject limit :limit"""
+OPERATORS = frozenset({"user", "import"})  # writers whose changes are privileged acts
+SUBJECTS_FIRST = "select subject from memory where agent = :agent and head > 0 order by subject limit :limit"
+
+SUBJECTS_PAGE = 500
+
+
+def apply_memory(batch: MemoryBatch, by: By = PROGRAM) -> Script[MemoryOutcome]:
+    """The whole batch or nothing of it. A repeated origin gets the first result."""
+    check_part("origin", batch.origin)
+    check_part("writer", batch.by)
+    if batch.principal:
+        check_part("principal", batch.principal)
+    stream = _stream(batch.agent, batch.subject)
+    if batch.withdraws:
+        yield from hold_agents([batch.agent])
+    taken_away = batch.fence > 0 and (yield from one(CLAIMED, session=batch.session, fence=batch.fence)) is None
+    head = yield from hold_stream(stream, batch.agent, batch.subject)
+    known = yield from _known(stream, batch.origin)
+    if known is not None:
+        return known
+    if taken_away:
+        memory = yield from _memory(stream, batch.agent, batch.subject, head)
+        return NotApplied("stale", "the turn was taken away; it is resumed with what still holds", memory)
+    if batch.withdraws:
+        yield from withdraw(batch.agent)
+    outcome = yield from _apply(stream, head, batch)
+    if isinstance(outcome, Applied) and batch.by in OPERATORS:
+        yield from _record(batch.agent, batch.subject, by, outcome)
+    return outcome
+
+
+def undo_memory(undo: MemoryUndo, by: By = PROGRAM) -> Script[MemoryOutcome]:
+    """Reverse one operation, once; `stale` when its entry was changed again since."""
+    stream = _stream(undo.agent, undo.subject)
+    head = yield from hold_stream(stream, undo.agent, undo.subject)
+    known = yield from _known(stream, undo_origin(undo.seq))
+    if known is not None:
+        return known
+    row = yield from one(OPERATION, stream=stream, seq=undo.seq)
+    if row is None:
+        memory = yield from _memory(stream, undo.agent, undo.subject, head)
+        return NotApplied("no_match", f"there is no operation {undo.seq}; the newest is {head}", memory)
+    reverse = undo_batch(undo, operation_of(row))
+    # Words that come back are their first writer's again: an operator who undoes a removal does not share them.
+    written_by, principal = yield from _writer(stream, operation_of(row), (reverse.by, reverse.principal))
+    outcome = yield from _apply(stream, head, replace(reverse, by=written_by, principal=Principal(principal)))
+    if isinstance(outcome, Applied) and undo.by in OPERATORS:
+        yield from _record(undo.agent, undo.subject, by, outcome)
+    return outcome
+
+
+def _record(agent: AgentName, subject: str, by: By, applied: Applied) -> Script[None]:
+    """A change that found its text there already changed nothing."""
+    changed = [seq for seq in applied.seqs if seq]
+    if changed:
+        act = Act.MEMORY_SHARED if subject == SHARED else Act.MEMORY_CHANGED
+        yield from action_sql.record(act, by, stream_of(agent, subject), operations=changed)
+
+
+def _writer(stream: str, operation: MemoryOperation, otherwise: tuple[str, str]) -> Script[tuple[str, str]]:
+    """Who wrote what held before an operation."""
+    if not operation.old_text:
+        return otherwise
+    old = operation.old_text.encode()
+    row = yield from one(WRITER, stream=stream, seq=operation.seq, target=operation.target.value, text=old)
+    return otherwise if row is None else (row[0], row[1])
+
+
+def hold_stream(stream: str, agent: AgentName, subject: str) -> Script[int]:
+    """Lock the stream, which is made where there is none; its head."""
+    row = yield from one(HOLD, stream=stream)
+    if row is None:
+        yield from share_agent(agent)
+        yield from run(NEW_STREAM, stream=stream, agent=agent, subject=subject)
+        row = yield from one(HOLD, stream=stream)
+    return int(row[0]) if row else 0
+
+
+def _known(stream: str, origin: str) -> Script[Applied | None]:
+    row = yield from one(KNOWN, stream=stream, origin=origin)
+    return None if row is None else Applied(tuple(int(seq) for seq in row[0].split(",")), repeated=True)
+
+
+def _apply(stream: str, head: int, batch: MemoryBatch) -> Script[MemoryOutcome]:
+    memory = yield from _memory(stream, batch.agent, batch.subject, head)
+    gone = (yield from _gone(stream)) if batch.add_only else frozenset()
+    plan = plan_batch(memory, batch, gone=gone)
+    if isinstance(plan, NotApplied):
+        return plan
+    yield from _write(stream, batch, plan)
+    yield from schedule_notes(
+        stream,
+        batch.agent,
+        batch.subject,
+        batch.policies,
+        first_seq=head + 1,
+        last_seq=plan.memory.head,
+        principal=batch.principal,
+    )
+    return Applied(plan.seqs)
+
+
+def _write(stream: str, batch: MemoryBatch, plan: MemoryPlan) -> Script[None]:
+    """Old entries go before new ones come: no two live ones ever share a place."""
+    live = {entry.seq for entry in plan.memory.entries}
+    killed = [operation.kills for operation in plan.operations if operation.kills is not None]
+    yield from many(KILL, [{"stream": stream, "seq": seq} for seq in killed])
+    yield from many(WRITE, [_row(stream, batch, operation, live) for operation in plan.operations])
+    if plan.operations:
+        yield from run(ADVANCE, stream=stream, head=plan.memory.head)
+    yield from run(REMEMBER, stream=stream, origin=batch.origin, seqs=",".join(map(str, plan.seqs)))
+
+
+def _row(stream: str, batch: MemoryBatch, operation: PlannedOperation, live: set[int]) -> Params:
+    return {
+        "stream": stream,
+        "seq": operation.seq,
+        "agent": batch.agent,
+        "subject": batch.subject,
+        "target": operation.target.value,
+        "op": operation.verb.value,
+        "place": operation.place,
+        "text": operation.text.encode(),
+        "old_text": operation.old_text.encode(),
+        "origin": batch.origin,
+        "position": operation.position,
+        "by": batch.by,
+        "principal": batch.principal,
+        "live": int(operation.seq in live),
+    }
+
+
+# --- reading -------------------------------------------------------------------------------------------
+
+
+def read_memory(agent: AgentName, subject: str) -> Script[Memory]:
+    stream = _stream(agent, subject)
+    row = yield from one(HEAD, stream=stream)
+    return (yield from _memory(stream, agent, subject, int(row[0]) if row else 0))
+
+
+def memory_subjects(agent: AgentName, after: str | None, limit: int) -> Script[Sequence[str]]:
+    """Everybody the agent ever kept a note about, the agent itself as ''. `after` is the last of the page before."""
+    if after is None:
+        found = yield from rows(SUBJECTS_FIRST, agent=agent, limit=limit)
+    else:
+        found = yield from rows(SUBJECTS, agent=agent, after=after, limit=limit)
+    return [subject for (subject,) in found]
+
+
+def _all_subjects(agent: AgentName) -> Script[Sequence[str]]:
+    found: list[str] = []
+    while page := (yield from memory_subjects(agent, found[-1] if found else None, SUBJECTS_PAGE)):
+        found += page
+    return found
+
+
+def memory_history(agent: AgentName, subject: str, after: int, limit: int) -> Script[Sequence[MemoryOperation]]:
+    """Operations after one, oldest first."""
+    found = yield from rows(HISTORY, stream=_stream(agent, subject), after=after, limit=limit)
+    return [operation_of(row) for row in found]
+
+
+def notes_shown(audience: Audience) -> Script[ShownNotes]:
+    """What the audience may be shown, with the linked accounts that its principal has now."""
+    linked = yield from kin(audience.principal)
+    audience = replace(audience, kin=tuple(one for one in linked if one != audience.principal))
+    found: dict[str, Memory] = {}
+    subjects = (yield from _all_subjects(audience.agent)) if audience.sees_all else ()
+    for scope in dict.fromkeys((*audience.scopes, *subjects)):
+        found[scope] = yield from read_memory(audience.agent, scope)
+    return shown_notes(audience, found.values())
+
+
+def memory_notes(stream: str, from_seq: int, through_seq: int) -> Script[list[MemoryNote]]:
+    """The operations of a range, as providers are told of them: each with the scope that it is shown in."""
+    notes: list[MemoryNote] = []
+    for row in (yield from rows(NOTES, stream=stream, first=from_seq, last=through_seq)):
+        seq, target, op, text, old_text, subject, at, by, principal = row
+        writer = None
+        if subject == SHARED and op != MemoryVerb.ADD.value and old_text:
+            writer = yield from one(WRITER, stream=stream, seq=seq, target=target, text=old_text)
+        notes.append(
+            MemoryNote(
+                seq=seq,
+                target=target,
+                op=op,
+                text=bytes(text).decode(),
+                old_text=bytes(old_text).decode(),
+                subject=subject,
+                holder=_apart(subject, by, principal),
+                old_holder=None if writer is None else _apart(subject, *writer),
+                at=Instant(at),
+            )
+        )
+    return notes
+
+
+def _apart(subject: str, by: str, principal: str) -> str | None:
+    """Whom a note belongs to, where that is not the subject under which it is kept."""
+    holder = holder_of(subject, by, principal)
+    return None if holder == subject else holder
+
+
+def notes_held(agent: AgentName, scope: str) -> Script[list[MemoryNote]]:
+    """The notes of a scope that hold now, as providers are told of them."""
+    memory = yield from read_memory(agent, scope)
+    return [
+        MemoryNote(
+            seq=entry.seq,
+            target=entry.target.value,
+            op=MemoryVerb.ADD.value,
+            text=entry.text,
+            subject=scope,
+            holder=_apart(scope, entry.by, entry.principal),
+            at=entry.at,
+        )
+        for entry in memory.entries
+    ]
+
+
+def operation_of(row: Row) -> MemoryOperation:
+    seq, target, op, text, old_text, place, origin, by, principal, live, at = row
+    return MemoryOperation(
+        seq=seq,
+        target=Target(target),
+        verb=MemoryVerb(op),
+        text=bytes(text).decode(),
+        old_text=bytes(old_text).decode(),
+        place=place,
+        origin=origin,
+        by=by,
+        principal=Principal(principal),
+        live=bool(live),
+        at=Instant(at),
+    )
+
+
+def _memory(stream: str, agent: AgentName, subject: str, head: int) -> Script[Memory]:
+    found = yield from rows(LIVE, stream=stream)
+    entries = tuple(
+        MemoryEntry(
+            seq=seq,
+            target=Target(target),
+            text=bytes(text).decode(),
+            at=Instant(at),
+            origin=origin,
+            by=by,
+            principal=Principal(principal),
+            place=place,
+        )
+        for seq, target, text, at, origin, by, principal, place in found
+    )
+    return Memory(agent=agent, subject=subject, entries=entries, head=head)
+
+
+def _gone(stream: str) -> Script[Gone]:
+    found = yield from rows(GONE, stream=stream)
+    return frozenset((Target(target), bytes(text).decode()) for target, text in found)
+
+
+def _stream(agent: AgentName, subject: str) -> str:
+    agent_name(agent)
+    if subject:
+        check_part("subject", subject)
+    return stream_of(agent, subject)

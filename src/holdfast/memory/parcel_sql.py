@@ -1,0 +1,168 @@
+"""Parcels: a delivery's words, rendered from the journal inside the claim. Nothing is copied before that."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
+from holdfast.memory.delivery import Erasure, Line, MemoryNote, Op, Parcel, SaidTurn
+from holdfast.memory.lane import LaneKey
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.notes import MEMORY
+from holdfast.memory.notes_sql import memory_notes, notes_held
+from holdfast.memory.visibility import holder_of
+from holdfast.store.script import Script, one, rows
+from holdfast.turns.journal import AssistantSaid, Entry, UserSaid
+from holdfast.turns.journal_sql import entry_of
+
+ENTRIES = """
+select seq, turn, kind, tokens, at, body from entry
+ where session = :session and seq >= :first and seq <= :last and turn > 0 and kind in ('user', 'assistant')
+ order by seq"""
+TURN = "select place, principal, title, directory, repo from turn where session = :session and n = :n"
+UNIT = """
+select through_seq from delivery
+ where stream = :stream and provider = :provider and from_seq = :from_seq and op = 'retain'"""
+PARENT = "select parent_id from session where id = :session"
+ERASED_UNITS = "select unit, shared from erased_unit where erasure = :erasure order by unit"
+NOTE_OF_UNIT = "select subject, written_by, principal from memory_op where stream = :stream and seq = :seq"
+# How the stream of an erasure begins: it is about a session, a person, or units that it names.
+ERASE_SESSION, ERASE_PERSON, ERASE_UNITS = "erase:session:", "erase:person:", "erase:units:"
+
+
+class Item(NamedTuple):
+    """A delivery's row, as far as its words depend on it."""
+
+    id: str
+    stream: str
+    from_seq: int
+    through_seq: int
+    from_turn: int
+    through_turn: int
+    op: str
+    principal: str
+    attempt: int
+    sent_at: int | None
+
+
+def parcel_of(key: LaneKey, place: str, item: Item) -> Script[Parcel]:
+    op = Op(item.op.split(":")[0])
+    parcel = Parcel(
+        id=DeliveryId(item.id),
+        op=op,
+        provider=key.provider,
+        place=place,
+        naming=NamingInputs(agent=key.agent, session=SessionId(""), principal=Principal(item.principal)),
+        attempt=item.attempt,
+        sent_at=Instant(item.sent_at or 0),
+    )
+    if op is Op.REMEMBER:
+        notes = yield from memory_notes(item.stream, item.from_seq, item.through_seq)
+        return replace(parcel, note=notes[0] if notes else None)
+    if op is Op.ERASE:
+        return replace(parcel, erasure=(yield from _erasure(key, place, item)))
+    naming = yield from _naming(key, item)
+    if op is Op.RETAIN:
+        turns = yield from _turns(key.agent, item.stream, item.from_seq, item.through_seq)
+        return replace(parcel, naming=naming, turns=turns)
+    return (yield from _retraction(replace(parcel, naming=naming), item))
+
+
+def _retraction(parcel: Parcel, item: Item) -> Script[Parcel]:
+    """What remains of a unit after its last turns were taken back."""
+    unit = yield from one(UNIT, stream=item.stream, provider=parcel.provider, from_seq=item.from_seq)
+    turns = yield from _turns(parcel.naming.agent, item.stream, item.from_seq, unit[0] if unit else item.from_seq)
+    return replace(
+        parcel,
+        of=DeliveryId(item.id.rsplit(":retract:", 1)[0]),
+        gone=tuple(range(item.from_turn, item.through_turn + 1)),
+        turns=tuple(turn for turn in turns if turn.n < item.from_turn),
+    )
+
+
+def _naming(key: LaneKey, item: Item) -> Script[NamingInputs]:
+    turn = yield from one(TURN, session=item.stream, n=item.from_turn)
+    session = yield from one(PARENT, session=item.stream)
+    address, principal, title, directory, repo = turn or ("", item.principal, None, None, None)
+    return NamingInputs(
+        agent=key.agent,
+        session=SessionId(item.stream),
+        principal=Principal(principal),
+        address=address,
+        parent=SessionId(session[0]) if session and session[0] else None,
+        title=title,
+        directory=directory or "",
+        repo=repo or "",
+    )
+
+
+def _turns(agent: AgentName, session: str, first: int, last: int) -> Script[tuple[SaidTurn, ...]]:
+    found = yield from rows(ENTRIES, session=session, first=first, last=last)
+    said: dict[int, list[Line]] = {}
+    for row in found:
+        line = _line(agent, entry_of(SessionId(session), row))
+        if line is not None:
+            said.setdefault(row[1], []).append(line)
+    return tuple(SaidTurn(n=n, lines=tuple(lines)) for n, lines in said.items())
+
+
+def _line(agent: AgentName, entry: Entry) -> Line | None:
+    """What people and the agent said to each other. Steps between them are nobody's memory."""
+    match entry.body:
+        case UserSaid(text=text, principal=speaker, event_id=event):
+            return Line(role="user", speaker=speaker, text=text, at=entry.at, seq=entry.seq, message=event)
+        case AssistantSaid(text=text) if text.strip():
+            return Line(role="assistant", speaker=agent, text=text, at=entry.at, seq=entry.seq)
+        case _:
+            return None
+
+
+def _erasure(key: LaneKey, place: str, item: Item) -> Script[Erasure]:
+    """The units are those that were named when it was asked for: what has been said since is spared."""
+    session, principal = erased(item.stream)
+    named = yield from rows(ERASED_UNITS, erasure=item.id)
+    units = [DeliveryId(unit) for unit, shared in named if not shared]
+    scopes = yield from _scopes(key, units)
+    holds = list[MemoryNote]()
+    for scope in scopes:
+        holds += yield from notes_held(key.agent, scope)
+    return Erasure(
+        agent=key.agent,
+        session=session,
+        principal=principal,
+        places=(place,),
+        deliveries=tuple(units),
+        shared=tuple(DeliveryId(unit) for unit, shared in named if shared),
+        scopes=scopes,
+        holds=tuple(holds),
+    )
+
+
+def _scopes(key: LaneKey, units: Sequence[DeliveryId]) -> Script[tuple[str, ...]]:
+    """The scopes of the notes among the units. Their words are gone, so a provider that knows notes by their words
+    finds them by what still holds."""
+    found: set[str] = set()
+    for unit in units:
+        stream, _, seq = unit.removeprefix(f"{key.provider}:").rpartition(":")
+        row = (yield from one(NOTE_OF_UNIT, stream=stream, seq=int(seq))) if stream.startswith(MEMORY) else None
+        if row is not None:
+            found |= {row[0], holder_of(*row)}
+    return tuple(sorted(found))
+
+
+def erased(stream: str) -> tuple[SessionId | None, Principal | None]:
+    """Whom an erasure's stream names."""
+    if stream.startswith(ERASE_SESSION):
+        return SessionId(stream.removeprefix(ERASE_SESSION)), None
+    if stream.startswith(ERASE_UNITS):
+        return None, None
+    return None, Principal(stream.removeprefix(ERASE_PERSON))
+
+
+def payload_hash(parcel: Parcel) -> str:
+    """Of everything that a provider could render; the attempt is not part of it (D19)."""
+    said = (parcel.op.value, parcel.place, parcel.naming, parcel.turns, parcel.of, parcel.gone, parcel.note)
+    return hashlib.sha256(msgspec.json.encode(said)).hexdigest()

@@ -1,0 +1,300 @@
+"""Quotations: what the agent told others, or noted for them, while it could know the words of a forgotten person.
+
+Where the words could be known is found by provenance: later turns of a session that has them and of its branches, turns
+that were shown a recall of them, conversations that are shown a note made of them, and the conversations at other
+agents that any of these wrote to. Of what the agent made there, that goes which shares a term with the words
+(memory/quotation.py). What people said there themselves is left as it is, and its terms count as theirs.
+
+Journals are read page by page. Kept in memory are the person's terms and the numbers of turns, for this transaction
+only: no term is ever stored.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from holdfast.kernel.ids import SessionId
+from holdfast.memory.provenance_sql import (
+    PAGE_ENTRIES,
+    SESSIONS_AT,
+    THEIR_SESSIONS,
+    Trail,
+    hold_target,
+    letters_of,
+    lock_sessions,
+    mail_of,
+)
+from holdfast.memory.quotation import Terms, made_texts
+from holdfast.memory.visibility import AGENTS, CHAT, SESSION, chat_scope, holder_of, person_of, person_scope
+from holdfast.store.script import Row, Script, one, rows
+from holdfast.turns.journal import Entry, Forgotten, Noticed, Observed, Recalled, Undone, UserSaid, decode_body
+from holdfast.turns.journal_sql import chain, entries, entry_of
+
+ENTRIES = """
+select seq, turn, kind, tokens, at, body from entry
+ where session = :session and seq > :after and length(body) > 0 order by seq limit :limit"""
+MAIL = """
+select message, body, at from inbound
+ where principal = :person and mailbox in (select id from mailbox where agent = :agent) and message > :after
+   and length(body) > 0 order by message limit :limit"""
+RECALLS = """
+select session, seq, body from entry
+ where kind in ('observed', 'recall') and kind = 'recall' and at >= :since
+   and session in (select id from session where agent = :agent) and (session, seq) > (:session, :seq)
+ order by session, seq limit :limit"""
+CHILDREN = "select id, fork_seq from session where parent_id = :session and fork_seq >= :first"
+SINCE = "select min(seq) from entry where session = :session and at >= :at"
+NOTES = """
+select stream, seq, subject, text, origin, written_by, principal, at from memory_op
+ where agent = :agent and written_by in ('model', 'extraction') and length(text) > 0 and at >= :since
+   and (stream, seq) > (:stream, :seq)
+ order by stream, seq limit :limit"""
+MAILBOXES = "select id, address from mailbox where agent = :agent and id > :after order by id limit :limit"
+SESSIONS_OF = "select id from session where mailbox = :mailbox order by id"
+NEVER = 1 << 62
+
+
+@dataclass(slots=True)
+class Search:
+    """What is looked for, and where it still has to be looked for."""
+
+    trail: Trail
+    terms: Terms = field(default_factory=Terms)
+    since: int = NEVER  # when the first of the words was said
+    todo: dict[SessionId, int] = field(default_factory=dict)
+    others: dict[SessionId, set[str]] = field(default_factory=dict)  # terms that other people said there
+    judged: dict[SessionId, set[int]] = field(default_factory=dict)  # turns with answers that repeat nothing
+    spoken: dict[SessionId, set[int]] = field(default_factory=dict)  # entries of others that have a term
+    shown: set[tuple[str, str]] = field(default_factory=set)  # scopes of notes that hold the words, by agent
+
+    def suspect(self, session: SessionId, start: int, others: Iterable[str] = ()) -> None:
+        """From this entry on the session could know the words."""
+        self.others.setdefault(session, set()).update(others)
+        if start < self.trail.tainted.get(session, NEVER):
+            self.todo[session] = min(start, self.todo.get(session, NEVER))
+
+
+def find_quotations(trail: Trail) -> Script[Search]:
+    """Add to the trail what repeats the words of the entries that it has."""
+    search = Search(trail)
+    yield from _collect(search)
+    if not search.terms:
+        return search
+    for session, found in trail.sessions.items():
+        if found.seqs:
+            search.suspect(session, min(found.seqs))
+    yield from _suspect_recalls(search)
+    yield from _suspect_notes(search)
+    while search.todo:
+        batch, search.todo = search.todo, {}
+        agents = yield from lock_sessions(batch)
+        for session, start in sorted(batch.items()):
+            if start < trail.tainted.get(session, NEVER):
+                trail.tainted[session] = start
+                yield from _scan(search, session, agents[session], start)
+        if not search.todo:
+            yield from _suspect_notes(search)
+    trail.kept_answers = sum(map(len, search.judged.values()))
+    trail.others_words = sum(map(len, search.spoken.values()))
+    return search
+
+
+# --- what is looked for ----------------------------------------------------------------------------
+
+
+def _collect(search: Search) -> Script[None]:
+    trail = search.trail
+    for session, found in sorted(trail.sessions.items()):
+        after = 0
+        while found.seqs and (page := (yield from rows(ENTRIES, session=session, after=after, limit=PAGE_ENTRIES))):
+            after = page[-1][0]
+            for row in page:
+                if row[0] in found.seqs:
+                    search.since = min(search.since, row[4])
+                    _note_terms(search, entry_of(session, row))
+    for agent in sorted(trail.agents):
+        for person in sorted(trail.people):
+            yield from _collect_mail(search, agent, person)
+
+
+def _note_terms(search: Search, entry: Entry) -> None:
+    body = entry.body
+    if isinstance(body, UserSaid | Observed) and not body.principal.startswith(AGENTS):
+        search.terms.add_said(body.text)
+    elif not isinstance(body, Recalled | Noticed):  # a notice is the runtime's own words
+        search.terms.add_answered(body)
+
+
+def _collect_mail(search: Search, agent: str, person: str) -> Script[None]:
+    """What is in no journal: commands, mail that waits, what was refused."""
+    after = ""
+    while page := (yield from rows(MAIL, agent=agent, person=person, after=after, limit=PAGE_ENTRIES)):
+        after = page[-1][0]
+        for _, body, at in page:
+            search.since = min(search.since, at)
+            search.terms.add_said(bytes(body).decode("utf-8", "replace"))
+
+
+# --- where it is looked for ------------------------------------------------------------------------
+
+
+def _suspect_recalls(search: Search) -> Script[None]:
+    """Turns that were shown the words. What a recall had shown that is blank now, nobody can say."""
+    for agent in search.trail.reached:
+        place = ("", 0)
+        while page := (
+            yield from rows(
+                RECALLS, agent=agent, since=search.since, session=place[0], seq=place[1], limit=PAGE_ENTRIES
+            )
+        ):
+            place = (page[-1][0], page[-1][1])
+            for session, seq, body in page:
+                if not body or search.terms.quoted_in(made_texts(decode_body("recall", bytes(body))), ()):
+                    search.suspect(SessionId(session), seq)
+
+
+def _suspect_notes(search: Search) -> Script[None]:
+    """Conversations that are shown a note made of the words, from its time on."""
+    for agent in search.trail.reached:
+        chats: dict[str, int] = {}
+        for scope, at in (yield from _quoting_notes(search, agent)):
+            if (agent, scope) in search.shown:
+                continue
+            search.shown.add((agent, scope))
+            if scope.startswith(CHAT):
+                chats[scope] = at
+            elif scope.startswith(SESSION):
+                yield from _suspect_since(search, [SessionId(scope.removeprefix(SESSION))], at)
+            elif (person := person_of(scope)) is not None and person not in search.trail.people:
+                theirs = yield from rows(THEIR_SESSIONS, agent=agent, person=person)
+                yield from _suspect_since(search, [SessionId(row[0]) for row in theirs], at)
+        yield from _suspect_chats(search, agent, chats)
+
+
+def _suspect_chats(search: Search, agent: str, chats: dict[str, int]) -> Script[None]:
+    after = ""
+    while chats and (page := (yield from rows(MAILBOXES, agent=agent, after=after, limit=PAGE_ENTRIES))):
+        after = page[-1][0]
+        for mailbox, address in page:
+            scope = chat_scope(address)
+            if scope in chats:
+                found = yield from rows(SESSIONS_OF, mailbox=mailbox)
+                yield from _suspect_since(search, [SessionId(row[0]) for row in found], chats[scope])
+
+
+def _suspect_since(search: Search, sessions: Iterable[SessionId], at: int, others: Iterable[str] = ()) -> Script[None]:
+    for session in sessions:
+        (seq,) = (yield from one(SINCE, session=session, at=at)) or (None,)
+        if seq is not None:
+            search.suspect(session, seq, others)
+
+
+def find_notes(search: Search, agent: str) -> Script[None]:
+    """Look once more, under the locks of the agent's notes: some may have been added since."""
+    if search.terms:
+        yield from _quoting_notes(search, agent)
+
+
+def _quoting_notes(search: Search, agent: str) -> Script[list[tuple[str, int]]]:
+    """Notes of the model that hold the words: the scope and the time of each. Those for others join the trail."""
+    trail, found = search.trail, list[tuple[str, int]]()
+    place = ("", 0)
+    while page := (
+        yield from rows(NOTES, agent=agent, since=search.since, stream=place[0], seq=place[1], limit=PAGE_ENTRIES)
+    ):
+        place = (page[-1][0], page[-1][1])
+        for row in page:
+            stream, seq, subject, _, _, written_by, principal, at = row
+            if _is_of_them(trail, agent, row):
+                found.append((holder_of(subject, written_by, principal), at))
+            elif (stream, seq) in trail.notes or _quotes(search, row):
+                trail.notes.add((stream, seq))
+                found.append((holder_of(subject, written_by, principal), at))
+    return found
+
+
+def _is_of_them(trail: Trail, agent: str, row: Row) -> bool:
+    """Notes by and about them go whatever they say (person.py)."""
+    scopes = {person_scope(person) for person in trail.people}
+    return agent in trail.agents and (row[2] in scopes or row[6] in trail.people)
+
+
+def _quotes(search: Search, row: Row) -> bool:
+    origin = origin_session(row[4])
+    if origin is not None and origin not in search.trail.tainted:
+        return False
+    others = search.others.get(origin, set()) if origin is not None else set()
+    return search.terms.quoted_in([bytes(row[3]).decode()], others)
+
+
+def origin_session(origin: str) -> SessionId | None:
+    """The session in which a note was made, by its origin (`tool:<session>:<turn>:<call>`, `finish:<session>:<epoch>`);
+    None for an origin that does not say."""
+    kind, _, rest = origin.partition(":")
+    if kind == "finish":
+        return SessionId(rest.rpartition(":")[0])
+    parts = rest.split(":")
+    return SessionId(parts[0]) if kind == "tool" and len(parts) > 2 else None
+
+
+# --- looking ---------------------------------------------------------------------------------------
+
+
+def _scan(search: Search, session: SessionId, agent: str, start: int) -> Script[None]:
+    """Judge what the agent made in a session from an entry on. What it inherited is read for who said which word."""
+    trail = search.trail
+    found = trail.found(session, agent)
+    others, earlier = search.others.setdefault(session, set()), set[str]()
+    kept, spoken = search.judged.setdefault(session, set()), search.spoken.setdefault(session, set())
+    judged: set[int] = set()
+    links = yield from chain(session)
+    after = 0
+    while page := (yield from entries(links, after=after, limit=PAGE_ENTRIES)):
+        after = page[-1].seq
+        for entry, is_made in _readable(trail, page):
+            if not is_made:
+                known = search.terms.known_in(entry.text)
+                others |= known
+                if known and entry.session == session:
+                    spoken.add(entry.seq)
+            elif entry.session != session or entry.seq < start:
+                for text in made_texts(entry.body):
+                    earlier |= search.terms.known_in(text)
+            elif search.terms.quoted_in(made_texts(entry.body), others, earlier):
+                found.quoted |= {entry.turn} - {0}
+                if not entry.turn or isinstance(entry.body, UserSaid):
+                    found.seqs.add(entry.seq)
+                if isinstance(entry.body, UserSaid | Observed):
+                    trail.messages.add(entry.body.message)
+            else:
+                judged.add(entry.turn)
+    kept |= judged - {0}
+    kept -= found.quoted
+    yield from _spread(search, session, start, judged | found.quoted, others)
+
+
+def _readable(trail: Trail, page: Iterable[Entry]) -> Iterator[tuple[Entry, bool]]:
+    """Entries that are not the forgotten person's, and whether an agent made them."""
+    for entry in page:
+        gone = trail.sessions.get(entry.session)
+        body = entry.body
+        if isinstance(body, Forgotten | Undone | Recalled) or (gone is not None and entry.seq in gone.seqs):
+            continue
+        yield entry, not isinstance(body, UserSaid | Observed) or body.principal.startswith(AGENTS)
+
+
+def _spread(search: Search, session: SessionId, start: int, turns: set[int], others: set[str]) -> Script[None]:
+    """Branches that have what was said here, and conversations that these turns wrote to."""
+    for child, fork_seq in (yield from rows(CHILDREN, session=session, first=start)):
+        search.suspect(SessionId(child), fork_seq + 1, others)
+    found = search.trail.sessions[session]
+    for letter in (yield from letters_of(session, turns - found.turns)):
+        target = letter.target
+        if target is None:
+            continue
+        yield from hold_target(search.trail, target)
+        if letter.turn in found.quoted:
+            search.trail.letters[letter.id] = target
+            waiting = [row for row in (yield from mail_of(letter, target)) if row[2] is None]
+            search.trail.mail |= {message: mailbox for message, mailbox, _ in waiting}
+        reached = yield from rows(SESSIONS_AT, address=target)
+        yield from _suspect_since(search, [SessionId(row[0]) for row in reached], letter.at, others)

@@ -1,0 +1,242 @@
+"""The recaller: asks every provider that can remember, within the turn's budget, and drops what comes late.
+
+Rule 1: a result is kept under the key it was fetched for and taken under the same key, once, or never (R10, R11).
+Rule 2: the budget is the turn's, not each provider's. Who has not answered by then is left out, and the turn says so.
+Rule 3: a provider that did not answer several times in a row is left out, and the turn says so (recall_breaker.py).
+Rule 4: what was asked ahead for the next turn counts only if nothing was said in between: the head is in the key.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from holdfast.inbox.mailbox import Claim
+from holdfast.kernel import log
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.ids import Principal
+from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.kernel.spans import RECALL, span
+from holdfast.kernel.tasks import Task, Tasks
+from holdfast.memory.lane import LaneKey
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.provider import Provider
+from holdfast.memory.providers import Providers
+from holdfast.memory.recall import Found, RecallKey, RecallPolicy, RecallQuery, Recollection, choose, frame
+from holdfast.memory.recall_breaker import RecallBreaker
+from holdfast.memory.visibility import is_chat_alone
+from holdfast.turns.journal import Entry, Recalled, UserSaid, storable
+from holdfast.turns.turn import Turn
+
+PREFETCHED_MAX = 1_024  # keys; the oldest go first
+PREFETCH_WAIT_MS = 30_000
+Kin: TypeAlias = Callable[[Principal], Awaitable[Sequence[Principal]]]  # everybody who somebody is
+
+
+@dataclass(slots=True)
+class _Asked:
+    """Several providers asked at once, with whatever has come back so far."""
+
+    answers: dict[ProviderName, Sequence[Recollection]] = field(default_factory=dict)
+    failures: dict[ProviderName, str] = field(default_factory=dict)
+    waiting: set[ProviderName] = field(default_factory=set)
+    kin: tuple[Principal, ...] | None = None  # who the asker was when it was asked
+    tasks: list[Task] = field(default_factory=list)
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def drop(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+
+
+class Recaller:
+    def __init__(self, providers: Providers, tasks: Tasks, breaker: RecallBreaker, kin: Kin | None = None) -> None:
+        self._providers = providers
+        self._tasks = tasks
+        self._breaker = breaker
+        self._kin = kin
+        self._prefetched: OrderedDict[RecallKey, _Asked] = OrderedDict()
+        self._probes: dict[LaneKey, Task] = {}
+
+    async def recall(self, query: RecallQuery, policy: RecallPolicy) -> Found:
+        """Everything that the providers remember in time. Raises nothing of theirs."""
+        able = self._able(query)
+        if not policy.enabled or not able:
+            return Found(key=query.key)
+        ahead = self._prefetched.pop(query.key, None)
+        left_out = {name: why for name in able if (why := self._breaker.why_not(LaneKey(query.agent, name)))}
+        for name in left_out:
+            self._probe(name, able[name], query, policy)
+        asked = self._ask({name: one for name, one in able.items() if name not in left_out}, query)
+        asked.failures.update(left_out)
+        try:
+            async with asyncio.timeout(policy.budget_ms / 1000):
+                await asked.done.wait()
+        except TimeoutError:
+            log.info("recall.skipped", providers=sorted(asked.waiting), budget_ms=policy.budget_ms)
+            for name in asked.waiting:
+                self._breaker.missed(LaneKey(query.agent, name))
+        finally:
+            asked.drop()
+            if ahead is not None:
+                ahead.drop()
+        return _found(query.key, asked, ahead, policy)
+
+    def _probe(self, name: ProviderName, provider: Provider, query: RecallQuery, policy: RecallPolicy) -> None:
+        """Find out beside the turn whether the provider answers again. What it answers is nobody's."""
+        key = LaneKey(query.agent, name)
+        if self._breaker.begin_probe(key):
+            probing = self._probing(key, provider, query, policy)
+            self._probes[key] = self._tasks.start(probing, name=f"probe {name}")
+
+    async def _probing(self, key: LaneKey, provider: Provider, query: RecallQuery, policy: RecallPolicy) -> None:
+        try:
+            async with asyncio.timeout(policy.budget_ms / 1000):
+                await _recall(key.provider, provider, query)
+        except Exception as error:  # noqa: BLE001 - somebody else's code, and nobody waits for it
+            log.info("recall.skipped", providers=[key.provider], code=type(error).__name__)
+            self._breaker.missed(key)
+        else:
+            self._breaker.answered(key)
+        finally:
+            self._breaker.end_probe(key)
+            self._probes.pop(key, None)
+
+    def prefetch(self, query: RecallQuery, policy: RecallPolicy) -> None:
+        """Ask ahead for the turn that follows this head, where an answer takes long."""
+        slow = {
+            name: one
+            for name, one in self._able(query).items()
+            if one.capabilities.prefetches and self._breaker.why_not(LaneKey(query.agent, name)) is None
+        }
+        if not policy.enabled or not slow or query.key in self._prefetched:
+            return
+        self._prefetched[query.key] = self._ask(slow, query)
+        while len(self._prefetched) > PREFETCHED_MAX:
+            self._prefetched.popitem(last=False)[1].drop()
+
+    def forget(self, session: str) -> None:
+        """The conversation switched: nothing that was asked for it is shown any more."""
+        for key in [key for key in self._prefetched if key.session == session]:
+            self._prefetched.pop(key).drop()
+
+    def close(self) -> None:
+        while self._prefetched:
+            self._prefetched.popitem()[1].drop()
+        for probe in list(self._probes.values()):
+            probe.cancel()
+
+    def _able(self, query: RecallQuery) -> Mapping[ProviderName, Provider]:
+        made = self._providers.of(query.agent)
+        return {name: one.provider for name, one in made.items() if one.provider.capabilities.recalls}
+
+    def _ask(self, providers: Mapping[ProviderName, Provider], query: RecallQuery) -> _Asked:
+        asked = _Asked(waiting=set(providers))
+        if not providers:
+            asked.done.set()
+        for name, provider in providers.items():
+            asked.tasks.append(self._tasks.start(self._answer(asked, name, provider, query), name=f"recall {name}"))
+        return asked
+
+    async def _answer(self, asked: _Asked, name: ProviderName, provider: Provider, query: RecallQuery) -> None:
+        key, is_asked = LaneKey(query.agent, name), False
+        try:
+            async with asyncio.timeout(PREFETCH_WAIT_MS / 1000):
+                widened = await self._widened(query)
+                asked.kin, is_asked = widened.kin, True
+                asked.answers[name] = _allowed(widened, await _recall(name, provider, widened))
+            self._breaker.answered(key)
+        except TimeoutError:
+            asked.failures[name] = f"{name} did not answer"
+        except Exception as error:  # noqa: BLE001 - somebody else's code: the turn goes on without it
+            code = error.code if isinstance(error, HoldfastError) else type(error).__name__
+            log.warning("recall.skipped", providers=[name], code=code)
+            asked.failures[name] = f"{name} failed"
+            if is_asked:  # and not the store before it
+                self._breaker.missed(key)
+        asked.waiting.discard(name)
+        if not asked.waiting:
+            asked.done.set()
+
+    async def _widened(self, query: RecallQuery) -> RecallQuery:
+        """The question with everybody who its asker is now; a link that was taken back no longer counts."""
+        if self._kin is None:
+            return query
+        kin = await self._kin(query.key.principal)
+        return replace(query, kin=tuple(one for one in kin if one != query.key.principal))
+
+
+async def _recall(name: ProviderName, provider: Provider, query: RecallQuery) -> Sequence[Recollection]:
+    with span(
+        RECALL,
+        name,
+        gen_ai_agent_name=query.agent,
+        gen_ai_conversation_id=query.key.session,
+        holdfast_provider_name=name,
+    ) as seen:
+        found = await provider.recall(query)
+        seen.note(holdfast_recall_memories=len(found))
+    return found
+
+
+def _allowed(query: RecallQuery, found: Sequence[Recollection]) -> Sequence[Recollection]:
+    """Without what belongs to somebody else, whatever the provider let through."""
+    audience = query.audience
+    return [one for one in found if one.scope is None or audience.may_see(one.scope)]
+
+
+def _found(key: RecallKey, asked: _Asked, ahead: _Asked | None, policy: RecallPolicy) -> Found:
+    answers = dict(asked.answers)
+    for name, memories in ahead.answers.items() if ahead and ahead.kin == asked.kin else ():
+        answers[name] = [*answers.get(name, ()), *memories]
+    late = [f"{name} did not answer within {policy.budget_ms} ms." for name in sorted(asked.waiting - set(answers))]
+    failed = [f"{why}." for name, why in sorted(asked.failures.items()) if name not in answers]
+    memories = tuple(memory for name in sorted(answers) for memory in answers[name])
+    return Found(key=key, memories=memories, skipped=(*late, *failed))
+
+
+def query_of(
+    claim: Claim, turn: Turn, policy: RecallPolicy, said: Sequence[Entry], *, head_seq: int | None = None
+) -> RecallQuery:
+    """What a turn asks memory; with `head_seq`, what the turn after it would ask."""
+    head = turn.first_seq - 1 if head_seq is None else head_seq
+    return RecallQuery(
+        key=RecallKey(session=turn.session, epoch=turn.epoch, head_seq=head, principal=turn.principal),
+        naming=NamingInputs(
+            agent=claim.agent,
+            session=turn.session,
+            principal=turn.principal,
+            address=claim.address,
+            directory=turn.where.directory,
+            repo=turn.where.repo,
+        ),
+        text="\n".join(entry.text for entry in said if isinstance(entry.body, UserSaid)),
+        group=is_chat_alone(claim.address, turn.principal, shared=turn.shared),
+        private_in_groups=policy.private_in_groups,
+        shares_all=policy.shares_all,
+        limit=policy.limit,
+    )
+
+
+def shown_of(found: Found, policy: RecallPolicy, context: Sequence[Entry]) -> Recalled | None:
+    """The entry that a turn is shown, with the key it was fetched for; None when there is nothing to show."""
+    present = {(entry.session or found.key.session, entry.turn) for entry in context}
+    texts = [entry.text for entry in context]
+    chosen = replace(found, memories=choose(found.memories, policy, shown=texts, present=present))
+    text = frame(chosen, policy, [_date(memory) for memory in chosen.memories])
+    if not text:
+        return None
+    return Recalled(
+        text=storable(text),
+        session=found.key.session,
+        epoch=found.key.epoch,
+        head_seq=found.key.head_seq,
+        principal=found.key.principal,
+        sources=tuple(storable(f"{memory.provider}:{memory.ref}") for memory in chosen.memories),
+    )
+
+
+def _date(memory: Recollection) -> str:
+    return datetime.fromtimestamp(memory.at / 1000, UTC).strftime("%Y-%m-%d") if memory.at else ""

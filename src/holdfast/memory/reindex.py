@@ -1,0 +1,85 @@
+"""Refilling: a provider gets what it missed, or an index that was lost gets everything once more."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from holdfast.kernel.errors import HoldfastError, InvalidInput, ProviderFailed
+from holdfast.memory.delivery import DeliveryPolicy, Landing, Parcel
+from holdfast.memory.lane import CourierPolicy, LaneKey
+from holdfast.memory.provider import Indexed, Provider
+from holdfast.memory.providers import Providers
+from holdfast.store.protocols.reader import Reader
+from holdfast.store.protocols.store import Store
+
+SESSIONS_PAGE = 50
+PARCELS_PAGE = 200
+
+
+async def backfill(store: Store, providers: Providers, key: LaneKey) -> int:
+    """Schedule what was said before the provider was configured; how many units."""
+    made, after, more = 0, "", True
+    while more:
+        after, units, more = await store.backfill(key.agent, _policy(providers, key), after=after, limit=SESSIONS_PAGE)
+        made += units
+    return made
+
+
+async def rebuild(reader: Reader, providers: Providers, key: LaneKey) -> int:
+    """Fill a provider's own index again from the journal; how many parcels."""
+    return await check_indexed(providers, key).rebuild(_delivered(reader, key))
+
+
+def check_indexed(providers: Providers, key: LaneKey) -> Indexed:
+    """The provider, which has an index of its own. Raises `InvalidInput` for one that has none."""
+    provider = providers.get(key)
+    if not isinstance(provider, Indexed):
+        _policy(providers, key)
+        raise InvalidInput(f"{key.provider} keeps no index of its own to rebuild", provider=key.provider)
+    return provider
+
+
+async def refill(reader: Reader, providers: Providers, key: LaneKey, policy: CourierPolicy | None = None) -> int | None:
+    """Rebuild a provider's index if it is damaged or gone; None when nothing was missing. Raises `ProviderFailed`.
+
+    A new index says that it needs it too. It lacks nothing if it has the first parcel that was ever delivered.
+    """
+    provider = providers.get(key)
+    if not isinstance(provider, Indexed) or not (oldest := await reader.delivered_parcels(key, after=0, limit=1)):
+        return None
+    wait_ms = (policy or CourierPolicy()).call_wait_ms
+    try:
+        async with asyncio.timeout(wait_ms / 1000):  # its deliveries wait meanwhile
+            landing = await _first_landing(provider, key, oldest[0][1])
+    except TimeoutError as error:
+        raise ProviderFailed(f"no answer within {wait_ms} ms", provider=key.provider) from error
+    except HoldfastError:
+        raise
+    except Exception as error:  # somebody else's code
+        raise ProviderFailed(f"{type(error).__name__}: {error}", provider=key.provider) from error
+    if landing is None:
+        return None
+    taken = await rebuild(reader, providers, key)
+    return None if landing is Landing.LANDED else taken
+
+
+async def _first_landing(provider: Provider, key: LaneKey, oldest: Parcel) -> Landing | None:
+    """What became of the first parcel, for an index that needs to be filled; None for one that does not."""
+    if (why := await provider.healthy()) is not None:  # opens the index, so that it knows
+        raise ProviderFailed(why, provider=key.provider)
+    needs_rebuild = isinstance(provider, Indexed) and provider.needs_rebuild
+    return await provider.landed(oldest) if needs_rebuild else None
+
+
+async def _delivered(reader: Reader, key: LaneKey) -> AsyncIterator[Parcel]:
+    after = 0
+    while page := await reader.delivered_parcels(key, after=after, limit=PARCELS_PAGE):
+        for after, parcel in page:  # noqa: B007 - the last one is where the next page begins
+            yield parcel
+
+
+def _policy(providers: Providers, key: LaneKey) -> DeliveryPolicy:
+    for policy in providers.policies(key.agent):
+        if policy.provider == key.provider:
+            return policy
+    known = ", ".join(policy.provider for policy in providers.policies(key.agent)) or "none"
+    raise InvalidInput(f"{key.agent} has no provider {key.provider!r}; it has {known}", provider=key.provider)

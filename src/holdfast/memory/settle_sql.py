@@ -1,0 +1,177 @@
+"""Settling: what came of an attempt, made durable under the lane's fence. The mark moves here and nowhere else (R5)."""
+
+from collections.abc import Sequence
+
+from holdfast.audit import action_sql
+from holdfast.audit.action import PROGRAM, Act, By
+from holdfast.kernel.errors import DeliveryNotFound, InvalidInput, LaneLost
+from holdfast.kernel.ids import AgentName, DeliveryId, Provider
+from holdfast.memory.cursor_sql import DROP, MARK, SHORTEN
+from holdfast.memory.delivery import DeliveryState
+from holdfast.memory.lane import LaneClaim, LaneKey, Settlement
+from holdfast.memory.lane_sql import free_lane
+from holdfast.store.script import Script, many, one, plain, rows, run
+
+STREAMS = """
+select distinct stream from delivery
+ where agent = :agent and provider = :provider and place = :place and state in ('scheduled', 'sending', 'uncertain')
+   and n <= :last order by stream"""
+LOCK_CURSOR = "select scheduled_seq from cursor where provider = :provider and stream = :stream /*lock*/"
+HOLD = """
+select fence, owner from lane where agent = :agent and provider = :provider and place = :place /*lock*/"""
+SETTLE = """
+update delivery
+   set state = :state, attempt = attempt - :untried,
+       due_at = cast(:now as int8) + cast(:delay_ms as int8),
+       receipt = coalesce(cast(:receipt as text), receipt), reason = cast(:reason as text),
+       suspect = suspect + case when :suspect = 1 and (select max(delivered_at) from lane
+                    where lane.agent = delivery.agent and lane.provider = delivery.provider
+                      and lane.place <> delivery.place) > suspected_at then 1 else 0 end,
+       suspected_at = case when :suspect = 1 then cast(:now as int8) else suspected_at end,
+       failing_at = case when :failing = 1 then coalesce(failing_at, cast(:now as int8))
+                         when :settled = 0 then failing_at end,
+       uncertain_at = case when cast(:state as text) = 'uncertain' or :doubtful = 1
+                           then coalesce(uncertain_at, cast(:now as int8))
+                           when cast(:state as text) = 'parked' then uncertain_at end,
+       settled_at = case when :settled = 1 then cast(:now as int8) end,
+       payload_hash = case when :settled = 0 and :again = 0 and (:untried = 0 or attempt <> 1) then payload_hash end,
+       fence = :fence,
+       lease_fence = (select lane.fence from lane where lane.agent = delivery.agent
+                         and lane.provider = delivery.provider and lane.place = delivery.place)
+ where n = :n"""
+# The unit of a retraction that took back everything it had.
+TAKEN_BACK = """
+update delivery set state = 'retracted'
+ where op = 'retain' and state = 'delivered'
+   and (stream, provider, from_seq, from_turn) = (
+       select stream, provider, from_seq, from_turn from delivery as back where n = :n and back.op like 'retract:%')"""
+FIND = """
+select n, agent, provider, place, state, from_turn from delivery
+ where stream = :stream and provider = :provider and id = :id"""
+# Where the turns of a unit that were undone begin.
+UNDONE = """
+select min(back.from_turn) from delivery as back, delivery as unit
+ where unit.n = :n and unit.op = 'retain' and back.stream = unit.stream and back.provider = unit.provider
+   and back.from_seq = unit.from_seq and back.op like 'retract:%'"""
+# What was parked in doubt is still in doubt: the provider is asked once more before anything is sent.
+REPLAY = """
+update delivery
+   set state = case when uncertain_at is null then 'scheduled' else 'uncertain' end, late = 1, due_at = :now,
+       reason = null, suspect = 0, suspected_at = null, failing_at = null, settled_at = null, payload_hash = null
+ where n = :n and state = 'parked' returning state"""
+WAKE = (
+    "update lane set due_at = :now where agent = :agent and provider = :provider and place = :place and owner is null"
+)
+FINAL = frozenset({DeliveryState.DELIVERED, DeliveryState.PARKED, DeliveryState.DROPPED})
+
+
+def settle_lanes(settled: Sequence[tuple[LaneClaim, Sequence[Settlement]]]) -> Script[None]:
+    """Make the outcomes of one call durable and give the lanes back. Raises `LaneLost`; then nothing is changed."""
+    ordered = sorted(settled, key=lambda pair: (pair[0].key, pair[0].place))
+    streams = yield from _lock_cursors([claim for claim, _ in ordered])
+    for claim, settlements in ordered:
+        if (yield from _is_settled(claim)):
+            continue
+        yield from many(SETTLE, [_params(claim, one_) for one_ in settlements])
+        for done in settlements:
+            if _is_delivered(done):
+                yield from run(TAKEN_BACK, n=done.n)
+        delivered = any(_is_delivered(done) for done in settlements)
+        yield from free_lane(claim, delivered=delivered, doubted=_is_doubted(claim, settlements))
+    for provider, stream in streams:
+        yield from run(MARK, provider=provider, stream=stream)
+
+
+def _lock_cursors(claims: Sequence[LaneClaim]) -> Script[list[tuple[str, str]]]:
+    """The cursors that may move, locked before any lane is (D5)."""
+    streams: set[tuple[str, str]] = set()
+    for claim in claims:
+        last = max(package.n for package in claim.packages)
+        found = yield from rows(
+            STREAMS, agent=claim.key.agent, provider=claim.key.provider, place=claim.place, last=last
+        )
+        streams.update((claim.key.provider, stream) for (stream,) in found)
+    for provider, stream in sorted(streams):
+        yield from run(LOCK_CURSOR, provider=provider, stream=stream)
+    return sorted(streams)
+
+
+def _is_settled(claim: LaneClaim) -> Script[bool]:
+    """Prove the claim under lock; True when this very settlement was committed and its caller never learned of it."""
+    row = yield from one(HOLD, agent=claim.key.agent, provider=claim.key.provider, place=claim.place)
+    if row is None or row[0] != claim.fence or row[1] not in (None, claim.node):
+        raise LaneLost(f"fence {claim.fence} is behind {row and row[0]}", place=claim.place)
+    return row[1] is None
+
+
+def _is_delivered(settlement: Settlement) -> bool:
+    return settlement.state is DeliveryState.DELIVERED
+
+
+def _is_doubted(claim: LaneClaim, settlements: Sequence[Settlement]) -> bool:
+    """Whether a request that writes words may still arrive after this."""
+    writes = {package.n for package in claim.packages if package.parcel.turns or package.parcel.note is not None}
+    known = {done.n: done.leaves_doubt for done in settlements}
+    return any(known.get(n, True) for n in writes)
+
+
+def _params(claim: LaneClaim, settlement: Settlement) -> dict[str, object]:
+    return {
+        "n": settlement.n,
+        "fence": claim.fence,
+        "state": settlement.state.value,
+        "delay_ms": settlement.delay_ms,
+        "receipt": plain(settlement.receipt),
+        "reason": plain(settlement.kept_reason),
+        "suspect": int(settlement.suspect),
+        "failing": int(settlement.failing),
+        "again": int(settlement.again),
+        "untried": int(settlement.untried),
+        "doubtful": int(settlement.doubtful),
+        "settled": int(settlement.state in FINAL),
+    }
+
+
+def replay_delivery(delivery: DeliveryId, by: By = PROGRAM) -> Script[str]:
+    """Put a parked delivery back at the head of its lane, late and marked as such. Returns its state now."""
+    provider, stream = split_id(delivery)
+    row = yield from one(FIND, stream=stream, provider=provider, id=delivery)
+    if row is None:
+        raise DeliveryNotFound(f"there is no delivery {delivery!r}", delivery=delivery)
+    n, agent, provider, place, state, first = row
+    key = LaneKey(AgentName(agent), Provider(provider))
+    yield from run(HOLD, agent=key.agent, provider=key.provider, place=place)
+    state = ((yield from one(FIND, stream=stream, provider=provider, id=delivery)) or row)[4]  # as of the lock
+    if state == "parked" and (yield from _is_undone(n, stream, first)):
+        yield from action_sql.record(Act.DELIVERY_REPLAYED, by, delivery, agent=agent, state="dropped")
+        return "dropped"
+    replayed = yield from one(REPLAY, n=n)
+    if replayed is None:
+        if state in {"scheduled", "sending", "uncertain"}:
+            return str(state)  # it was replayed already
+        raise InvalidInput(f"delivery {delivery} is {state}; only a parked one can be replayed", delivery=delivery)
+    yield from run(WAKE, agent=key.agent, provider=key.provider, place=place)
+    yield from action_sql.record(Act.DELIVERY_REPLAYED, by, delivery, agent=agent)
+    return str(replayed[0])
+
+
+def _is_undone(n: int, stream: str, first: int) -> Script[bool]:
+    """Leave out of a parked unit what was undone since; True when nothing of it is left.
+
+    Its retraction may be over already: whatever a replay brought would stay.
+    """
+    undone = yield from one(UNDONE, n=n)
+    if undone is None or undone[0] is None:
+        return False
+    if undone[0] > first:
+        yield from run(SHORTEN, n=n, stream=stream, through=undone[0] - 1)
+        return False
+    yield from run(DROP, n=n)
+    return True
+
+
+def split_id(delivery: str) -> tuple[str, str]:
+    """The provider and the stream that an id names: `provider:stream:from_seq[:retract:turn]`."""
+    base = delivery.rsplit(":retract:", 1)[0]
+    provider, _, rest = base.partition(":")
+    return provider, rest.rpartition(":")[0]

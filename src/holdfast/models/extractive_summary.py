@@ -1,0 +1,144 @@
+"""The practice model's summaries: sentences picked by what they look like. Nothing is understood or put in other words.
+
+Rule 1: what has names, numbers, dates, promises, decisions or preferences stays longest.
+Rule 2: how much a line is worth depends on the line alone, so those of an earlier summary weigh as new ones do.
+Rule 3: a correction takes the place of the line it corrects, as far as shared words show which one that is.
+Rule 4: the newest stand last, and the length is bounded.
+"""
+
+import re
+from collections.abc import Sequence
+
+from holdfast.models.practice_text import FACT, facts, keywords, sentences
+from holdfast.turns.context import SUMMARY, ModelMessage
+
+EARLIER = "Earlier summary:\n"  # the first line of what a summariser continues
+NOTHING = "- (nothing worth keeping was said)"
+LINE_CHARS_MAX = 200
+# A summariser is not told how long its summary may be; what is over a fifth of the window is refused. A fifth of what
+# is shown never is, nor is the length of the earlier summary. In a short conversation nothing need be dropped.
+SUMMARY_SHARE = 5
+SUMMARY_CHARS_MIN = 2_000
+RARE_MAX = 20  # a word in more lines than these says nothing about which one is meant
+
+_NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,30}\b|\b[A-Z][a-z]{2,30}'s\b")
+_WEIGHTY = re.compile(
+    r"\b(?:promised?|will|i'll|decided?|agreed?|choose|chose|chosen|prefers?|likes?|loves?|hates?|always|never|must"
+    r"|remember|allergic|deadline|birthday|named|called)\b",
+    re.IGNORECASE,
+)
+_PROMISE = re.compile(r"\bI(?:'ll| will| promise| have promised| am going to)\b")
+_CORRECTION = re.compile(
+    r"\b(?:correction|corrected|actually|wrong|mistaken|i meant|moved to|changed|instead|no longer|not any ?more)\b",
+    re.IGNORECASE,
+)
+_LONG_NUMBER = re.compile(r"\d{3}|\d[.,:/-]\d")
+_SHORT_NUMBER = re.compile(r"\d")
+
+
+def gist(messages: Sequence[ModelMessage]) -> str:
+    """A summary of a summary request: its task, the earlier summary if there is one, and what was said since."""
+    notes, earlier_chars = Notes(), 0
+    for message in messages[1:]:
+        if message.data == SUMMARY:
+            earlier_chars = len(message.content) - len(EARLIER)
+            notes.add(message.content.split("\n")[1:])
+        elif not message.data:
+            for line in lines_of(message):
+                notes.correct(line)
+                notes.add([line])
+    said_chars = sum(len(message.content) for message in messages)
+    most = max(SUMMARY_CHARS_MIN, earlier_chars, said_chars // SUMMARY_SHARE)
+    return "\n".join(fitting(notes.lines(), most)) or NOTHING
+
+
+class Notes:
+    """Lines in the order they were said last, each once, with the words they are found by."""
+
+    def __init__(self) -> None:
+        self._words: dict[str, frozenset[str]] = {}  # by line
+        self._holders: dict[str, dict[str, None]] = {}  # by word, the lines that hold it
+
+    def lines(self) -> list[str]:
+        return list(self._words)
+
+    def add(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self.drop(line)
+            if line.strip():
+                words = frozenset(word for word in keywords(_CORRECTION.sub("", line)) if not word[0].isdigit())
+                self._words[line] = words
+                for word in words:
+                    self._holders.setdefault(word, {})[line] = None
+
+    def drop(self, line: str) -> None:
+        for word in self._words.pop(line, ()):
+            del self._holders[word][line]
+
+    def correct(self, line: str) -> None:
+        """Drop what a correction is about: the line of whose rarest words it repeats the most, and more than half.
+
+        A line about somebody else is left alone, however alike: to keep a void line is better than to lose a true one.
+        """
+        if not _CORRECTION.search(line):
+            return
+        said, names = keywords(line), names_in(line)
+        near = {old: None for word in sorted(said) if self._rarity(word) for old in self._holders[word]}
+        same = [old for old in near if not (names and (theirs := names_in(old)) and names.isdisjoint(theirs))]
+        about = max(same, key=lambda old: self._repeated(old, said), default=None)
+        if about is not None and self._repeated(about, said) > 0.5:
+            self.drop(about)
+
+    def _repeated(self, line: str, said: set[str]) -> float:
+        rarity = {word: self._rarity(word) for word in self._words[line]}
+        return sum(share for word, share in rarity.items() if word in said) / (sum(rarity.values()) or 1.0)
+
+    def _rarity(self, word: str) -> float:
+        held = len(self._holders.get(word, ()))
+        return 1 / held if 0 < held <= RARE_MAX else 0.0
+
+
+def lines_of(message: ModelMessage) -> list[str]:
+    """The sentences worth a line; of a message without any, its first one, which is the first to go."""
+    if message.role == "assistant":  # the rest of its words repeats what others said, or comments on it
+        return [_line(f"assistant: {said}") for said in sentences(message.content) if _PROMISE.search(said)]
+    if message.role == "system":
+        return []
+    said = [sentence for sentence in sentences(message.content) if sentence.strip()]
+    worthy = [sentence for sentence in said if worth(sentence) > 0] or said[:1]
+    return [_line(part) for sentence in worthy for part in _parts(sentence.strip())]
+
+
+def _line(text: str) -> str:
+    return f"- {text.strip().rstrip('.!')[:LINE_CHARS_MAX]}"
+
+
+def _parts(sentence: str) -> list[str]:
+    """A sentence too long for a line is cut down to the facts in it, if it has any."""
+    return [sentence] if len(sentence) <= LINE_CHARS_MAX else facts(sentence) or [sentence]
+
+
+def worth(line: str) -> int:
+    """How much speaks for keeping a line."""
+    if line.rstrip().endswith("?"):
+        return 0
+    marks = (FACT, _WEIGHTY, _CORRECTION, _LONG_NUMBER)
+    names = len(names_in(line))
+    return 2 * sum(bool(mark.search(line)) for mark in marks) + 2 * min(2, names) + bool(_SHORT_NUMBER.search(line))
+
+
+def names_in(line: str) -> set[str]:
+    """Words that are written as names and do not merely begin a sentence."""
+    return {name.removesuffix("'s") for name in _NAME.findall(line)}
+
+
+def fitting(lines: Sequence[str], chars_max: int) -> list[str]:
+    """As many lines as fit, in their order: the least worthy go first, and of equals the oldest."""
+    excess = sum(len(line) + 1 for line in lines) - 1 - chars_max
+    gone: set[int] = set()
+    for position in sorted(range(len(lines)), key=lambda n: (worth(lines[n]), n)):
+        if excess <= 0:
+            break
+        gone.add(position)
+        excess -= len(lines[position]) + 1
+    return [line for n, line in enumerate(lines) if n not in gone]

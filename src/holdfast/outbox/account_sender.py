@@ -1,0 +1,221 @@
+"""A poster: sends the replies of one bot account, piece by piece, and keeps what came of each.
+
+What it remembers (which chat was just written to, when the account may be used again) is RAM that can vanish: after a
+restart the platform says so once more.
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
+
+from holdfast.inbox.channel import Channel, Editing
+from holdfast.inbox.channels import ChannelKey
+from holdfast.kernel import log
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.ids import Instant
+from holdfast.kernel.notifier_port import Event, Notifier
+from holdfast.kernel.retry import RetryPolicy
+from holdfast.kernel.spans import POST, span
+from holdfast.kernel.tasks import Task, Tasks
+from holdfast.outbox.post import Declined, Doubtful, NotSent, OnDoubt, Post, ReplyState, SendOutcome, Sent
+from holdfast.outbox.reply import (
+    BEYOND_DOUBT,
+    Kept,
+    PostmanPolicy,
+    ReplyClaim,
+    ReplySettlement,
+    after_send,
+    untried,
+)
+from holdfast.outbox.splitting import split
+from holdfast.store.protocols.store import Store
+from holdfast.turns.model_call import is_cancelled_from_outside
+from holdfast.turns.policy import DAY_MS
+
+FAILURES_MAX = 3  # in a row, before only one reply at a time finds out whether the platform is back
+PROBES = RetryPolicy(delay_ms_base=1_000, delay_ms_max=30_000)
+NO_OUTCOME = "the channel's code failed: it did not say what became of it"
+NEVER_DOUBLES_MS = DAY_MS  # a platform that knows a nonce for that long needs no policy for doubts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What all posters of a process share."""
+
+    store: Store
+    notifier: Notifier
+    clock: Clock
+    entropy: Entropy
+    tasks: Tasks
+    policy: PostmanPolicy
+
+
+class Poster:
+    def __init__(self, key: ChannelKey, channel: Channel, desk: Desk, *, on_doubt: OnDoubt) -> None:
+        self.key = key
+        self.claim_name = ""
+        self.sending: dict[int, Task] = {}
+        self._channel = channel
+        self._desk = desk
+        self._on_doubt = on_doubt
+        self._unsettled = RetryPolicy(delay_ms_base=250, delay_ms_max=5_000)
+        self._failures = 0
+        self._account_rests_until = Instant(0)
+        self._chats_rest_until: dict[str, Instant] = {}
+
+    @property
+    def on_doubt(self) -> OnDoubt:
+        forever = self._channel.capabilities.nonce_lasts_ms >= NEVER_DOUBLES_MS
+        return OnDoubt.RESEND if forever else self._on_doubt
+
+    @property
+    def room(self) -> int:
+        """How many more replies may be sent now."""
+        if self._desk.clock.now() < self._account_rests_until:
+            return 0
+        allowed = 1 if self._failures >= FAILURES_MAX else self._desk.policy.sends_max
+        return max(0, allowed - len(self.sending))
+
+    def resting(self) -> frozenset[str]:
+        """The chats that were written to a moment ago."""
+        now = self._desk.clock.now()
+        self._chats_rest_until = {chat: at for chat, at in self._chats_rest_until.items() if at > now}
+        return frozenset(self._chats_rest_until)
+
+    def rested_at(self) -> Instant | None:
+        """When something that rests now may be used again."""
+        now = self._desk.clock.now()
+        return min(
+            (at for at in (self._account_rests_until, *self._chats_rest_until.values()) if at > now), default=None
+        )
+
+    # --- one reply
+
+    async def send(self, claim: ReplyClaim, asked_at: Instant) -> None:
+        """See a claim through. `asked_at` is when it was asked for: later it may be somebody else's."""
+        able = self._channel.capabilities
+        self._rest(claim.chat, able.chat_interval_ms)
+        pieces = split(claim.text, able.text_chars_max, able.text_length)
+        while True:
+            if self._desk.clock.now() - asked_at > self._desk.policy.send_within_ms:
+                await self._keep(claim, untried(claim))
+                return
+            outcome = await self._post(claim, pieces)
+            settlement = after_send(
+                claim,
+                outcome,
+                parts=len(pieces),
+                on_doubt=self.on_doubt,
+                nonce_lasts_ms=able.nonce_lasts_ms,
+                pace_ms=able.chat_interval_ms,
+                elapsed_ms=self._desk.clock.now() - asked_at,
+                policy=self._desk.policy,
+                chance=self._desk.entropy.fraction(),
+            )
+            if not isinstance(outcome, Sent):
+                settlement = replace(settlement, vendor=outcome.vendor)
+            self._learn(claim, outcome)
+            asked_at = self._desk.clock.now()
+            if await self._keep(claim, settlement) is not Kept.GOES_ON:
+                return
+            claim = claim.after(settlement)
+
+    async def _post(self, claim: ReplyClaim, pieces: tuple[str, ...]) -> SendOutcome:
+        if claim.part >= len(pieces):
+            return Declined("there is nothing in it to send") if not pieces else Sent("")
+        post, wait_ms = claim.post(pieces), self._desk.policy.send_wait_ms
+        try:
+            with span(
+                POST,
+                self.key.channel,
+                gen_ai_agent_name=self.key.agent,
+                holdfast_reply_id=claim.id,
+                holdfast_reply_attempt=claim.attempt,
+            ) as seen:
+                async with asyncio.timeout(wait_ms / 1000):
+                    outcome = await (self._edit(claim, post) if claim.edits else self._channel.send(post))
+                seen.note(holdfast_reply_outcome=type(outcome).__name__)
+                return outcome if isinstance(outcome, SendOutcome) else Doubtful(NO_OUTCOME)
+        except TimeoutError:
+            return Doubtful(f"no answer within {wait_ms} ms")
+        except asyncio.CancelledError:
+            if is_cancelled_from_outside():
+                raise
+            return Doubtful("the channel cancelled its own work")
+        except Exception as error:  # noqa: BLE001 - somebody else's code: what it did before is unknown
+            return self._raised(post, error)
+
+    async def _edit(self, claim: ReplyClaim, post: Post) -> SendOutcome:
+        if not isinstance(self._channel, Editing):
+            return Declined("the channel edits no messages")
+        return await self._channel.edit(post.address, claim.draft, post.text)
+
+    def _raised(self, post: Post, error: Exception) -> Doubtful:
+        log.error("reply.failed", failure=error, channel=self.key.channel, agent=self.key.agent, reply=post.reply)
+        return Doubtful(f"the channel's code failed: {type(error).__name__}")
+
+    def _learn(self, claim: ReplyClaim, outcome: SendOutcome) -> None:
+        """What this says of the chat and of the account beside the reply."""
+        self._rest(claim.chat, self._channel.capabilities.chat_interval_ms)
+        match outcome:
+            case NotSent(retry_after_ms=wait_ms, whole_account=True) if wait_ms:
+                self._rest_account(wait_ms)
+            case NotSent(retry_after_ms=wait_ms) if wait_ms:
+                self._rest(claim.chat, wait_ms)
+            case NotSent():
+                self._failures += 1
+                if self._failures >= FAILURES_MAX:
+                    delay_ms = PROBES.delay_ms(self._failures - FAILURES_MAX + 1, self._desk.entropy.fraction())
+                    self._rest_account(delay_ms)
+            case Sent() | Declined():
+                self._failures = 0
+
+    def _rest_account(self, wait_ms: int) -> None:
+        """Several requests are under way at once: the longest wait that any of them was told of holds."""
+        self._account_rests_until = max(self._account_rests_until, Instant(self._desk.clock.now() + wait_ms))
+
+    def _rest(self, chat: str, wait_ms: int) -> None:
+        if wait_ms:
+            self._chats_rest_until[chat] = Instant(self._desk.clock.now() + wait_ms)
+
+    # --- keeping
+
+    async def give_back(self, claim: ReplyClaim, reason: str) -> None:
+        """End a claim that nobody can see through: it may have been posted."""
+        doubts = min(claim.doubts + 1, BEYOND_DOUBT)
+        await self._keep(
+            claim, ReplySettlement(state=ReplyState.UNCERTAIN, part=claim.part, doubts=doubts, reason=reason)
+        )
+
+    async def _keep(self, claim: ReplyClaim, settlement: ReplySettlement) -> Kept:
+        """Durably, however long the store is away: until then nothing else of this chat may leave."""
+        attempt = 0
+        while True:
+            try:
+                kept = await self._desk.store.settle_reply(claim, settlement)
+            except HoldfastError as error:
+                attempt += 1
+                log.warning("loop.failed", loop="postman", code=error.code, why=str(error))
+                await self._desk.tasks.sleep(self._unsettled.delay_ms(attempt, self._desk.entropy.fraction()))
+            else:
+                break
+        if kept is Kept.VOID:
+            log.info("reply.lost", reply=claim.id, attempt=claim.attempt)
+        else:
+            self._note(claim, settlement)
+        return kept
+
+    def _note(self, claim: ReplyClaim, settlement: ReplySettlement) -> None:
+        fields: dict[str, object] = {
+            "reply": claim.id,
+            "agent": self.key.agent,
+            "channel": self.key.channel,
+            "state": settlement.state.value,
+            "attempt": claim.attempt,
+            "parts_sent": settlement.part,
+            "retry_in_ms": settlement.delay_ms or None,
+        }
+        log.info("reply.settled", **fields, why=settlement.reason, **settlement.vendor.fields)
+        if settlement.state not in {ReplyState.ATTEMPTING, ReplyState.PENDING}:
+            self._desk.notifier.publish(Event(name="reply.settled", messages=(claim.message,), fields=fields))

@@ -1,0 +1,158 @@
+"""Drafts: on record before their first byte leaves, written to by one claim at a time (outbox/draft.py).
+
+A draft has an id (`receipt`) if and only if it is known to stand in the chat.
+A draft ends in one of three ways: a reply of its turn takes it over when it is claimed (`hand_over`), nothing was
+posted after all, or no reply comes and it is retracted.
+"""
+
+from holdfast.inbox.address import parse
+from holdfast.kernel.errors import ClaimLost
+from holdfast.kernel.ids import DraftId
+from holdfast.outbox.draft import HOLD_MS, Draft, DraftFate, DraftIntent, DraftState, StrayDraft
+from holdfast.store.script import Script, one, plain, rows, run
+
+HOLD = "select fence, session_id from mailbox where id = :mailbox /*lock*/"
+OPEN_TURN = "select open_turn from session where id = :session"
+FIND = """
+select id, fence, state, address, receipt, held_until - cast(:now as int8) from draft
+ where session = :session and turn = :turn /*lock*/"""
+BEFORE_IT = "select 1 from reply where address = :address and state in ('pending', 'attempting') limit 1"
+NEW = """
+insert into draft (id, session, turn, address, fence, state, held_until, at)
+values (:id, :session, :turn, :address, :fence, 'intended', cast(:now as int8) + cast(:hold_ms as int8), :now)"""
+TAKE = """
+update draft set fence = :fence, state = :state, held_until = cast(:now as int8) + cast(:hold_ms as int8)
+ where id = :id"""
+NOTE = """
+update draft set state = :state, receipt = :receipt where id = :id and fence = :fence and state = 'intended'"""
+WITHDRAW = "delete from draft where id = :id and fence = :fence and state = 'intended'"
+RELEASE = """
+update draft set held_until = cast(:now as int8) + cast(:quiet_ms as int8)
+ where id = :id and fence = :fence and held_until > cast(:now as int8) + cast(:quiet_ms as int8)"""
+# Of the head of a chat's replies: whether it has a draft to take over, and whether that is being written to. One that
+# was partly posted, or may have been, takes none: a later edit would prove nothing about that.
+HAS_DRAFT = """
+(reply.part = 0 and reply.doubts = 0 and exists (
+  select 1 from draft
+   where draft.session = reply.session and draft.turn = reply.turn and draft.address = reply.address))"""
+DRAFT_IS_HELD = """
+exists (select 1 from draft
+         where draft.session = reply.session and draft.turn = reply.turn and draft.address = reply.address
+           and draft.held_until > cast(:now as int8))"""
+HAND_OVER = """
+delete from draft
+ where session = (select session from reply where n = :n) and turn = (select turn from reply where n = :n)
+   and held_until <= :now
+returning receipt"""
+TAKEN_OVER = "update reply set draft = :fate, draft_id = :receipt where n = :n"
+STRAY = """
+select id, address, receipt from draft
+ where held_until <= :now
+   and not exists (select 1 from session where session.id = draft.session and session.open_turn = draft.turn)
+   and not exists (select 1 from reply
+                    where reply.session = draft.session and reply.turn = draft.turn and reply.address = draft.address
+                      and reply.state in ('pending', 'attempting'))
+ order by held_until, id limit :limit /*skip locked*/"""
+BLANKED = """
+select id, address, draft_id from reply
+ where draft = 'standing' and state in ('failed', 'uncertain') and length(body) = 0
+ order by due_at, n limit :limit"""
+# What was given comes last the next time: some that can never be retracted hide no others. It is held while it is being
+# retracted: a reply of its turn that an operator sends again meanwhile must not be written into it.
+DRAFT_GIVEN = "update draft set held_until = cast(:now as int8) + cast(:hold_ms as int8) where id = :id"
+REPLY_GIVEN = "update reply set due_at = :now where id = :id and draft = 'standing' and length(body) = 0"
+DROP = "delete from draft where id = :id"
+# Half a sentence may stand in the chat for ever. The reply that was to replace it is where an operator sees that.
+LET_GO = """
+update reply set draft = 'unknown'
+ where draft is null and (session, turn) in (select session, turn from draft where draft.id = :id)
+   and address in (select address from draft where draft.id = :id)"""
+RETRACTED = "update reply set draft = :fate where id = :id and draft = 'standing' and length(body) = 0"
+
+
+def intend_draft(intent: DraftIntent) -> Script[Draft | None]:
+    """The turn's draft, held by this claim; None while it must wait."""
+    yield from _require_open(intent)
+    row = yield from one(FIND, session=intent.session, turn=intent.turn)
+    is_mine = row is not None and row[1] == intent.fence
+    if not is_mine and (yield from one(BEFORE_IT, address=str(intent.address))) is not None:
+        return None  # in the chat it would stand before a reply that is older
+    if row is None:
+        yield from run(NEW, id=intent.id, address=str(intent.address), **_terms(intent), **_turn(intent))
+        return Draft(id=intent.id, fence=intent.fence, state=DraftState.INTENDED, address=intent.address)
+    id_, _, state, address, receipt, held_for_ms = row
+    if not is_mine and held_for_ms > 0:
+        return None
+    if state == DraftState.INTENDED.value and id_ != intent.id:
+        state = DraftState.UNKNOWN.value  # whoever intended it never said what came of it
+    yield from run(TAKE, id=id_, state=state, **_terms(intent))
+    return Draft(
+        id=DraftId(id_),
+        fence=intent.fence,
+        state=DraftState(state),
+        address=parse(address),
+        receipt=receipt or "",
+    )
+
+
+def _require_open(intent: DraftIntent) -> Script[None]:
+    held = yield from one(HOLD, mailbox=intent.mailbox)
+    if held is None or held != (intent.fence, intent.session):
+        raise ClaimLost(f"fence {intent.fence} does not hold {intent.mailbox}", mailbox=intent.mailbox)
+    row = yield from one(OPEN_TURN, session=intent.session)
+    if row is None or row[0] != intent.turn:
+        raise ClaimLost(f"turn {intent.turn} of {intent.session} is not open", session=intent.session)
+
+
+def _terms(intent: DraftIntent) -> dict[str, int]:
+    return {"fence": intent.fence, "hold_ms": intent.hold_ms}
+
+
+def _turn(intent: DraftIntent) -> dict[str, object]:
+    return {"session": intent.session, "turn": intent.turn}
+
+
+def note_draft(draft: Draft, state: DraftState | None, receipt: str) -> Script[None]:
+    """What came of sending it; no state means that it was certainly not posted. Said once; later news is void."""
+    if state is None:
+        yield from run(WITHDRAW, id=draft.id, fence=draft.fence)
+    else:
+        yield from run(NOTE, id=draft.id, fence=draft.fence, state=state.value, receipt=plain(receipt) or None)
+
+
+def release_draft(draft: Draft, quiet_ms: int) -> Script[None]:
+    yield from run(RELEASE, id=draft.id, fence=draft.fence, quiet_ms=quiet_ms)
+
+
+def hand_over(n: int) -> Script[None]:
+    """The reply `n`, which is being claimed, takes the draft of its turn over. One without an id stays unknown.
+
+    A turn that goes on after a question may have taken its draft up again in this very moment: then it keeps it.
+    """
+    row = yield from one(HAND_OVER, n=n)
+    if row is not None:
+        fate = DraftFate.UNKNOWN if row[0] is None else DraftFate.STANDING
+        yield from run(TAKEN_OVER, n=n, fate=fate.value, receipt=row[0])
+
+
+def stray_drafts(limit: int) -> Script[tuple[StrayDraft, ...]]:
+    """Those that stand in a chat and that no reply will replace. The others are let go: nothing can be done.
+
+    Each is given to one caller at a time; one that could not be retracted is given again when its hold is over.
+    """
+    found = [*(yield from rows(STRAY, limit=limit)), *(yield from rows(BLANKED, limit=limit))]
+    standing: list[StrayDraft] = []
+    for id_, address, receipt in found:
+        if receipt is None:
+            yield from run(LET_GO, id=id_)
+            yield from run(DROP, id=id_)
+        else:
+            yield from run(DRAFT_GIVEN, id=id_, hold_ms=HOLD_MS)
+            yield from run(REPLY_GIVEN, id=id_)
+            standing.append(StrayDraft(id=id_, address=parse(address), receipt=receipt))
+    return tuple(standing)
+
+
+def drop_draft(stray: StrayDraft) -> Script[None]:
+    yield from run(DROP, id=stray.id)
+    yield from run(RETRACTED, id=stray.id, fate=DraftFate.RETRACTED.value)

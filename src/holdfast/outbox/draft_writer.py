@@ -1,0 +1,211 @@
+"""One draft, as the process that shows it knows it, and the pen that writes it (outbox/draft.py)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from holdfast.inbox.address import Address
+from holdfast.inbox.channel import Channel, Editing
+from holdfast.kernel import log
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import ClaimLost, HoldfastError
+from holdfast.kernel.ids import DraftId, Instant, MailboxId, MessageId, ReplyId, SessionId, make_id
+from holdfast.kernel.notifier_port import Notifier, Topic
+from holdfast.kernel.retry import RetryPolicy
+from holdfast.kernel.tasks import Tasks
+from holdfast.outbox.draft import (
+    HOLD_MS,
+    QUIET_MS,
+    WRITE_WAIT_MS,
+    Draft,
+    DraftIntent,
+    DraftState,
+    StrayDraft,
+    drafted,
+    may_write,
+)
+from holdfast.outbox.post import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
+from holdfast.store.protocols.store import Store
+
+KEEP_ATTEMPTS_MAX = 5
+NOT_HELD = "somebody else may write to it, or a reply before it is on its way"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a reply goes. The channel is there twice: as what sends, and as what edits."""
+
+    channel: Channel
+    editing: Editing
+    address: Address
+    event_id: str  # the message that is answered
+
+
+@dataclass(slots=True, kw_only=True)
+class Sketch:
+    """A running turn whose text is heard."""
+
+    session: str
+    turn: int
+    mailbox: str
+    fence: int
+    message: str
+    began_at: Instant
+    heard_at: Instant
+    text: str = ""
+    is_new: bool = False  # something of the text may not have been shown
+    shown: str = ""
+    place: Place | None = None
+    draft: Draft | None = None
+    held_until: Instant = Instant(0)
+    busy: bool = False  # a request is under way
+    in_doubt: bool = False  # the answer to the newest edit was lost
+    over: bool = False  # nothing more is shown of it
+    ended: bool = False  # the turn has ended
+
+
+class Pen:
+    def __init__(self, store: Store, notifier: Notifier, clock: Clock, entropy: Entropy, tasks: Tasks) -> None:
+        self._store = store
+        self._notifier = notifier
+        self._clock = clock
+        self._entropy = entropy
+        self._tasks = tasks
+        self._retry = RetryPolicy(delay_ms_base=250, delay_ms_max=2_000)
+
+    async def write(self, one: Sketch, place: Place) -> NotSent | None:
+        """Show what is new. What is returned says how long to wait before the next attempt."""
+        able = place.channel.capabilities
+        text = drafted(one.text, able.text_chars_max, able.text_length)
+        one.is_new = False  # what is heard from here on is news again
+        if not text or text == one.shown:
+            return None
+        try:
+            draft = await self._hold(one, place)
+        except HoldfastError as error:
+            return NotSent(error.code)
+        if one.ended or one.over:
+            return None
+        outcome: SendOutcome = NotSent(NOT_HELD, QUIET_MS)
+        if draft is not None and may_write(one.held_until, self._clock.now()):  # this process may have slept meanwhile
+            outcome = await self._put(one, place, draft, text)
+        if isinstance(outcome, Sent):
+            one.shown, one.in_doubt = text, False
+            return None
+        log.info("draft.paused", session=one.session, turn=one.turn, why=outcome.reason, **outcome.vendor.fields)
+        return outcome if isinstance(outcome, NotSent) else NotSent(outcome.reason)
+
+    async def _hold(self, one: Sketch, place: Place) -> Draft | None:
+        """On record, and ours for long enough; None while it must wait. One that a reply took over is not made anew."""
+        asked_at = self._clock.now()
+        if one.draft is not None and may_write(one.held_until, asked_at):
+            return one.draft
+        mine = one.draft = one.draft or self._new(one, place)
+        try:
+            found = await self._store.intend_draft(_intent(one, mine))
+        except ClaimLost:
+            one.over = True
+            return None
+        if found is not None:
+            one.draft, one.held_until = found, Instant(asked_at + HOLD_MS)
+        if found is not None and (found.state is DraftState.UNKNOWN or (mine.receipt and not found.receipt)):
+            one.over = True
+            await self.let_go(one)
+        return found
+
+    def _new(self, one: Sketch, place: Place) -> Draft:
+        id_ = DraftId(make_id("dra", self._clock.now(), self._entropy.bits(80)))
+        return Draft(id=id_, fence=one.fence, state=DraftState.INTENDED, address=place.address)
+
+    # --- requests
+
+    async def _put(self, one: Sketch, place: Place, draft: Draft, text: str) -> SendOutcome:
+        if not draft.receipt:
+            one.draft = replace(draft, state=DraftState.UNKNOWN)  # until there is an answer
+            outcome = await _answered(place.channel.send(_post(one, place, draft, text)))
+            await self._posted(one, draft, outcome)
+            return outcome
+        one.in_doubt = True  # until there is an answer
+        outcome = await _answered(place.editing.edit(draft.address, draft.receipt, text))
+        one.in_doubt = isinstance(outcome, Doubtful)
+        one.over = isinstance(outcome, Declined)  # somebody deleted it; the reply finds that out by itself
+        return outcome
+
+    async def _posted(self, one: Sketch, draft: Draft, outcome: SendOutcome) -> None:
+        """Durable, so that the reply can take its place whatever becomes of this process."""
+        match outcome:
+            case Sent(receipt) if receipt:
+                kept = await self._keep(lambda: self._store.note_draft(draft, DraftState.STANDING, receipt=receipt))
+                one.over = not kept
+                if kept:
+                    one.draft = replace(draft, state=DraftState.STANDING, receipt=receipt)
+            case NotSent() | Declined():
+                one.draft, one.held_until, one.over = draft, Instant(0), isinstance(outcome, Declined)
+                await self._keep(lambda: self._store.note_draft(draft, None))
+            case _:
+                one.over = True
+                await self._keep(lambda: self._store.note_draft(draft, DraftState.UNKNOWN))
+
+    async def let_go(self, one: Sketch) -> None:
+        """The reply may take its place; after an edit whose answer was lost, when that has landed or never will."""
+        draft, one.draft = one.draft, None
+        if draft is None:
+            return
+        if draft.state is DraftState.INTENDED:  # nothing was posted
+            await self._keep(lambda: self._store.note_draft(draft, None))
+        else:
+            quiet_ms = QUIET_MS if one.in_doubt else 0
+            await self._keep(lambda: self._store.release_draft(draft, quiet_ms=quiet_ms))
+        self._notifier.wake(Topic.REPLY)
+
+    async def _keep(self, verb: Callable[[], Awaitable[None]]) -> bool:
+        """However often the store is away for a moment. What is not kept is unknown when the hold is over."""
+        for attempt in range(1, KEEP_ATTEMPTS_MAX + 1):
+            try:
+                await verb()
+            except HoldfastError as error:
+                log.warning("loop.failed", loop="drafter", code=error.code, why=str(error))
+                await self._tasks.sleep(self._retry.delay_ms(attempt, self._entropy.fraction()))
+            else:
+                return True
+        return False
+
+    async def retract(self, channel: Channel, stray: StrayDraft) -> None:
+        outcome: SendOutcome = Declined("the channel deletes no messages")
+        if isinstance(channel, Editing):
+            outcome = await _answered(channel.retract(stray.address, stray.receipt))
+        if isinstance(outcome, Sent | Declined):
+            await self._store.drop_draft(stray)
+            log.info("draft.retracted", draft=stray.id, outcome=type(outcome).__name__)
+
+
+async def _answered(request: Awaitable[SendOutcome]) -> SendOutcome:
+    try:
+        async with asyncio.timeout(WRITE_WAIT_MS / 1000):
+            return await request
+    except TimeoutError:
+        return Doubtful(f"no answer within {WRITE_WAIT_MS} ms")
+
+
+def _intent(one: Sketch, draft: Draft) -> DraftIntent:
+    return DraftIntent(
+        id=draft.id,
+        session=SessionId(one.session),
+        turn=one.turn,
+        mailbox=MailboxId(one.mailbox),
+        fence=one.fence,
+        address=draft.address,
+    )
+
+
+def _post(one: Sketch, place: Place, draft: Draft, text: str) -> Post:
+    return Post(
+        reply=ReplyId(draft.id),
+        part=0,
+        parts=1,
+        address=draft.address,
+        text=text,
+        message=MessageId(one.message),
+        in_reply_to=place.event_id,
+    )

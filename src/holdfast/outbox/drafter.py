@@ -1,0 +1,242 @@
+"""The drafter: shows a reply in its chat while it is being made, where the operator wants that (outbox/draft.py).
+
+Rule 1: it hears of deltas from the process's own events, so each process shows what it is working on itself. What it
+        remembers is RAM that can vanish: a resumed turn takes its draft up again.
+Rule 2: whatever goes wrong here pauses the draft, or ends it. The turn goes on, and the reply comes all the same.
+Rule 3: when a turn ends its draft is let go at once, so that the reply need not wait for the hold to be over.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Hashable
+from functools import partial
+from typing import Any
+
+from holdfast.inbox.address import parse
+from holdfast.inbox.channel import Editing
+from holdfast.inbox.channels import Channels
+from holdfast.kernel import log
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.ids import Instant, MessageId
+from holdfast.kernel.loop import Loop
+from holdfast.kernel.notifier_port import Event, Notifier
+from holdfast.kernel.tasks import Task, Tasks
+from holdfast.outbox.draft import EVERY_MS_MIN, FIRST_AFTER_CHARS, first_due
+from holdfast.outbox.draft_writer import Pen, Place, Sketch
+from holdfast.outbox.post import PULLED
+from holdfast.outbox.reply import chat_of
+from holdfast.store.protocols.reader import Reader
+from holdfast.store.protocols.store import Store
+from holdfast.turns.turn import TurnEvent
+
+DELTA = "turn.delta"
+VOIDING = frozenset({"turn.restarted", TurnEvent.CALLED.value})  # what was said before is no part of the reply
+END = frozenset(event.value for event in (TurnEvent.ANSWERED, TurnEvent.FAILED, TurnEvent.INTERRUPTED, TurnEvent.ASKED))
+SKETCHES_MAX = 1_000  # turns at a time; the others are answered without
+TEXT_CHARS_MAX = 100_000  # more than the first piece of any platform
+STALE_MS = 15 * 60_000  # a turn whose end was missed is not remembered for ever
+TROUBLE_MS = 5_000  # without a word of the platform about how long to wait
+SWEEP_MS = 60_000
+STRAYS_MAX = 20
+
+
+class Drafter(Loop):
+    name = "drafter"
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        reader: Reader,
+        channels: Channels,
+        notifier: Notifier,
+        clock: Clock,
+        entropy: Entropy,
+        tasks: Tasks,
+    ) -> None:
+        super().__init__(tasks, entropy)
+        self._store = store
+        self._reader = reader
+        self._channels = channels
+        self._clock = clock
+        self._pen = Pen(store, notifier, clock, entropy, tasks)
+        self._sketches: dict[tuple[str, int], Sketch] = {}
+        self._rest_until: dict[Hashable, Instant] = {}  # by chat, and by account
+        self._running: dict[int, Task] = {}
+        self._calls = 0
+        self._sweep_at = clock.now()
+        self._news = asyncio.Event()
+        notifier.tap(self._hear)
+
+    # --- hearing
+
+    def _hear(self, event: Event) -> None:
+        one = self._sketches.get((event.session, event.turn))
+        if one is not None and event.fence < one.fence:
+            return  # a run that lost its claim speaks on until it finds that out
+        if event.name == DELTA:
+            self._heard(event)
+        elif one is not None:
+            if event.name in VOIDING:
+                one.text = ""
+            elif event.name in END:
+                self._end(one)
+
+    def _heard(self, event: Event) -> None:
+        one = self._sketch_of(event)
+        if one is None or one.over or len(one.text) > TEXT_CHARS_MAX:
+            return
+        had = len(one.text)
+        one.text += event.text
+        one.heard_at = self._clock.now()
+        if not one.is_new or had < FIRST_AFTER_CHARS <= len(one.text):
+            one.is_new = True
+            self._news.set()
+
+    def _sketch_of(self, event: Event) -> Sketch | None:
+        key = event.session, event.turn
+        known = self._sketches.get(key)
+        if known is not None and known.fence == event.fence:
+            return known
+        if known is not None:
+            self._end(known)  # it goes on under a younger claim
+        if not event.messages or len(self._sketches) >= SKETCHES_MAX:
+            return None
+        made = self._sketches[key] = Sketch(
+            session=event.session,
+            turn=event.turn,
+            mailbox=event.mailbox,
+            fence=event.fence,
+            message=event.messages[-1],
+            began_at=self._clock.now(),
+            heard_at=self._clock.now(),
+        )
+        return made
+
+    # --- showing
+
+    async def step(self) -> bool:
+        now = self._clock.now()
+        self._rest_until = {what: at for what, at in self._rest_until.items() if at > now}
+        for one in tuple(self._sketches.values()):
+            if now - one.heard_at > STALE_MS:
+                self._end(one)
+            elif one.is_new and not (one.busy or one.over) and self._due_at(one) <= now:
+                self._begin(one)
+        if now >= self._sweep_at:
+            self._sweep_at = Instant(now + SWEEP_MS)
+            self._start(self._sweep, name="stray drafts")
+        return False
+
+    def _due_at(self, one: Sketch) -> Instant:
+        if one.place is None:
+            return one.began_at  # where it belongs is found out at once
+        first = one.began_at if one.shown else first_due(one.began_at, len(one.text))
+        rests = (self._rest_until.get(what, first) for what in _limits(one.place))
+        return max(first, *rests)
+
+    def _begin(self, one: Sketch) -> None:
+        one.busy = True
+        if one.place is not None:
+            able = one.place.channel.capabilities
+            is_group = one.place.address.type != "dm"
+            each_ms = max(EVERY_MS_MIN, able.group_edit_interval_ms if is_group else able.edit_interval_ms)
+            for what, wait_ms in zip(_limits(one.place), (each_ms, able.account_edit_interval_ms), strict=True):
+                self._rest_until[what] = Instant(self._clock.now() + wait_ms)
+        self._start(partial(self._go_on, one), name=f"draft {one.session}/{one.turn}")
+
+    def _end(self, one: Sketch) -> None:
+        """Let it go, once what is under way has ended."""
+        one.ended = True
+        if self._sketches.get((one.session, one.turn)) is one:
+            del self._sketches[one.session, one.turn]
+        if one.draft is not None and not one.busy:
+            self._start(partial(self._pen.let_go, one), name=f"draft {one.session}/{one.turn}")
+
+    async def _go_on(self, one: Sketch) -> None:
+        """One step of one draft; one that fails in a way that nobody foresaw is its last."""
+        failed = True
+        try:
+            if one.place is None:
+                await self._find(one)
+            else:
+                trouble = await self._pen.write(one, one.place)
+                if trouble is not None:
+                    self._pause(one, one.place, trouble.retry_after_ms, whole_account=trouble.whole_account)
+            failed = False
+        finally:
+            one.busy, one.over = False, one.over or failed
+            if one.ended:
+                self._end(one)
+            self._news.set()
+
+    async def _find(self, one: Sketch) -> None:
+        """Where the reply will go, and whether drafts are wanted there. Mostly they are not, and that is all."""
+        try:
+            message = await self._reader.message(MessageId(one.message))
+        except HoldfastError:
+            one.over = True  # forgotten or pruned meanwhile: there is nothing to show
+            return
+        address = parse(message.address)
+        channel = None if address.channel in PULLED else self._channels.get(address.agent, address.channel)
+        if channel is None or not channel.capabilities.drafts or not isinstance(channel, Editing):
+            one.over, one.text = True, ""
+        else:
+            one.place = Place(channel, channel, address, message.event_id)
+
+    def _pause(self, one: Sketch, place: Place, wait_ms: int, *, whole_account: bool) -> None:
+        until = Instant(self._clock.now() + (wait_ms or TROUBLE_MS))
+        chat, account = _limits(place)
+        limited = account if whole_account else chat
+        # Another request may have been told of a longer wait while this one was under way.
+        self._rest_until[limited] = max(until, self._rest_until.get(limited, until))
+        one.is_new = True
+
+    # --- what no reply takes the place of
+
+    async def _sweep(self) -> None:
+        """Best effort: what cannot be deleted now is tried again, what never can be stays."""
+        for stray in await self._store.stray_drafts(limit=STRAYS_MAX):
+            channel = self._channels.get(stray.address.agent, stray.address.channel)
+            if channel is not None:
+                self._start(partial(self._pen.retract, channel, stray), name=f"stray {stray.id}")
+
+    # --- tasks
+
+    def _start(self, work: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> None:
+        """Work is made when its task begins: a task that is cut off before that leaves no coroutine behind."""
+        self._calls += 1
+        self._running[self._calls] = self._tasks.start(self._tracked(self._calls, work), name=name)
+
+    async def _tracked(self, call: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """A top of its own: whatever is raised here concerns one draft only."""
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001
+            known = isinstance(error, HoldfastError)
+            code = error.code if isinstance(error, HoldfastError) else type(error).__name__
+            log.error("loop.failed", failure=None if known else error, loop=self.name, code=code, why=str(error))
+        finally:
+            self._running.pop(call, None)
+
+    async def rest(self) -> None:
+        """Until something is heard, or due."""
+        due = [self._due_at(one) for one in self._sketches.values() if one.is_new and not (one.busy or one.over)]
+        soonest = min((*due, self._sweep_at))
+        self._news.clear()
+        try:
+            async with asyncio.timeout(max(0, soonest - self._clock.now()) / 1000):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    def cut_off(self) -> None:
+        for task in list(self._running.values()):
+            task.cancel()
+        self._running.clear()  # a task that was cut off before it began does not do so itself
+
+
+def _limits(place: Place) -> tuple[Hashable, Hashable]:
+    """What a platform counts by: the chat, and the account."""
+    return chat_of(str(place.address)), (place.address.agent, place.address.channel)

@@ -1,0 +1,265 @@
+"""Posting: what becomes of a reply after each attempt to send a piece of it. Values in, values out (D26).
+
+Rule 1: `doubts` is 0 while nothing is in doubt, 1 while the very piece that comes next may have been posted already,
+        and 2 once some piece may stand there twice, or nobody can say: from then on nothing is resent by itself.
+Rule 2: a doubt is resolved only by a platform that refuses a repeated nonce, while it still knows the first, or by a
+        channel that looked and found out.
+Rule 3: the first piece of a reply that has a draft is an edit of it. An edit may be repeated, and one that is certain
+        resolves every doubt about those before it. When it cannot be repeated, or was too often in doubt, the doubt
+        stays: the draft may have become the reply already.
+Rule 4: what certainly was not posted is tried again, however often the platform is away: after the time that was asked
+        for, or else after longer and longer ones. A reply that fails for a day while others pass is failed, so that it
+        does not hold up its chat for ever.
+"""
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from holdfast.inbox.address import Address
+from holdfast.inbox.agent_chain import NOBODY, Chain
+from holdfast.kernel.errors import InvalidInput
+from holdfast.kernel.ids import MessageId, NodeId, ReplyId
+from holdfast.kernel.retry import RetryPolicy
+from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
+from holdfast.outbox.draft import DraftFate
+from holdfast.outbox.post import Declined, Doubtful, NotSent, OnDoubt, Post, ReplyState, SendOutcome, Sent
+from holdfast.turns.policy import DAY_MS
+
+CLEAR, OPEN_DOUBT, BEYOND_DOUBT = 0, 1, 2
+REASON_CHARS_MAX = 400
+CHAT_PARTS = 5  # of an address: `agent`, the agent, the channel, the type, the chat
+POSSIBLE_DUPLICATE = "possible duplicate: an earlier attempt may have been posted too"
+NOBODY_KNOWS = "nobody can say whether it was posted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyClaim:
+    """A reply that one node sends. Its fence is (node, part, attempt). Durations are by the store's clock."""
+
+    n: int
+    id: ReplyId
+    node: NodeId
+    attempt: int  # at the present piece
+    part: int  # how many pieces were sent
+    doubts: int
+    address: Address
+    text: str
+    message: MessageId
+    in_reply_to: str = ""
+    hop: int = 0
+    chain: Chain = NOBODY
+    is_answer: bool = False
+    doubtful_for_ms: int = 0  # since the attempt that may have been posted began
+    waited_ms: int = 0  # since it was committed
+    draft: str = ""  # the platform's id of the draft whose place its first piece takes
+
+    @property
+    def edits(self) -> bool:
+        """Whether the next piece takes a draft's place."""
+        return bool(self.draft) and self.part == 0
+
+    @property
+    def chat(self) -> str:
+        return chat_of(str(self.address))
+
+    def post(self, pieces: tuple[str, ...]) -> Post:
+        """The next piece."""
+        return Post(
+            reply=self.id,
+            part=self.part,
+            parts=len(pieces),
+            address=self.address,
+            text=pieces[self.part],
+            message=self.message,
+            in_reply_to=self.in_reply_to,
+            hop=self.hop,
+            chain=self.chain,
+            is_answer=self.is_answer,
+            attempt=self.attempt,
+            doubtful=self.doubts == OPEN_DOUBT,
+            doubtful_for_ms=self.doubtful_for_ms if self.doubts == OPEN_DOUBT else 0,
+        )
+
+    def after(self, settlement: "ReplySettlement") -> "ReplyClaim":
+        """The same claim after a piece was sent and another one follows, or the first one without its draft."""
+        attempt = self.attempt if settlement.part == self.part else 1
+        draft = self.draft if settlement.draft is None else ""
+        doubts = settlement.doubts
+        return replace(self, part=settlement.part, attempt=attempt, doubts=doubts, doubtful_for_ms=0, draft=draft)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplySettlement:
+    """What becomes of a reply; the store makes it durable. `ATTEMPTING` means that its next piece follows."""
+
+    state: ReplyState
+    part: int
+    doubts: int
+    delay_ms: int = 0
+    receipt: str | None = None
+    reason: str | None = None
+    draft: DraftFate | None = None  # what became of it, if that is known now
+    vendor: VendorError = NO_ANSWER
+
+    @property
+    def kept_reason(self) -> str | None:
+        """For the store. The log gets `reason` and `vendor.fields`, without the platform's words."""
+        return short(self.vendor.added_to(self.reason or "")) or None
+
+
+class Kept(Enum):
+    """What a settlement did."""
+
+    GOES_ON = "goes_on"  # the claim stands, and its next piece follows
+    DONE = "done"  # the claim is over
+    VOID = "void"  # the claim was void before: nothing was changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostmanPolicy:
+    retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(delay_ms_base=1_000, delay_ms_max=300_000))
+    attempts_max: int = 40  # and only after `give_up_ms`
+    doubtful_edits_max: int = 8  # some four minutes: whatever nobody can prove may not hold up its chat
+    give_up_ms: int = DAY_MS
+    send_wait_ms: int = 60_000
+    send_within_ms: int = 5_000  # of the claim; later it may be somebody else's, and no fence reaches a request
+    sends_max: int = 8  # at once, per bot account
+
+
+def after_send(
+    claim: ReplyClaim,
+    outcome: SendOutcome,
+    *,
+    parts: int,
+    on_doubt: OnDoubt,
+    nonce_lasts_ms: int,
+    pace_ms: int,
+    elapsed_ms: int,
+    policy: PostmanPolicy,
+    chance: float,
+) -> ReplySettlement:
+    """After an attempt at the piece `claim.part`; `elapsed_ms` is the time since it was asked for.
+
+    `pace_ms` is how long the chat rests between two pieces.
+    """
+    if claim.edits and parts and not isinstance(outcome, NotSent):
+        return _edited(claim, outcome, parts=parts, on_doubt=on_doubt, pace_ms=pace_ms, policy=policy, chance=chance)
+    match outcome:
+        case Sent(receipt, looked):
+            is_known = looked or claim.doubtful_for_ms + elapsed_ms <= nonce_lasts_ms
+            proved = claim.doubts == OPEN_DOUBT and is_known
+            return _sent(claim, receipt, parts, pace_ms, proved=proved)
+        case Declined(reason) if claim.doubts != CLEAR:
+            why = f"an earlier attempt may have been posted; a later one was declined: {reason}"
+            return _kept(claim, ReplyState.UNCERTAIN, why)
+        case Declined(reason):
+            return _kept(claim, ReplyState.FAILED, reason)
+        case Doubtful(reason):
+            return _doubted(claim, reason, on_doubt, policy, chance)
+        case NotSent(reason, retry_after_ms):
+            given_up = ReplyState.FAILED if claim.doubts == CLEAR else ReplyState.UNCERTAIN
+            return _again(claim, reason, retry_after_ms, policy, chance, given_up=given_up)
+
+
+def _again(
+    claim: ReplyClaim, reason: str, wait_ms: int, policy: PostmanPolicy, chance: float, *, given_up: ReplyState
+) -> ReplySettlement:
+    if claim.attempt >= policy.attempts_max and claim.waited_ms >= policy.give_up_ms:
+        return _kept(claim, given_up, f"given up: {reason}")
+    delay_ms = (
+        max(policy.retry.delay_ms(1, chance), wait_ms) if wait_ms else policy.retry.delay_ms(claim.attempt, chance)
+    )
+    return _kept(claim, ReplyState.PENDING, reason, delay_ms)
+
+
+def _kept(claim: ReplyClaim, state: ReplyState, reason: str, delay_ms: int = 0) -> ReplySettlement:
+    """No piece was sent: what is known of the reply stays as it was."""
+    return ReplySettlement(state=state, part=claim.part, doubts=claim.doubts, delay_ms=delay_ms, reason=short(reason))
+
+
+def _sent(claim: ReplyClaim, receipt: str, parts: int, pace_ms: int, *, proved: bool) -> ReplySettlement:
+    """While a chat must rest before its next piece, nothing is being sent, so a crash leaves no doubt."""
+    doubts = CLEAR if proved else min(claim.doubts * BEYOND_DOUBT, BEYOND_DOUBT)
+    state = ReplyState.PENDING if pace_ms else ReplyState.ATTEMPTING
+    if claim.part + 1 >= parts:
+        state = ReplyState.DELIVERED if doubts == CLEAR else ReplyState.UNCERTAIN
+    return ReplySettlement(
+        state=state,
+        part=claim.part + 1,
+        doubts=doubts,
+        delay_ms=pace_ms if state is ReplyState.PENDING else 0,
+        receipt=short(receipt),
+        reason=None if doubts == CLEAR else POSSIBLE_DUPLICATE,
+    )
+
+
+def _doubted(
+    claim: ReplyClaim, reason: str, on_doubt: OnDoubt, policy: PostmanPolicy, chance: float
+) -> ReplySettlement:
+    if claim.doubts == CLEAR and on_doubt is OnDoubt.RESEND:
+        delay_ms = policy.retry.delay_ms(1, chance)  # it is sent once more, however often it was turned away before
+        return ReplySettlement(
+            state=ReplyState.PENDING, part=claim.part, doubts=OPEN_DOUBT, delay_ms=delay_ms, reason=short(reason)
+        )
+    doubts = OPEN_DOUBT if claim.doubts == CLEAR else BEYOND_DOUBT
+    why = short(f"{NOBODY_KNOWS}: {reason}")
+    return ReplySettlement(state=ReplyState.UNCERTAIN, part=claim.part, doubts=doubts, reason=why)
+
+
+def _edited(
+    claim: ReplyClaim,
+    outcome: Sent | Declined | Doubtful,
+    *,
+    parts: int,
+    on_doubt: OnDoubt,
+    pace_ms: int,
+    policy: PostmanPolicy,
+    chance: float,
+) -> ReplySettlement:
+    """A draft that cannot be edited is let go, on record, before the piece is sent as a new message."""
+    match outcome:
+        case Sent(receipt):
+            return replace(_sent(claim, receipt, parts, pace_ms, proved=True), draft=DraftFate.REPLACED)
+        case Declined(reason) if claim.doubts != CLEAR and on_doubt is OnDoubt.HOLD:
+            why = f"{NOBODY_KNOWS}: its draft cannot be edited any more: {reason}"
+            return replace(_kept(claim, ReplyState.UNCERTAIN, why), draft=DraftFate.GONE)
+        case Declined():
+            doubts = CLEAR if claim.doubts == CLEAR else BEYOND_DOUBT
+            return replace(
+                _kept(claim, ReplyState.ATTEMPTING, "its draft is gone"), draft=DraftFate.GONE, doubts=doubts
+            )
+        case Doubtful(reason) if claim.attempt >= policy.doubtful_edits_max:
+            why = f"{NOBODY_KNOWS}: {reason}"
+            return replace(_kept(claim, ReplyState.UNCERTAIN, why), doubts=max(claim.doubts, OPEN_DOUBT))
+        case Doubtful(reason):
+            delay_ms = policy.retry.delay_ms(claim.attempt, chance)
+            again = _kept(claim, ReplyState.PENDING, reason, delay_ms)
+            return replace(again, doubts=max(claim.doubts, OPEN_DOUBT))
+
+
+def untried(claim: ReplyClaim) -> ReplySettlement:
+    """For a process that slept before it sent: if the reply is still its own, it is given back as it was."""
+    return ReplySettlement(state=ReplyState.PENDING, part=claim.part, doubts=claim.doubts)
+
+
+def is_possible_duplicate(state: str, doubts: int) -> bool:
+    """Whether the platform may show some piece of it twice."""
+    return state == ReplyState.UNCERTAIN.value and doubts >= BEYOND_DOUBT
+
+
+def chat_of(address: str) -> str:
+    """The chat that an address is in, whatever its thread and user: what platforms count by."""
+    return ":".join(address.split(":")[:CHAT_PARTS])
+
+
+def reply_state(text: str | None) -> str | None:
+    """A state that somebody wrote, checked."""
+    known = [state.value for state in ReplyState]
+    if text is not None and text not in known:
+        raise InvalidInput(f"there is no reply state {text[:40]!r}; there are {', '.join(known)}", state=text[:40])
+    return text
+
+
+def short(text: str) -> str:
+    """A platform's words, as they can be kept in a column and shown on a line."""
+    return " ".join(text.replace("\0", "").split())[:REASON_CHARS_MAX]

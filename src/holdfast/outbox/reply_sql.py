@@ -1,0 +1,278 @@
+"""The reply ledger: claimed in order, chat by chat, and settled under the fence of (owner, part, attempt) (D26).
+
+A reply is `attempting`, with its owner, before its first byte leaves. One whose owner is gone may have been posted:
+it is in doubt from then on, and never again looks as if nothing had been sent. What is uncertain or failed is over:
+the replies behind it go on.
+"""
+
+from collections.abc import Collection
+
+from holdfast.audit import action_sql
+from holdfast.audit.action import PROGRAM, Act, By
+from holdfast.inbox.address import parse
+from holdfast.inbox.agent_chain import loaded
+from holdfast.kernel.errors import InvalidInput, ReplyNotFound
+from holdfast.kernel.ids import AgentName, Instant, MessageId, NodeId, ReplyId
+from holdfast.outbox.draft_sql import DRAFT_IS_HELD, HAS_DRAFT, hand_over
+from holdfast.outbox.post import OnDoubt, ReplyState
+from holdfast.outbox.reply import (
+    NOBODY_KNOWS,
+    POSSIBLE_DUPLICATE,
+    Kept,
+    ReplyClaim,
+    ReplySettlement,
+    chat_of,
+    is_possible_duplicate,
+)
+from holdfast.store.protocols.reply_store import PostedReply
+from holdfast.store.script import Row, Script, one, plain, rows, run
+
+FIRST_OF_ITS_ADDRESS = """
+not exists (select 1 from reply as earlier
+             where earlier.address = reply.address and earlier.n < reply.n
+               and earlier.state in ('pending', 'attempting'))"""
+HEADS = f"""
+select n, address, {HAS_DRAFT}, due_at from reply
+ where agent = :agent and channel = :channel and state = 'pending' and due_at <= :now
+   and (due_at, n) > (:after_due, :after)
+   and exists (select 1 from node where node.id = :node) and {FIRST_OF_ITS_ADDRESS} and not {DRAFT_IS_HELD}
+ order by due_at, n limit :limit /*skip locked*/"""
+TAKE = """
+update reply
+   set state = 'attempting', attempt = attempt + 1, owner = :node, claim = :name, settled_at = null,
+       sent_at = case when doubts = 1 then sent_at else cast(:now as int8) end
+ where n = :n and state = 'pending'"""
+HELD = """
+select reply.n, reply.id, reply.attempt, reply.part, reply.doubts, reply.address, reply.body, reply.message,
+       case when inbound.hop = 0 then inbound.event_id else '' end, reply.hop,
+       cast(:now as int8) - coalesce(reply.sent_at, cast(:now as int8)), cast(:now as int8) - reply.at,
+       case when reply.draft = 'standing' then reply.draft_id else '' end, reply.chain,
+       exists (select 1 from address where address.address = reply.address and address.mailbox_id = reply.mailbox)
+  from reply left join inbound on inbound.message = reply.message and inbound.address = reply.address
+ where reply.owner = :node and reply.claim = :name and reply.state = 'attempting' order by reply.n"""
+# An edit of a draft may be repeated, so a doubt about one lasts only until it is.
+EDITS = "(part = 0 and draft is not null and draft = 'standing')"
+HOLD_DOUBTFUL = f"""
+update reply set state = 'uncertain', settled_at = :now, reason = :reason
+ where agent = :agent and channel = :channel and state = 'pending' and doubts = 1 and not {EDITS}"""
+SETTLE = """
+update reply
+   set state = :state, part = :part, doubts = :doubts, attempt = cast(:attempts as int8),
+       due_at = cast(:now as int8) + cast(:delay_ms as int8),
+       owner = case when :goes_on = 1 then owner end, claim = case when :goes_on = 1 then claim end,
+       sent_at = case when :goes_on = 1 then cast(:now as int8) else sent_at end,
+       settled_at = case when :settled = 1 then cast(:now as int8) end,
+       receipt = case when cast(:receipt as text) is null then receipt
+                      else coalesce(receipt || ' ', '') || cast(:receipt as text) end,
+       reason = cast(:reason as text), draft = coalesce(cast(:draft as text), draft)
+ where n = :n and state = 'attempting' and owner = :node and attempt = :attempt and part = :sent"""
+STANDING = "select state, part, attempt, owner from reply where n = :n"
+ACCOUNTS = "select distinct agent, channel from reply where state = 'pending' order by agent, channel"
+NEXT_DUE = f"""
+select due_at from reply
+ where agent = :agent and channel = :channel and state = 'pending' and {FIRST_OF_ITS_ADDRESS}
+ order by due_at limit 1"""
+# What was cut off may have been posted: it is sent once more, and what was sent twice is not sent a third time. An edit
+# of a draft is simply repeated.
+CUT_OFF = f"""
+update reply
+   set state = case when doubts = 0 or {EDITS} then 'pending' else 'uncertain' end,
+       doubts = case when doubts = 0 then 1 when {EDITS} then doubts else 2 end,
+       owner = null, claim = null, due_at = :now,
+       reason = 'it was being sent when its process ended',
+       settled_at = case when doubts = 0 or {EDITS} then null else cast(:now as int8) end"""
+DOUBT_REPLIES = f"{CUT_OFF} where owner = :node"
+DOUBT_ALL_REPLIES = f"{CUT_OFF} where owner is not null and owner <> :node"
+ORPHANED_REPLY = "owner is not null and not exists (select 1 from node where node.id = reply.owner)"
+DOUBT_ORPHANED_REPLIES = f"{CUT_OFF} where {ORPHANED_REPLY}"
+# Words that go while somebody sends them: the sender's claim is void by that, so no further piece follows.
+BLANK = """
+update reply
+   set body = :blank, owner = null, claim = null,
+       settled_at = case when state in ('pending', 'attempting') then :now else settled_at end,
+       reason = case when state in ('pending', 'attempting') then 'its words were deleted' else reason end,
+       state = case when state = 'pending' and doubts = 0 then 'failed'
+                    when state in ('pending', 'attempting') then 'uncertain' else state end"""
+FIND = "select n, state, length(body) from reply where id = :id /*lock*/"
+# It goes on with the piece that was not posted for certain; where all were, some perhaps twice, it begins anew.
+AGAIN = """
+update reply
+   set state = 'pending', due_at = :now, settled_at = null, doubts = case when doubts = 0 then 0 else 2 end,
+       part = case when reason = :all_posted then 0 else part end,
+       reason = 'sent again by an operator'
+ where n = :n"""
+FIELDS = "n, id, agent, channel, address, message, state, attempt, part, doubts, at, due_at, receipt, reason, draft"
+ONE = f"select {FIELDS} from reply where id = :id"
+PAGE = f"""
+select {FIELDS} from reply
+ where n < :before and (:state = '' or state = :state) and (:agent = '' or agent = :agent)
+   and (:channel = '' or channel = :channel)
+ order by n desc limit :limit"""
+NO_LIMIT = 2**62
+HEADS_PAGES_MAX = 8  # each twice as long as the one before: a chat with many threads hides no other
+OVER = frozenset({ReplyState.DELIVERED, ReplyState.UNCERTAIN, ReplyState.FAILED})
+
+
+def claim_replies(
+    node: NodeId,
+    agent: AgentName,
+    channel: str,
+    name: str,
+    *,
+    limit: int,
+    on_doubt: OnDoubt,
+    resting: Collection[str],
+) -> Script[tuple[ReplyClaim, ...]]:
+    """Take the first due reply of each address, at most one of each chat and none of a chat that rests."""
+    again = yield from rows(HELD, node=node, name=name)
+    if again:
+        return tuple(_claim_of(node, row) for row in again)
+    if on_doubt is OnDoubt.HOLD:
+        yield from run(HOLD_DOUBTFUL, agent=agent, channel=channel, reason=NOBODY_KNOWS)
+    for n, is_drafted in (yield from _heads(node, agent, channel, limit, resting)):
+        yield from run(TAKE, n=n, node=node, name=name)
+        if is_drafted:
+            yield from hand_over(n)
+    taken = yield from rows(HELD, node=node, name=name)
+    return tuple(_claim_of(node, row) for row in taken)
+
+
+def _heads(
+    node: NodeId, agent: AgentName, channel: str, limit: int, resting: Collection[str]
+) -> Script[list[tuple[int, bool]]]:
+    """The first due reply of each chat that does not rest, and whether it has a draft."""
+    by_chat: dict[str, tuple[int, bool]] = {}
+    page, due, n = limit + len(resting), -1, 0
+    for _ in range(HEADS_PAGES_MAX):
+        found = yield from rows(HEADS, agent=agent, channel=channel, node=node, after_due=due, after=n, limit=page)
+        for n, address, is_drafted, due in found:  # noqa: B007 - the next page begins behind the last one
+            if (chat := chat_of(address)) not in resting:
+                by_chat.setdefault(chat, (n, is_drafted))
+        if len(found) < page or len(by_chat) >= limit:
+            break
+        page *= 2
+    return list(by_chat.values())[:limit]
+
+
+def _claim_of(node: NodeId, row: Row) -> ReplyClaim:
+    n, id_, attempt, part, doubts, address, body, message, event_id, hop, doubtful_for_ms, waited_ms, *more = row
+    draft, chain, is_answer = more
+    return ReplyClaim(
+        n=n,
+        id=ReplyId(id_),
+        node=node,
+        attempt=attempt,
+        part=part,
+        doubts=doubts,
+        address=parse(address),
+        text=bytes(body).decode(),
+        message=MessageId(message),
+        in_reply_to=event_id,
+        hop=hop,
+        chain=loaded(chain),
+        is_answer=bool(is_answer),
+        doubtful_for_ms=doubtful_for_ms,
+        waited_ms=waited_ms,
+        draft=draft or "",
+    )
+
+
+def settle_reply(claim: ReplyClaim, settlement: ReplySettlement) -> Script[Kept]:
+    """A claim that is void changes nothing; one that was settled before gets its first result."""
+    goes_on, attempts = settlement.state is ReplyState.ATTEMPTING, _attempts(claim, settlement)
+    yield from run(
+        SETTLE,
+        n=claim.n,
+        node=claim.node,
+        attempt=claim.attempt,
+        sent=claim.part,
+        state=settlement.state.value,
+        part=settlement.part,
+        doubts=settlement.doubts,
+        attempts=attempts,
+        delay_ms=settlement.delay_ms,
+        goes_on=int(goes_on),
+        settled=int(settlement.state in OVER),
+        receipt=plain(settlement.receipt),
+        reason=plain(settlement.kept_reason),
+        draft=None if settlement.draft is None else settlement.draft.value,
+    )
+    row = yield from one(STANDING, n=claim.n)
+    after = (settlement.state.value, settlement.part, attempts, claim.node if goes_on else None)
+    if row != after:
+        return Kept.VOID
+    return Kept.GOES_ON if goes_on else Kept.DONE
+
+
+def _attempts(claim: ReplyClaim, settlement: ReplySettlement) -> int:
+    """Attempts are counted by piece."""
+    if settlement.state in OVER or settlement.part == claim.part:
+        return claim.attempt
+    return 1 if settlement.state is ReplyState.ATTEMPTING else 0
+
+
+def next_reply_due() -> Script[dict[tuple[AgentName, str], Instant]]:
+    """When the next reply of each bot account is due, configured or not. Mostly there is none."""
+    due: dict[tuple[AgentName, str], Instant] = {}
+    for agent, channel in (yield from rows(ACCOUNTS)):
+        row = yield from one(NEXT_DUE, agent=agent, channel=channel)
+        if row is not None:
+            due[AgentName(agent), channel] = Instant(row[0])
+    return due
+
+
+def resend_reply(wanted: ReplyId, by: By = PROGRAM) -> Script[str]:
+    row = yield from one(FIND, id=wanted)
+    if row is None:
+        raise _not_found(wanted)
+    n, state, size = row
+    if state in {"pending", "attempting"}:
+        return str(state)  # it is on its way already
+    if state == "delivered":
+        raise InvalidInput(f"reply {wanted} is delivered; only an uncertain or failed one can be sent again")
+    if not size:
+        raise InvalidInput(f"the words of reply {wanted} were deleted, so there is nothing to send", reply=wanted)
+    yield from run(AGAIN, n=n, all_posted=POSSIBLE_DUPLICATE)
+    yield from action_sql.record(Act.REPLY_RESENT, by, wanted)
+    return "pending"
+
+
+def reply(wanted: ReplyId) -> Script[PostedReply]:
+    row = yield from one(ONE, id=wanted)
+    if row is None:
+        raise _not_found(wanted)
+    return _posted(row)
+
+
+def _not_found(wanted: str) -> ReplyNotFound:
+    return ReplyNotFound(f"there is no reply {wanted[:80]!r}", reply=wanted[:80])
+
+
+def replies(
+    state: str | None, agent: str | None, channel: str | None, after: int, limit: int
+) -> Script[list[PostedReply]]:
+    found = yield from rows(
+        PAGE, before=after or NO_LIMIT, state=state or "", agent=agent or "", channel=channel or "", limit=limit
+    )
+    return [_posted(row) for row in found]
+
+
+def _posted(row: Row) -> PostedReply:
+    n, id_, agent, channel, address, message, state, attempt, part, doubts, at, due_at, receipt, reason, draft = row
+    return PostedReply(
+        n=n,
+        id=id_,
+        agent=agent,
+        channel=channel,
+        address=address,
+        message=message,
+        state=state,
+        attempt=attempt,
+        parts_sent=part,
+        possible_duplicate=is_possible_duplicate(state, doubts),
+        at=Instant(at),
+        due_at=Instant(due_at) if due_at is not None else None,
+        receipt=receipt,
+        reason=reason,
+        draft=draft,
+    )

@@ -1,0 +1,110 @@
+"""Presence: shows in a chat that an answer is being made, for as long as a turn runs.
+
+RAM only: whatever is lost here, the answer comes all the same. It hears of turns from the process's own events, so
+each process shows what it is working on itself.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from holdfast.inbox.address import Address, parse
+from holdfast.inbox.channel import Channel
+from holdfast.inbox.channels import Channels
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.ids import Instant, MessageId
+from holdfast.kernel.loop import Loop
+from holdfast.kernel.notifier_port import Event, Notifier
+from holdfast.kernel.tasks import Tasks
+from holdfast.outbox.post import PULLED
+from holdfast.store.protocols.reader import Reader
+from holdfast.turns.turn import TurnEvent
+
+BEGIN = frozenset({"turn.opened", "turn.restarted", TurnEvent.DECIDED.value})
+END = frozenset(event.value for event in (TurnEvent.ANSWERED, TurnEvent.FAILED, TurnEvent.INTERRUPTED, TurnEvent.ASKED))
+SHARE = 0.8  # of how long an indicator lasts, before it is shown again
+SHOWN_MAX = 1_000  # turns at a time; the others are answered without
+SHOWN_FOR_MS_MAX = 15 * 60_000  # a turn whose end was missed is not shown for ever
+TYPING_WAIT_MS = 5_000
+
+
+@dataclass(slots=True)
+class Shown:
+    """One running turn. `channel` is None where nothing can be shown."""
+
+    began_at: Instant
+    next_at: Instant
+    message: str
+    address: Address | None = None
+    channel: Channel | None = None
+
+
+class Presence(Loop):
+    name = "presence"
+
+    def __init__(
+        self, *, channels: Channels, reader: Reader, notifier: Notifier, clock: Clock, entropy: Entropy, tasks: Tasks
+    ) -> None:
+        super().__init__(tasks, entropy)
+        self._channels = channels
+        self._reader = reader
+        self._clock = clock
+        self._running: dict[tuple[str, int], Shown] = {}
+        self._news = asyncio.Event()
+        notifier.tap(self._hear)
+
+    def _hear(self, event: Event) -> None:
+        turn = event.session, event.turn
+        if event.name in END:
+            self._running.pop(turn, None)
+        elif event.name in BEGIN and turn not in self._running and event.messages and len(self._running) < SHOWN_MAX:
+            now = self._clock.now()
+            self._running[turn] = Shown(now, now, event.messages[-1])
+            self._news.set()
+
+    async def step(self) -> bool:
+        now = self._clock.now()
+        for turn, shown in tuple(self._running.items()):
+            if now - shown.began_at > SHOWN_FOR_MS_MAX:
+                self._running.pop(turn, None)
+            elif shown.next_at <= now:
+                await self._show(turn, shown)
+        return False
+
+    async def _show(self, turn: tuple[str, int], shown: Shown) -> None:
+        if shown.channel is None:
+            await self._find(shown)
+        if shown.channel is None or shown.address is None:
+            self._running.pop(turn, None)
+            return
+        shown.next_at = Instant(self._clock.now() + int(shown.channel.capabilities.typing_lasts_ms * SHARE))
+        self._tasks.start(self._type(shown.channel, shown.address), name="typing")
+
+    async def _find(self, shown: Shown) -> None:
+        try:
+            address = parse((await self._reader.message(MessageId(shown.message))).address)
+        except HoldfastError:
+            return  # forgotten or pruned meanwhile: there is nothing to show
+        channel = None if address.channel in PULLED else self._channels.get(address.agent, address.channel)
+        if channel is not None and channel.capabilities.typing:
+            shown.address, shown.channel = address, channel
+
+    async def _type(self, channel: Channel, address: Address) -> None:
+        """Best effort: a platform that is away shows nothing."""
+        try:
+            async with asyncio.timeout(TYPING_WAIT_MS / 1000):
+                await channel.typing(address)
+        except TimeoutError:
+            return
+
+    async def rest(self) -> None:
+        """Until a turn begins, or something is to be shown again."""
+        soonest = min((shown.next_at for shown in self._running.values()), default=None)
+        self._news.clear()
+        try:
+            wait_s = None if soonest is None else max(0, soonest - self._clock.now()) / 1000
+            async with asyncio.timeout(wait_s):
+                await self._news.wait()
+        except TimeoutError:
+            return

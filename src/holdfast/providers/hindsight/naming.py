@@ -1,0 +1,125 @@
+"""Names in Hindsight: which bank a turn belongs to, from a template.
+
+`{agent}`, `{profile}` (the agent by its Hermes name), `{platform}` (the channel of the address), `{user}` (who spoke),
+`{session}` and `{chat}` stand for what was known when the turn was said.
+
+Rule 1: two different sets of values never make equal banks. A character outside `A-Z a-z 0-9 . _ -`, and any that
+        stands between two placeholders of the template, is written as `~` and its UTF-8 bytes in hexadecimal. Where
+        no such writing can keep two values apart, a hash of the values follows behind `~~`.
+Rule 2: a bank has at most 192 bytes, the server's limit. A longer name is cut and gets its hash behind `~~`.
+        Escaping never writes `~~`, so a name with a hash is never equal to one without.
+Rule 3: a place is `<bank>/<session>`, or `<bank>/memory` and the scope for the agent's notes. A bank has no `/`, so
+        the bank is read back from the place, whatever the present template is.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from urllib.parse import unquote
+
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.kernel.ids import AgentName
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.visibility import person_of
+
+BANK_BYTES_MAX = 192
+PLACEHOLDERS = ("agent", "profile", "platform", "user", "session", "chat")
+MEMORY = "memory"
+_HASH_DIGITS = 32
+_HASH_MARK = "~~"
+_NOTHING = "~"  # the bank of a template that resolves to nothing; no value is written like this
+_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+_ESCAPES = frozenset("~0123456789ABCDEF")  # what escaping itself writes
+_PIECE = re.compile(r"\{([^{}]*)\}|([^{}]+)|([{}])")
+_LITERAL = re.compile(r"[A-Za-z0-9._:-]*\Z")
+_ADDRESS_PARTS_MIN = 5
+
+
+def escaped(text: str, also: frozenset[str] = frozenset()) -> str:
+    """`text` in safe characters only, and none of `also`; different texts stay different."""
+    return "".join(char if char in _SAFE and char not in also else _hex(char) for char in text)
+
+
+def fitted(name: str, bytes_max: int = BANK_BYTES_MAX) -> str:
+    """`name`, which is ASCII, within the limit; different names stay different."""
+    if len(name) <= bytes_max:
+        return name
+    return name[: bytes_max - _HASH_DIGITS - len(_HASH_MARK)] + _HASH_MARK + _hash(name)
+
+
+def bank_of(place: str) -> str:
+    return place.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class BankTemplate:
+    """Raises `ConfigInvalid` for a template that cannot be right."""
+
+    template: str = "{agent}"
+
+    def __post_init__(self) -> None:
+        if not self.template:
+            raise ConfigInvalid('bank: "" names no bank; write a name or a template such as "{agent}"')
+        for name, literal, brace in _PIECE.findall(self.template):
+            if brace or (name not in PLACEHOLDERS and not literal):
+                known = ", ".join(f"{{{known}}}" for known in PLACEHOLDERS)
+                what = f"{{{name}}} is no placeholder" if not brace else f"{brace} stands alone"
+                raise ConfigInvalid(f"bank: {self.template!r}: {what}; there are {known}", value=self.template)
+            if not _LITERAL.match(literal):
+                allowed = "beside placeholders a bank has letters, digits and . _ : - only"
+                raise ConfigInvalid(f"bank: {self.template!r}: {allowed}", value=self.template)
+
+    def place(self, inputs: NamingInputs) -> str:
+        return f"{self.bank(inputs)}/{inputs.session}"
+
+    def memory_place(self, agent: AgentName, subject: str) -> str:
+        """The bank of the template in which only the agent, and the person as the user, are known; a lane for each
+        scope, so that one slow write holds back no other person's notes."""
+        bank = self._bank({"agent": agent, "profile": agent, "user": person_of(subject) or subject})
+        return f"{bank}/{MEMORY}/{escaped(subject)}" if subject else f"{bank}/{MEMORY}"
+
+    def bank(self, inputs: NamingInputs) -> str:
+        platform, chat = _channel_and_chat(inputs.address)
+        values = {
+            "agent": inputs.agent,
+            "profile": inputs.agent,
+            "platform": platform,
+            "user": inputs.principal,
+            "session": inputs.session,
+            "chat": chat,
+        }
+        return self._bank(values)
+
+    def _bank(self, values: Mapping[str, str]) -> str:
+        pieces = [(name, literal) for name, literal, _ in _PIECE.findall(self.template)]
+        between = _between(pieces)
+        apart = frozenset("".join(between))
+        used = [values.get(name, "") for name, _ in pieces if name]
+        written = "".join(escaped(values.get(name, ""), apart) if name else literal for name, literal in pieces)
+        if "" in between or apart & _ESCAPES:
+            written = f"{written}{_HASH_MARK}{_hash(json.dumps(used))}"
+        if not written.strip("."):  # a path segment of dots means another path
+            written = written.replace(".", _hex(".")) or _NOTHING
+        return fitted(written)
+
+
+def _between(pieces: list[tuple[str, str]]) -> list[str]:
+    """What stands between each two placeholders that follow each other."""
+    at = [position for position, (name, _) in enumerate(pieces) if name]
+    return ["".join(literal for _, literal in pieces[first + 1 : last]) for first, last in pairwise(at)]
+
+
+def _channel_and_chat(address: str) -> tuple[str, str]:
+    parts = address.split(":")
+    return (parts[2], unquote(parts[4])) if len(parts) >= _ADDRESS_PARTS_MIN else ("", "")
+
+
+def _hex(char: str) -> str:
+    return "".join(f"~{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]

@@ -1,0 +1,1 @@
+"""The wiring: the application, its assembly, the supervisor, node membership, and the library interface."""

@@ -1,0 +1,303 @@
+"""Wiring: the one place that names concrete classes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.audit.actor import acting
+from holdfast.inbox.channels import Channels
+from holdfast.kernel import log
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.disk_space import unwritable
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import (
+    ConfigInvalid,
+    InvalidInput,
+    StoreBroken,
+    StoreOwned,
+    StorePathInvalid,
+)
+from holdfast.kernel.hardening import umask_before, variables
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.kernel.tasks import Tasks
+from holdfast.models.choose import make_models, make_models_or_none
+from holdfast.models.detect import detect_model
+from holdfast.models.settings import ModelSettings
+from holdfast.runtime.assembly import assemble
+from holdfast.runtime.channel_factory import Switchboard, make_channels
+from holdfast.runtime.memory_factory import Ground, make_memory
+from holdfast.runtime.runtime import Runtime
+from holdfast.runtime.tool_factory import Workshop, silent_notes, with_servers
+from holdfast.store.data_folder import check_owner, make_private
+from holdfast.store.database import Database
+from holdfast.store.encryption.changing import Changed, change_key
+from holdfast.store.encryption.marker import key_files, key_of
+from holdfast.store.encryption.source import KeySource, write_new_key
+from holdfast.store.location import postgres_address
+from holdfast.store.sql_store import SqlStore
+from holdfast.store.sqlite.migrate import is_migrated
+from holdfast.store.sqlite.owner import OwnerLock
+from holdfast.store.sqlite.recorder import recorder
+from holdfast.store.sqlite.writer import ThreadedDatabase
+from holdfast.tools.toolbox import ToolBox
+from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.model import Model
+from holdfast.turns.policy import AgentPolicy
+
+DATABASE = "holdfast.db"
+
+
+def make_agents(
+    *,
+    model: Model | None = None,
+    tools: Sequence[Callable[..., Any]] = (),
+    policy: AgentPolicy | None = None,
+    listed: Mapping[str, AgentPolicy] | None = None,
+    found: ModelSettings | None = None,
+    lenient: bool = False,
+) -> Agents:
+    """Agents that share tools. With `listed`, only those names exist.
+
+    Each speaks with `model`, or else with what its policy says, or else with `found`, or else with the practice model.
+    `lenient` is for those who only visit: a model that cannot be made is an error when it is asked, not before.
+    """
+    if model is not None and not callable(getattr(model, "ask", None)):
+        what = f"model is {model!r}, and not an object that can be asked"
+        raise InvalidInput(f'{what}; one by name goes into the policy: AgentPolicy(model={{"name": "openai:..."}})')
+    tasks = AsyncTasks()
+    box = ToolBox(tasks)
+    for tool in tools:
+        box.add(tool, idempotent=getattr(tool, "idempotent", False))
+
+    def agent(chosen: AgentPolicy, where: str) -> Agent:
+        made = (model, model) if model is not None else choose(chosen, variables(), tasks, found=found, where=where)
+        return Agent(policy=chosen, model=made[0], summariser=made[1], tools=box)
+
+    choose = make_models_or_none if lenient else make_models
+    if listed is None:
+        return Agents(agent(policy or AgentPolicy(), "model"))
+    return Agents(None, {AgentName(name): agent(one, f"agents.{name}.model") for name, one in listed.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """The agents, and who answers for them, in one sentence."""
+
+    agents: Agents
+    sentence: str
+    notes: tuple[str, ...] = ()  # what its operator should know
+
+
+async def find_crew(listed: Mapping[str, AgentPolicy] | None) -> Crew:
+    """The configured agents, with whatever model is at hand where none is named."""
+    found = await detect_model(variables())
+    agents = make_agents(listed=listed, found=found.settings)
+    if listed is None:
+        return Crew(agents, found.sentence)
+    speakers = [f"{name} speaks with {agent.model.name}" for name, agent in agents.listed.items()]
+    return Crew(agents, f"{', '.join(speakers)}.", tuple(silent_notes(listed)))
+
+
+class _Owned(SqlStore):
+    """A store whose owner lock goes with it."""
+
+    lock: OwnerLock | None = None
+
+    async def close(self) -> None:
+        await super().close()
+        if self.lock is not None:
+            self.lock.release()
+
+
+async def open_runtime(
+    data: Path | str,
+    *,
+    agents: Agents | None = None,
+    serve: bool = True,
+    on_broken: Callable[[StoreBroken], None] | None = None,
+    connect: Path | None = None,
+    hidden: Sequence[Path] = (),
+) -> Runtime:
+    """Open the store and start working on it: the folder `data`, or a `postgresql://` address.
+
+    `postgres://` and `postgresql+asyncpg://` mean the same; any other `scheme://` is refused.
+    With `serve=False` no loop runs and no lock is taken: messages may be accepted and everything may be read while
+    another process serves. A folder is served by one process at a time, a PostgreSQL database by any number.
+    With `connect`, the folder of the configuration, the agents' channels are connected to their platforms.
+    `hidden` are files that no MCP program may reach, beside those of the data folder and the file of its key.
+    """
+    clock, entropy, tasks = SystemClock(), SystemEntropy(), AsyncTasks()
+    database = postgres_address(data)
+    in_databases: bytes | None = None
+    if database is not None:
+        store = await _open_postgres(database, entropy)
+    else:
+        folder = secure_folder(Path(data)) if serve else data_folder(Path(data))
+        key = key_of(Path(data))
+        in_databases = key.of_databases if key is not None else None
+        store = await _open_sqlite(folder, clock, entropy, serve=serve, on_broken=on_broken, key=in_databases)
+    ground = Ground(
+        folder=Path(data) if database is None else None, clock=clock, entropy=entropy, tasks=tasks, key=in_databases
+    )
+    try:
+        who, providers, keeper = make_memory(store, agents or make_agents(), ground)
+        who, servers = with_servers(who, _workshop(ground, hidden)) if serve else (who, ())
+        runtime = assemble(
+            store,
+            who,
+            clock=clock,
+            entropy=entropy,
+            tasks=tasks,
+            serve=serve,
+            sole=database is None,
+            providers=providers,
+            keeper=keeper,
+            channels=_channels(who, connect, clock, entropy, tasks) if serve else None,
+            receive=connect is not None,
+            attached=servers,
+        )
+        return await runtime.start()
+    except BaseException:
+        await store.close()  # the threads and the lock go with it
+        raise
+
+
+def _channels(agents: Agents, connect: Path | None, clock: Clock, entropy: Entropy, tasks: Tasks) -> Channels:
+    """Those that are configured, or none: agents can talk to each other either way."""
+    if connect is None:
+        return Channels()
+    return make_channels(agents, Switchboard(clock=clock, entropy=entropy, tasks=tasks, folder=connect))
+
+
+def _workshop(ground: Ground, hidden: Sequence[Path]) -> Workshop:
+    return Workshop(
+        environment=variables(),
+        clock=ground.clock,
+        entropy=ground.entropy,
+        tasks=ground.tasks,
+        folder=ground.folder,
+        hidden=(*hidden, *(() if ground.folder is None else key_files(ground.folder))),
+        umask=umask_before(),
+    )
+
+
+async def _open_sqlite(
+    folder: Path,
+    clock: Clock,
+    entropy: Entropy,
+    *,
+    serve: bool,
+    on_broken: Callable[[StoreBroken], None] | None,
+    key: bytes | None = None,
+) -> SqlStore:
+    lock = OwnerLock(folder) if serve else None
+    if lock is not None:
+        lock.acquire()
+    try:
+        database = ThreadedDatabase.open(folder / DATABASE, clock, shared=not serve, on_broken=on_broken, key=key)
+        store = await _store_on(database, entropy)
+    except BaseException:
+        if lock is not None:
+            lock.release()
+        raise
+    store.lock = lock
+    return store
+
+
+async def _open_postgres(address: str, entropy: Entropy) -> SqlStore:
+    try:
+        from holdfast.store.postgres import PostgresDatabase  # noqa: PLC0415 - an extra that most do not have
+    except ModuleNotFoundError as error:
+        raise ConfigInvalid("PostgreSQL needs the extra: pip install 'holdfast[postgres]'") from error
+    return await _store_on(await PostgresDatabase.open(address, entropy=entropy), entropy)
+
+
+async def _store_on(database: Database, entropy: Entropy) -> _Owned:
+    """The store over an open database, which is closed again when it cannot be read."""
+    try:
+        return await _Owned.open(database, entropy.bits(256).to_bytes(32, "big"))
+    except BaseException:
+        await database.close()
+        raise
+
+
+def change_encryption(
+    data: Path, to: KeySource | None, on_file: Callable[[str, int, int], None] = lambda *_: None
+) -> Changed:
+    """Encrypt a data folder, change its key, or decrypt it (`to` is None), while nobody serves it. See `change_key`.
+
+    The act is on record in the store, in the name of the caller (audit/actor.py).
+    """
+    lock = OwnerLock(data_folder(data))
+    lock.acquire()
+    try:
+        return change_key(data, to, SystemEntropy(), recorder(acting(), SystemClock()), on_file)
+    finally:
+        lock.release()
+
+
+def make_key_file(path: Path) -> None:
+    """A new key for `change_encryption`, unless the file is there."""
+    write_new_key(path, f"{SystemEntropy().bits(256):064x}")
+
+
+def is_served(data: Path) -> bool:
+    """Whether a process runs workers on the folder now. Asked by taking its lock for an instant."""
+    check_owner(data)
+    lock = OwnerLock(data)
+    try:
+        lock.acquire()
+    except StoreOwned:
+        return True
+    lock.release()
+    return False
+
+
+def owner_of(data: Path) -> str | None:
+    """The process that took the folder's lock last, told apart from an earlier one with the same number."""
+    return OwnerLock(data).incarnation()
+
+
+def served_by(data: Path) -> str | None:
+    """The process that runs workers on the folder now."""
+    return owner_of(data) if data.is_dir() and is_served(data) else None
+
+
+def has_store(data: Path) -> bool:
+    return (data / DATABASE).exists()
+
+
+def is_store_current(data: Path) -> bool:
+    """Whether the store of a folder needs no migration. It is only read."""
+    key = key_of(data)
+    return is_migrated(data / DATABASE, key.of_databases if key is not None else None)
+
+
+def check_folder(path: Path) -> None:
+    """Raise `StorePathInvalid` for an address that was taken for a folder."""
+    postgres_address(path)
+
+
+def data_folder(path: Path) -> Path:
+    """The folder, made private when it does not exist yet. Raises `DataFolderForeign` for another user's."""
+    check_folder(path)
+    check_owner(path)
+    if path.exists() and not path.is_dir():
+        raise StorePathInvalid(f"{path} is a file; a folder is needed", path=str(path))
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(f"the folder {path} cannot be made", error, path=str(path)) from error
+    return path
+
+
+def secure_folder(path: Path, tell: Callable[[str], None] | None = None) -> Path:
+    """The folder, taken from others where they could use it; `tell` hears what was. Raises `DataFolderUnsafe` too."""
+    folder = data_folder(path)
+    for one in make_private(folder):
+        log.warning("folder.tightened", path=str(one.path), mode=f"{one.mode:04o}")
+        if tell is not None:
+            tell(one.sentence)
+    return folder

@@ -1,0 +1,264 @@
+"""Inspection: what a configuration would run, and everything that is wrong with it, without running it.
+
+Every model, memory provider and channel is made as it would be at start, by the same factories, and closed again: none
+of them reaches anybody while it is made. On request each of them is also tried for real (connecting.py). Secrets are
+looked for; their values are neither kept nor shown.
+"""
+
+import shutil
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.api.auth.operator_token import VARIABLE, check_token
+from holdfast.config import Config, SecretFact
+from holdfast.config.secrets import equal_tokens, located, open_mode, read_reference, references, secret_tables, told
+from holdfast.kernel.errors import ConfigInvalid, HoldfastError
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
+from holdfast.memory.visibility import AGENTS
+from holdfast.models.choose import make_models, models_in
+from holdfast.models.detect import detect_model
+from holdfast.models.settings import parse_settings
+from holdfast.runtime.channel_factory import Switchboard, make_channel
+from holdfast.runtime.connection_check import (
+    Attempt,
+    Attemptable,
+    SlowToLoad,
+    ask_channel,
+    ask_model,
+    ask_provider,
+    attempt_all,
+)
+from holdfast.runtime.memory_factory import EMBEDDED, Ground, make_provider
+from holdfast.runtime.tool_factory import check_talks_of, silent_notes, wanted_tools
+from holdfast.tools.mcp.confinement import Confine
+from holdfast.tools.mcp.settings import McpSettings
+from holdfast.tools.mcp.settings import read_settings as read_mcp
+from holdfast.turns.model import Connected
+from holdfast.turns.policy import AgentPolicy
+
+T = TypeVar("T")
+EMBEDDED_DOES = {"local": "search in what was said", "files": "MEMORY.md and USER.md"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPlan:
+    """What one agent would run with."""
+
+    agent: str
+    model: str
+    memory: tuple[str, ...]
+    channels: tuple[str, ...]
+    mcp: tuple[str, ...]
+    talks_to: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    plans: tuple[AgentPlan, ...]
+    secrets: tuple[SecretFact, ...]
+    problems: tuple[HoldfastError, ...]
+    notes: tuple[str, ...] = ()  # what works and may surprise
+    attempts: tuple[Attempt, ...] | None = None  # None when nothing was to be connected to
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems and all(one.ok for one in self.attempts or ())
+
+
+class Inspector:
+    """Makes everything once, and remembers what could not be made."""
+
+    def __init__(
+        self, config: Config, data: Path, environment: Mapping[str, str], connect_wait_s: float | None = None
+    ) -> None:
+        self._config = config
+        self._data = data
+        self._connect_wait_s = connect_wait_s
+        self._wanted: list[Attemptable] = []
+        self._environment = environment
+        self._problems: list[HoldfastError] = []
+        self._notes: list[str] = []
+        tasks = AsyncTasks()
+        self._ground = Ground(folder=data, clock=SystemClock(), entropy=SystemEntropy(), tasks=tasks)
+        self._board = Switchboard(
+            clock=self._ground.clock,
+            entropy=self._ground.entropy,
+            tasks=tasks,
+            folder=config.folder,
+            environment=environment,
+        )
+
+    async def inspect(self) -> Inspection:
+        listed = self._config.agents if self._config.agents is not None else {"main": AgentPolicy()}
+        plans = [await self._plan(AgentName(name), policy) for name, policy in listed.items()]
+        secrets, attempts = self._secrets(listed), None
+        own = [note for name, policy in listed.items() for note in _notes(name, policy)]
+        if self._connect_wait_s is not None:
+            attempts = await attempt_all(self._wanted, self._connect_wait_s, self._ground.clock, self._ground.tasks)
+        self._check_token()
+        return Inspection(
+            plans=tuple(plans),
+            secrets=secrets,
+            problems=tuple(self._problems),
+            notes=(*own, *silent_notes(listed), *self._notes),
+            attempts=attempts,
+        )
+
+    async def _plan(self, agent: AgentName, policy: AgentPolicy) -> AgentPlan:
+        self._try(partial(wanted_tools, policy, agent))
+        self._try(partial(check_talks_of, agent, policy, self._config.agents))
+        memory = EMBEDDED if policy.memory is None else policy.memory
+        for name, settings in memory.items():
+            made = self._try(partial(make_provider, agent, name, settings, self._ground))
+            if made is not None and name in EMBEDDED:
+                await made.provider.close()  # it lives in the data folder: there is nobody to connect to
+            elif made is not None:
+                made_ask, made_close = partial(ask_provider, made.provider), made.provider.close
+                await self._later(Attemptable(agent, "memory", name, made_ask, made_close))
+        for name, settings in policy.channels.items():
+            channel = self._try(partial(make_channel, agent, name, settings, self._board))
+            if channel is not None:
+                ask, load = partial(ask_channel, channel), _load_of(channel)
+                await self._later(Attemptable(agent, "channel", name, ask, channel.close, load))
+        for name, settings in policy.mcp.items():
+            self._try(partial(self._mcp, f"agents.{agent}.mcp.{name}", name, settings))
+        model = await self._model(agent, policy)
+        return AgentPlan(
+            agent=agent,
+            model=model,
+            memory=tuple(memory),
+            channels=tuple(policy.channels),
+            mcp=tuple(policy.mcp),
+            talks_to=tuple(policy.talks_to),
+        )
+
+    def _mcp(self, key: str, name: str, settings: Mapping[str, object]) -> None:
+        """A program that cannot be found is a server that never comes up. Raises `ConfigInvalid`."""
+        read = read_mcp(key, name, settings, self._environment)
+        if read.command and shutil.which(read.command[0], path=self._environment.get("PATH")) is None:
+            fix = "there is no such program; install it, or write the whole path of it"
+            raise ConfigInvalid(f"{key}.command: {read.command[0][:200]!r}: {fix}", key=f"{key}.command")
+        self._notes += _program_notes(key, read)
+
+    async def _model(self, agent: AgentName, policy: AgentPolicy) -> str:
+        where = f"agents.{agent}.model"
+        found = None if policy.model else (await detect_model(self._environment)).settings
+        made = self._try(partial(make_models, policy, self._environment, self._ground.tasks, found=found, where=where))
+        for model in models_in(made or ()) if self._connect_wait_s is not None else ():
+            close = model.close if isinstance(model, Connected) else _nothing
+            ask = partial(ask_model, model)
+            await self._later(Attemptable(agent, "model", model.name, ask, close, _load_of(model)))
+        if found is not None:
+            return f"{found.name} (whatever is at hand)"
+        try:
+            settings = parse_settings(policy.model, where)
+        except ConfigInvalid:  # named among the problems
+            return "none"
+        return " then ".join((settings.name, *settings.fallbacks))
+
+    async def _later(self, thing: Attemptable) -> None:
+        """Keep it to be tried with the others; without a wish to connect it has served its purpose."""
+        if self._connect_wait_s is None:
+            await thing.close()
+        else:
+            self._wanted.append(thing)
+
+    def _try(self, make: Callable[[], T]) -> T | None:
+        try:
+            return make()
+        except HoldfastError as error:
+            self._problems.append(self._placed(error))
+            return None
+
+    def _check_token(self) -> None:
+        """The operator's token stands beside the configuration, so the error names no place in it."""
+        try:
+            check_token(self._data, self._environment.get(VARIABLE))
+        except HoldfastError as error:
+            self._problems.append(error)
+
+    def _placed(self, error: HoldfastError) -> HoldfastError:
+        """The error with its file, which a factory does not know."""
+        file, said = self._config.file, str(error)
+        if file is None or said.startswith(str(file)) or not isinstance(error, ConfigInvalid):
+            return error
+        return type(error)(f"{file}: {said}", **error.context)
+
+    def _secrets(self, listed: Mapping[str, AgentPolicy]) -> tuple[SecretFact, ...]:
+        """Every secret that is named, and whether it is there; two bots with one token are one more problem."""
+        file = self._config.file or Path()
+        facts, tokens = [], dict[str, str]()
+        for agent, policy in listed.items():
+            for key, how, name in references(secret_tables(policy), f"agents.{agent}"):
+                value = read_reference(file, how, name, self._environment)
+                facts.append(SecretFact(key=key, where=told(file, how, name), found=value is not None))
+                if how == "file" and value is not None and (mode := open_mode(located(file, name))):
+                    what = f"others may read or change {told(file, how, name)} (mode {mode:04o})"
+                    self._notes.append(f"{key}: {what}; `chmod 600` it")
+                if value is not None and ".channels." in key and key.endswith(("token_env", "token_file")):
+                    tokens[key] = value
+        self._try(partial(equal_tokens, file, tokens))
+        return tuple(facts)
+
+
+def _notes(agent: str, policy: AgentPolicy) -> Iterator[str]:
+    """Naming any provider replaces the two that every agent has otherwise."""
+    if policy.recall.shares_all:
+        yield (
+            f'agent {agent} has memory.sharing = "agent": whoever talks to it in private is shown every note and'
+            " everything that anybody told it, groups included; this is for an agent with one owner"
+        )
+    for one in sorted(policy.approval.approvers):
+        if one.startswith(AGENTS):
+            yield f"agents.{agent}.approval.approvers: {one!r} is an agent, and a program never approves anything"
+    lost = [name for name in EMBEDDED if policy.memory and name not in policy.memory]
+    if lost:
+        tables = " and ".join(f"[agents.{agent}.memory.{name}]" for name in lost)
+        what = " and ".join(f"{name} ({EMBEDDED_DOES[name]})" for name in lost)
+        verb = "is" if len(lost) == 1 else "are"
+        named = ", ".join(policy.memory or ())
+        yield f"agent {agent} keeps its memory in {named} only: {what} {verb} off; to keep them, add {tables}"
+
+
+def _program_notes(key: str, settings: McpSettings) -> Iterator[str]:
+    """What a program may do that its operator may not expect, and what it can no longer do."""
+    note = f" ({settings.confined.note})" if settings.confined.note else ""
+    if settings.confined.mode is Confine.NONE:
+        user = settings.user
+        reach = "everything in the data folder, tokens included" if user is None else f"everything that {user.name} may"
+        yield f"{key}: the program is not confined: it can read {reach}{note}"
+    elif note:
+        yield f"{key}: the program is confined by {settings.confinement}: {settings.confined.note}"
+    if settings.folder is None and (words := [word for word in settings.command[1:] if _is_relative_file(word)]):
+        fix = "write the whole path, or set `folder`"
+        yield f"{key}.command: {words[0][:200]!r} is not found from the folder that the program is started in; {fix}"
+
+
+def _is_relative_file(word: str) -> bool:
+    path = Path(word)
+    try:
+        return not path.is_absolute() and path.is_file()
+    except (OSError, ValueError):  # too long for a path
+        return False
+
+
+def _load_of(thing: object) -> Callable[[], Awaitable[None]] | None:
+    return thing.load if isinstance(thing, SlowToLoad) else None
+
+
+async def _nothing() -> None:
+    """It has no connection."""
+
+
+async def inspect(
+    config: Config, data: Path, environment: Mapping[str, str], *, connect_wait_s: float | None = None
+) -> Inspection:
+    """Raises nothing that is wrong with the configuration: it is all in the result.
+
+    With `connect_wait_s`, everything is tried for real, each for so long at most.
+    """
+    return await Inspector(config, data, environment, connect_wait_s).inspect()

@@ -1,0 +1,610 @@
+"""The runtime: one open store and, where this process owns it, the loops that work on it.
+
+This is the library's face: send a message with an id to a chat, stream the reply, read what happened. Everything it
+returns is durable, and everything it holds in RAM may vanish.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from holdfast.api.protocols.service import Delta, Health, Prompt
+from holdfast.audit.action import Act
+from holdfast.audit.action_desk import ActionDesk
+from holdfast.inbox.access import PLATFORMS
+from holdfast.inbox.access_desk import Desk
+from holdfast.inbox.address import Address, agent_name, check_part, sender_of_chat
+from holdfast.inbox.channel_status import ServerStanding, Standing
+from holdfast.inbox.directory import locate
+from holdfast.inbox.gateway import Gateway, Received
+from holdfast.inbox.message import BY_HUMAN, UNFINISHED, AcceptOutcome, Origin, accepted_message
+from holdfast.inbox.receiver import Exchange
+from holdfast.kernel import log
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import HoldfastError, OperationBusy
+from holdfast.kernel.ids import AgentName, DeliveryId, ForgetId, Instant, MessageId, Principal, SessionId, make_id
+from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.kernel.notifier_port import Event, Feed, Notifier, Topic
+from holdfast.kernel.tasks import Tasks
+from holdfast.memory.delivery import Outcome
+from holdfast.memory.forget import ForgetRequest, Forgetting
+from holdfast.memory.lane import LaneKey
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.notes import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo, stream_of
+from holdfast.memory.notes_review import NoteForReview, Revoked
+from holdfast.memory.notes_reviewer import NoteReview
+from holdfast.memory.notes_service import Briefing, Keeper, audience_of
+from holdfast.memory.providers import Providers
+from holdfast.memory.recall import Found, RecallKey, RecallQuery, choose
+from holdfast.memory.recaller import Recaller
+from holdfast.memory.reindex import backfill, check_indexed, rebuild
+from holdfast.outbox.reply_desk import ReplyDesk
+from holdfast.runtime.supervisor import Supervisor
+from holdfast.runtime.temporary_lease import Visit
+from holdfast.sessions.compression import Operation
+from holdfast.sessions.compressor import Compressor
+from holdfast.sessions.finish_desk import FinishDesk
+from holdfast.sessions.session import Session
+from holdfast.store.membership import Member
+from holdfast.store.page_check import PageCheck
+from holdfast.store.protocols.reader import DeliveryView, EntryView, MessageTrace, Reader
+from holdfast.store.protocols.store import Busy, Store
+from holdfast.turns.agents import Agents
+from holdfast.turns.approval_desk import ApprovalDesk
+from holdfast.turns.context import Context, is_named, render
+from holdfast.turns.tool import Attached
+from holdfast.turns.turn import Recorded, TurnRecord
+
+LOOK_EVERY_MS = 1_000
+CHAT_TYPE = "dm"
+PROVE_EVERY_MS = 1_000
+PROVE_WAIT_MS = 5_000
+
+
+class Runtime:
+    """Implements `Service`."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        reader: Reader,
+        agents: Agents,
+        member: Member,
+        gateway: Gateway,
+        compressor: Compressor,
+        supervisor: Supervisor | None,
+        exchange: Exchange,
+        providers: Providers,
+        recaller: Recaller,
+        keeper: Keeper,
+        briefing: Briefing,
+        notifier: Notifier,
+        clock: Clock,
+        entropy: Entropy,
+        tasks: Tasks,
+        attached: Sequence[Attached] = (),
+    ) -> None:
+        self.store = store
+        self._attached = attached
+        self.reader = reader
+        self.gateway = gateway
+        self.exchange = exchange
+        self.clock = clock
+        self.entropy = entropy
+        self.tasks = tasks
+        self._agents = agents
+        self._member = member
+        self._compressor = compressor
+        self._supervisor = supervisor
+        self._providers = providers
+        self._recaller = recaller
+        self._keeper = keeper
+        self._briefing = briefing
+        self._notifier = notifier
+        self._visit = Visit(member, store, tasks)
+        self.approvals = ApprovalDesk(store, reader, notifier)
+        self.replies = ReplyDesk(store, reader, notifier)
+        self.finalisations = FinishDesk(store, reader, notifier)
+        self.access = Desk(store, reader, notifier, clock, entropy, self._platforms)
+        self.actions = ActionDesk(store, reader)
+        self._proving = asyncio.Lock()
+        self._proved: Health | None = None
+        self._pages = PageCheck(self.store, self.clock, self.tasks)
+
+    # --- life
+
+    async def start(self) -> "Runtime":
+        if self._supervisor is not None:
+            try:
+                for one in self._attached:
+                    await one.start()
+                await self._supervisor.start()
+            except BaseException:
+                for one in self._attached:  # programs of others are not left behind
+                    await one.close()
+                raise
+        log.info("runtime.opened", serving=self._supervisor is not None)
+        return self
+
+    async def close(self) -> None:
+        """Whatever a part's own closing raises, the store is given back."""
+        try:
+            await self._end()
+        finally:
+            await self.store.close()
+        log.info("runtime.closed")
+
+    async def _end(self) -> None:
+        if self._supervisor is not None:
+            await self._supervisor.stop()
+            for one in self._attached:
+                await one.close()
+        if self._visit.is_open:
+            self._compressor.cut_off()
+            await self._visit.end()
+        await self.exchange.close()
+        self._recaller.close()
+        await self._providers.close()
+        await self._agents.close()
+
+    async def __aenter__(self) -> "Runtime":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- saying
+
+    async def accept(
+        self,
+        chat: str,
+        text: str,
+        *,
+        agent: str | None = None,
+        sender: str | None = None,
+        id: str | None = None,
+        channel: str = "http",
+        message: MessageId | None = None,
+        origin: Origin = BY_HUMAN,
+        directory: Path | str | None = None,
+        trusted: bool = False,
+        request: str = "",
+    ) -> AcceptOutcome:
+        """Make one message durable; the outcome as a value. `message` is an id made before, to be listened to.
+
+        `directory` is where it was written. What is `trusted` is not counted by the rate limit of its chat.
+        `request` is kept beside the message until it is answered, so that a repetition can be told (`unanswered`).
+
+        Without a `sender` the chat stands for one: two chats are two people unless somebody says otherwise.
+        """
+        address = Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat)
+        event_id = id if id is not None else self._new_id("ext")
+        human, hop = origin.human, origin.hop
+        who = sender if sender is not None else sender_of_chat(chat)
+        received = Received(
+            address=address,
+            event_id=event_id,
+            sender=who,
+            text=text,
+            human=human,
+            hop=hop,
+            where=locate(directory),
+            trusted=trusted,
+            token=origin.token,
+            request=request,
+            rank=origin.rank,
+        )
+        return await self.gateway.accept(received, message=message)
+
+    async def send(
+        self,
+        chat: str,
+        text: str,
+        *,
+        agent: str | None = None,
+        sender: str | None = None,
+        id: str | None = None,
+        directory: Path | str | None = None,
+        trusted: bool = True,
+    ) -> MessageId:
+        """Make one message durable and return its id. The same `id` again returns the same message.
+
+        The program that holds the runtime is trusted: the rate limit of a chat is for others. One that passes on what
+        strangers say gives `trusted=False`. `directory` is where the message was written, for providers that name
+        their sessions after it.
+        """
+        outcome = await self.accept(chat, text, agent=agent, sender=sender, id=id, directory=directory, trusted=trusted)
+        return accepted_message(outcome)
+
+    async def ask(
+        self,
+        chat: str,
+        text: str,
+        *,
+        agent: str | None = None,
+        sender: str | None = None,
+        id: str | None = None,
+        directory: Path | str | None = None,
+        trusted: bool = True,
+    ) -> str:
+        """Send a message and wait for its reply."""
+        message = await self.send(chat, text, agent=agent, sender=sender, id=id, directory=directory, trusted=trusted)
+        return await self.reply_to(message)
+
+    async def reply_to(self, message: MessageId) -> str:
+        """The reply to a message, as soon as it is durable."""
+        trace = await self._ended(message, or_asked=False)
+        return trace.reply.text if trace.reply else ""
+
+    async def outcome(self, message: MessageId) -> MessageTrace:
+        """What became of a message, as soon as it is over or waits for a human."""
+        return await self._ended(message, or_asked=True)
+
+    async def _ended(self, message: MessageId, *, or_asked: bool) -> MessageTrace:
+        feed = self._notifier.subscribe(message=message)
+        try:
+            while True:
+                trace = await self.reader.message(message)
+                if trace.is_over or (or_asked and trace.awaiting is not None):
+                    return trace
+                while (event := await feed.next_within(LOOK_EVERY_MS)) is not None and event.name == "turn.delta":
+                    pass  # words that are still being made change no state
+        finally:
+            feed.close()
+
+    async def stream(
+        self,
+        chat: str,
+        text: str,
+        *,
+        agent: str | None = None,
+        sender: str | None = None,
+        id: str | None = None,
+        directory: Path | str | None = None,
+        trusted: bool = True,
+    ) -> AsyncGenerator[Delta]:
+        """Send a message and yield its reply as it is made; the pieces add up to the durable reply."""
+        wanted = self.gateway.new_message()
+        feed = self._notifier.subscribe(message=wanted)
+        try:
+            outcome = await self.accept(
+                chat,
+                text,
+                agent=agent,
+                sender=sender,
+                id=id,
+                message=wanted,
+                directory=directory,
+                trusted=trusted,
+            )
+            message = accepted_message(outcome)
+            if message != wanted:  # a repeat: the message has an older id
+                feed.close()
+                feed = self._notifier.subscribe(message=message)
+                trace = await self.reader.message(message)
+                if trace.state not in UNFINISHED:
+                    yield Delta(trace.reply.text if trace.reply else "")
+                    return
+            async for delta in self.follow(message, feed):
+                yield delta
+        finally:
+            feed.close()
+
+    async def follow(self, message: MessageId, feed: Feed) -> AsyncIterator[Delta]:
+        """The reply to a message as it is made. A feed from before the message was sent misses nothing of it."""
+        heard = ""
+        while True:
+            event = await feed.next_within(LOOK_EVERY_MS)
+            if event is not None and message in event.messages and event.name == "turn.delta":
+                heard += event.text
+                yield Delta(event.text)
+                continue
+            if event is not None and message in event.messages and event.name in {"turn.restarted", "turn.called"}:
+                if heard:
+                    heard = ""
+                    yield Delta("", restarted=True)
+                continue
+            if event is not None and message not in event.messages:
+                continue
+            trace = await self.reader.message(message)
+            if trace.state not in UNFINISHED:
+                final = trace.reply.text if trace.reply else ""
+                if final != heard:
+                    yield Delta(final, restarted=bool(heard))
+                return
+            if trace.awaiting is not None and trace.awaiting.text != heard:
+                yield Delta(trace.awaiting.text, restarted=bool(heard))  # a question to whoever reads this
+                heard = trace.awaiting.text
+
+    async def record_turn(self, record: TurnRecord) -> Recorded:
+        """A whole turn from a writer that runs its own conversation (D8)."""
+        return await self.store.record_turn(record)
+
+    # --- asking what happened
+
+    async def trace(self, message: MessageId) -> MessageTrace:
+        found = await self.reader.message(message)
+        return replace(found, deliveries=tuple(self._providers.explained(found.deliveries)))
+
+    async def sessions(
+        self,
+        *,
+        agent: str | None = None,
+        chat: str | None = None,
+        channel: str = "http",
+        after: str = "",
+        limit: int = 100,
+    ) -> Sequence[Session]:
+        """Newest first; `after` is the last session of the page before."""
+        address = None
+        if chat is not None:
+            address = str(Address(agent=self._whom(agent), channel=channel, type=CHAT_TYPE, chat=chat))
+        return await self.reader.sessions(agent=agent, address=address, after=after, limit=limit)
+
+    async def history(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
+        return await self.reader.entries(session, after=after, limit=limit)
+
+    async def context(self, session: SessionId) -> Context:
+        return await self.reader.context(session)
+
+    async def prompt(self, session: SessionId) -> Prompt:
+        """What the model would be sent if a turn began now: what stands before the conversation, and all committed."""
+        context = await self.reader.context(session)
+        policy = self._agents.policy(context.agent)
+        found = await self.reader.session(session)
+        audience = audience_of(policy, context, found.principal, context.address)
+        brief = await self._briefing.read(policy, context, audience)
+        settled = replace(context, entries=context.committed, open_turn=None)
+        return Prompt(
+            messages=render(settled, brief.instructions, brief.notes, named=is_named(context, context.address)),
+            covers_through=settled.covers_through,
+            tokens=round(settled.used_tokens(brief.text)),
+        )
+
+    # --- memory
+
+    async def recall(
+        self,
+        text: str,
+        *,
+        agent: str | None = None,
+        chat: str = "",
+        sender: str | None = None,
+        channel: str = "http",
+        directory: Path | str | None = None,
+    ) -> Found:
+        """What the agent's memory has on a question, as it would be asked in the chat by the sender.
+
+        Without a sender the chat stands for one; without either only what everybody may see is found.
+        """
+        who = Principal(sender if sender is not None else sender_of_chat(chat))
+        name = self._whom(agent)
+        policy = self._agents.policy(name).recall
+        address = str(Address(agent=name, channel=channel, type=CHAT_TYPE, chat=chat)) if chat else ""
+        where = locate(directory)
+        query = RecallQuery(
+            key=RecallKey(session=SessionId(""), epoch=0, head_seq=0, principal=who),
+            naming=NamingInputs(
+                agent=name,
+                session=SessionId(""),
+                principal=who,
+                address=address,
+                directory=where.directory,
+                repo=where.repo,
+            ),
+            text=text,
+            private_in_groups=policy.private_in_groups,
+            shares_all=policy.shares_all,
+            limit=policy.limit,
+        )
+        found = await self._recaller.recall(query, policy)
+        return replace(found, memories=choose(found.memories, policy))
+
+    async def deliveries(
+        self, *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100
+    ) -> Sequence[DeliveryView]:
+        """Newest first."""
+        found = await self.reader.deliveries(provider=provider, state=state, after=after, limit=limit)
+        return self._providers.explained(found)
+
+    async def replay(self, delivery: DeliveryId) -> str:
+        """Put a parked delivery back on its lane, late; its state now."""
+        state = await self.store.replay_delivery(delivery)
+        self._notifier.wake(Topic.DELIVERY)
+        return state
+
+    async def forget(
+        self, *, session: str | None = None, person: str | None = None, agent: str | None = None, id: str | None = None
+    ) -> Forgetting:
+        """Forget a session, or a person: blanked when this returns, done when every receipt is there (D25).
+
+        Without an agent a person is forgotten by all of them. The same `id` again gets the present state.
+        """
+        request = ForgetRequest(
+            id=ForgetId(id if id is not None else self._new_id("forget")),
+            agent=AgentName(agent) if agent is not None else None,
+            session=SessionId(session) if session is not None else None,
+            person=Principal(person) if person is not None else None,
+        )
+        found = await self.store.forget(request)
+        self._recaller.close()  # what was asked ahead, and what sessions were briefed with, may hold the words
+        self._briefing.clear()
+        log.info("forget.requested", forget=found.id, kind=found.kind.value, parts=len(found.parts), **found.blanked)
+        for topic in (Topic.DELIVERY, Topic.FORGET, Topic.MAIL):
+            self._notifier.wake(topic)
+        return found if self._supervisor is not None else await self._scrub(found)
+
+    async def _scrub(self, found: Forgetting) -> Forgetting:
+        """Nobody else in this process does it. What does not succeed now is done by the process that serves."""
+        try:
+            await self.store.scrub_forgotten()
+        except HoldfastError as error:
+            log.warning("forget.pending", forget=found.id, code=error.code, why=str(error))
+        return await self.reader.forgetting(found.id)
+
+    async def forget_status(self, id: str) -> Forgetting:
+        """Where a request to forget stands. Raises `ForgetNotFound`."""
+        return await self.reader.forgetting(ForgetId(check_part("forget id", id)))
+
+    async def memory(self, agent: str | None = None, subject: str = "") -> Memory:
+        return await self.reader.memory(self.named(agent), subject)
+
+    async def memory_history(
+        self, agent: str | None = None, subject: str = "", *, after: int = 0, limit: int = 200
+    ) -> Sequence[MemoryOperation]:
+        return await self.reader.memory_history(self.named(agent), subject, after=after, limit=limit)
+
+    async def apply_memory(self, batch: MemoryBatch) -> MemoryOutcome:
+        """Change the agent's memory as a whole or not at all; the change is mirrored to its providers."""
+        self._agents.get(batch.agent)
+        return await self._keeper.apply(batch)
+
+    async def move_memory(self, batch: MemoryBatch, to: str) -> MemoryOutcome:
+        """Give the note that the batch's one change names to another scope; an empty one shares it with everybody."""
+        self._agents.get(batch.agent)
+        return await self._keeper.move(batch, to)
+
+    async def memory_subjects(self, agent: str | None = None, *, after: str | None = None) -> Sequence[str]:
+        """The scopes in which an agent keeps notes, a page at a time; the shared ones are ''."""
+        return await self.reader.memory_subjects(self.named(agent), after=after)
+
+    async def review_notes(self, agent: str | None = None) -> Sequence[NoteForReview]:
+        """The notes that were made in a group or of a stranger's words, newest first."""
+        name = self.named(agent)
+        return await NoteReview(self._keeper, self.reader).listed(name, self._agents.policy(name).access)
+
+    async def revoke_notes(self, agent: str | None = None, *, author: str = "", chat: str = "") -> Revoked:
+        """Remove the notes that were made of an author's words, or in a chat. Raises `InvalidInput`."""
+        name, origin = self.named(agent), self._new_id("revoke")
+        access = self._agents.policy(name).access
+        review = NoteReview(self._keeper, self.reader)
+        return await review.revoke(name, access, author=author, chat=chat, by="user", origin=origin)
+
+    async def undo_memory(self, undo: MemoryUndo) -> MemoryOutcome:
+        """Reverse one operation, once."""
+        self._agents.get(undo.agent)
+        return await self._keeper.undo(undo)
+
+    async def backfill(self, provider: str, *, agent: str | None = None) -> int:
+        """Send a provider what was said before it was configured; how many units are on their way."""
+        made = await backfill(self.store, self._providers, LaneKey(self.named(agent), ProviderName(provider)))
+        self._notifier.wake(Topic.DELIVERY)
+        return made
+
+    async def rebuild(self, provider: str = "local", *, agent: str | None = None) -> int:
+        """Fill a provider's own index again from the journal; how many parcels it took."""
+        key = LaneKey(self.named(agent), ProviderName(provider))
+        check_indexed(self._providers, key)
+        await self.store.record_action(Act.PROVIDER_REBUILT, provider, agent=key.agent)
+        return await rebuild(self.reader, self._providers, key)
+
+    async def migrate_memory(self, agent: str | None = None, subject: str = "") -> dict[str, dict[str, Outcome]]:
+        """What became of each memory file at each provider that takes files over; each goes at most once."""
+        name = self.named(agent)
+        await self.store.record_action(Act.PROVIDER_MIGRATED, stream_of(name, subject), agent=name)
+        return await self._keeper.migrate(name, subject)
+
+    def named(self, agent: str | None) -> AgentName:
+        """Whom a name, or none, stands for. Raises `AgentNotFound` and `InvalidName`."""
+        name = self._whom(agent)
+        self._agents.get(name)
+        return name
+
+    def _whom(self, agent: str | None) -> AgentName:
+        return self._agents.first if agent is None else AgentName(agent)
+
+    def check_agent(self, agent: str) -> None:
+        """Raises `AgentNotFound` and `InvalidName`."""
+        self._agents.policy(agent_name(agent))
+
+    def agents(self) -> Sequence[str]:
+        """Those that are configured; `main` where any name is an agent."""
+        return sorted(self._agents.listed) or ["main"]
+
+    @property
+    def default_agent(self) -> str:
+        """Whom a message is for that names nobody: `main` where there is one, else the first that is configured."""
+        return self._agents.first
+
+    def channels(self) -> Sequence[Standing]:
+        """How the bot accounts of this process are doing."""
+        return self.exchange.standings()
+
+    def tool_servers(self) -> Sequence[ServerStanding]:
+        """How the MCP servers of this process are doing."""
+        return [standing for one in self._attached for standing in one.standings()]
+
+    def watch_tool_servers(self, hear: Callable[[], None]) -> None:
+        """Have every change told at once. `hear` must be quick and must not raise."""
+        for one in self._attached:
+            one.watch(hear)
+
+    def _platforms(self) -> frozenset[str]:
+        """Those that we know, and those that are configured."""
+        named = (name for agent in self._agents.listed.values() for name in agent.policy.channels)
+        return PLATFORMS.union(named, (line.channel for line in self.exchange.lines()))
+
+    def new_message(self) -> MessageId:
+        return self.gateway.new_message()
+
+    def events(self) -> Feed:
+        """Everything that happens in this process from now on."""
+        return self._notifier.subscribe()
+
+    async def unanswered(
+        self, chat: str, request: str, *, agent: str | None = None, channel: str = "http"
+    ) -> MessageId | None:
+        """The newest message that is not over and was made by the same request, in the chat or, without one, in any."""
+        whom = self._whom(agent)
+        address = str(Address(agent=whom, channel=channel, type=CHAT_TYPE, chat=chat)) if chat else ""
+        return await self.reader.unanswered(address, request)
+
+    def listen(self, *, message: str | None = None, mailbox: str | None = None) -> Feed:
+        return self._notifier.subscribe(message=message, mailbox=mailbox)
+
+    def tap(self, hear: Callable[[Event], None]) -> None:
+        self._notifier.tap(hear)
+
+    # --- operating
+
+    async def health(self) -> Health:
+        """Well only when a real write has just succeeded (R41). One write a second serves everybody who asks."""
+        async with self._proving:
+            now = self.clock.now()
+            if self._proved is None or now - self._proved.at >= PROVE_EVERY_MS:
+                self._proved = await self._prove(now)
+        damage = await self._pages.damage()
+        if damage is None or not self._proved.ok:
+            return self._proved
+        return replace(self._proved, ok=False, code=damage.code, why=str(damage))
+
+    async def _prove(self, started: Instant) -> Health:
+        try:
+            async with asyncio.timeout(PROVE_WAIT_MS / 1000):
+                await self.store.prove_write()
+        except TimeoutError:
+            return Health(ok=False, at=started, code="store_unavailable", why=f"no write within {PROVE_WAIT_MS} ms")
+        except HoldfastError as error:
+            return Health(ok=False, at=started, code=error.code, why=str(error))
+        took_ms = self.clock.now() - started
+        return Health(ok=True, at=started, proved_write_ms=took_ms, wal_bytes=self.store.wal_bytes())
+
+    async def begin_compression(self, session: SessionId) -> Operation:
+        """Start compressing a session beside its mailbox; raises `OperationBusy` while one runs."""
+        found = await self.reader.session(session)
+        self._agents.get(found.agent)  # an agent that is gone is said before an operation is opened
+        if self._supervisor is None:
+            await self._visit.begin()
+        begun = await self._compressor.begin(session, found.agent)
+        if isinstance(begun, Busy):
+            raise OperationBusy(f"operation {begun.operation} is compressing {session}", operation=begun.operation)
+        return begun
+
+    def _new_id(self, prefix: str) -> str:
+        return make_id(prefix, self.clock.now(), self.entropy.bits(80))

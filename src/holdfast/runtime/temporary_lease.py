@@ -1,0 +1,43 @@
+"""A visit: a process that serves nothing still proves life while it holds an operation."""
+
+from holdfast.kernel import log
+from holdfast.kernel.errors import HoldfastError, NodeLost
+from holdfast.kernel.tasks import Task, Tasks
+from holdfast.store.membership import RENEW_EVERY_MS, Member
+from holdfast.store.protocols.store import Store
+
+
+class Visit:
+    def __init__(self, member: Member, store: Store, tasks: Tasks) -> None:
+        self._member = member
+        self._store = store
+        self._tasks = tasks
+        self._staying: Task | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._staying is not None
+
+    async def begin(self) -> None:
+        if self._staying is None:
+            await self._member.join(sole=False)
+            self._staying = self._tasks.start(self._stay(), name="visit")
+
+    async def _stay(self) -> None:
+        while True:
+            await self._tasks.sleep(RENEW_EVERY_MS)
+            try:
+                await self._store.renew_node(self._member.node)
+            except NodeLost as lost:
+                log.warning("node.lost", node=self._member.node, why=str(lost))
+                return
+            except HoldfastError as error:  # the lease outlasts several misses
+                log.warning("loop.failed", loop="visit", code=error.code, why=str(error))
+
+    async def end(self) -> None:
+        if self._staying is not None:
+            self._staying.cancel()
+        try:
+            await self._member.leave()
+        except HoldfastError as error:
+            log.warning("node.lost", node=self._member.node, why=str(error))

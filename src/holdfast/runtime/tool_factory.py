@@ -1,0 +1,203 @@
+"""The toolkit: an agent's built-in tools beside `memory`, and those of its MCP servers.
+
+`tools` in holdfast.toml chooses among the built-in ones; without it an agent has them all. `send_message` is
+offered only where `talks_to` lists somebody.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+from holdfast.inbox.address import is_name
+from holdfast.inbox.agent_chain import described
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import ConfigInvalid
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.tasks import Tasks
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.providers import Providers
+from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery
+from holdfast.memory.recall_breaker import RecallBreaker
+from holdfast.memory.recaller import Recaller, shown_of
+from holdfast.memory.visibility import is_chat_alone
+from holdfast.store.protocols.reader import Reader
+from holdfast.tools import history, recall, send_message
+from holdfast.tools.joined_tools import JoinedTools
+from holdfast.tools.mcp.server import Connect, McpServer
+from holdfast.tools.mcp.settings import read_settings
+from holdfast.tools.mcp.tools import McpTools
+from holdfast.tools.toolbox import ToolBox
+from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.chained_tools import may_message
+from holdfast.turns.journal import Recalled
+from holdfast.turns.policy import AgentPolicy
+from holdfast.turns.tool import ToolContext, built_in
+
+MEMORY = "memory"  # made in provision.py, with the keeper of the notes
+HOMES = "mcp"  # in the data folder: a folder of its own for each MCP program
+BUILT_IN = (MEMORY, recall.NAME, history.NAME, send_message.NAME)
+
+
+def wanted_tools(policy: AgentPolicy, agent: AgentName) -> frozenset[str]:
+    """The built-in tools that an agent has. Raises `ConfigInvalid` for names that nothing has."""
+    if policy.tools is None:
+        return frozenset(BUILT_IN)
+    for name in policy.tools:
+        if name not in BUILT_IN:
+            key = f"agents.{agent}.tools"
+            raise ConfigInvalid(f"{key} names {name!r}; the built-in tools are {', '.join(BUILT_IN)}", key=key)
+    return frozenset(policy.tools)
+
+
+def check_talks(listed: Mapping[AgentName, AgentPolicy], default: AgentPolicy | None = None) -> None:
+    """Raises `ConfigInvalid` for whom no agent can message. Without a configuration every name is an agent."""
+    for agent, policy in listed.items():
+        check_talks_of(agent, policy, listed)
+    if default is not None:
+        check_talks_of(AgentName("main"), default, None)
+
+
+def check_talks_of(agent: AgentName, policy: AgentPolicy, listed: Collection[str] | None) -> None:
+    """The same for one agent."""
+    key = f"agents.{agent}.talks_to"
+    if isinstance(policy.talks_to, str):
+        raise ConfigInvalid(f"{key} is {policy.talks_to!r}, and not a list; write [{policy.talks_to!r}]", key=key)
+    for name in policy.talks_to:
+        if policy.talks_to.count(name) > 1:
+            raise ConfigInvalid(f"{key} names {name!r} twice; write each agent once", key=key)
+        if name == agent:
+            raise ConfigInvalid(f"{key} names {name!r}, the agent itself; list other agents", key=key)
+        if (listed is None and not is_name(name)) or (listed is not None and name not in listed):
+            known = ", ".join(sorted(other for other in listed or () if other != agent)) or "none"
+            raise ConfigInvalid(f"{key} names {name!r}, which is no agent; the other agents are: {known}", key=key)
+    if policy.talks_to and policy.tools is not None and send_message.NAME not in policy.tools:
+        fix = f'add "{send_message.NAME}" to agents.{agent}.tools, or take talks_to out'
+        raise ConfigInvalid(f"{key} is set, but the agent has no tool {send_message.NAME}; {fix}", key=key)
+
+
+def silent_notes(listed: Mapping[str, AgentPolicy]) -> list[str]:
+    """Which agents have the tool `send_message` and nobody to use it for, and what to write.
+
+    An operator who lists somebody for one agent knows of `talks_to`; then only agents that name the tool are told of.
+    """
+    is_known = any(policy.talks_to for policy in listed.values())
+    silent = [
+        name
+        for name, policy in listed.items()
+        if not policy.talks_to and (send_message.NAME in policy.tools if policy.tools is not None else not is_known)
+    ]
+    if len(listed) < 2 or not silent:
+        return []
+    other = next(name for name in listed if name != silent[0])
+    fix = f'to allow it, list those whom it may message, as in [agents.{silent[0]}] talks_to = ["{other}"]'
+    whom = f"agent {silent[0]} messages" if len(silent) == 1 else f"agents {', '.join(silent)} message"
+    return [f"{whom} no other agent: nobody is in talks_to, which lets none unless set; {fix}"]
+
+
+def with_tools(agents: Agents, reader: Reader, providers: Providers, tasks: Tasks, breaker: RecallBreaker) -> Agents:
+    """The agents with `recall`, `history` and `send_message`, as far as they want them. Raises `ConfigInvalid`."""
+    any_name = agents.default.policy if agents.default is not None else None
+    check_talks({name: agent.policy for name, agent in agents.listed.items()}, any_name)
+    recaller = Recaller(providers, tasks, breaker, reader.kin)
+
+    def equipped(name: AgentName, agent: Agent) -> Agent:
+        wanted = wanted_tools(agent.policy, name)
+        box = ToolBox()
+        made: Mapping[str, Callable[[], Callable[..., Awaitable[object]]]] = {
+            recall.NAME: lambda: recall.make_recall_tool(_look_up(recaller, agent.policy.recall)),
+            history.NAME: lambda: history.make_history_tool(reader),
+        }
+        for tool, make in made.items():
+            if tool in wanted:
+                box.add(make(), idempotent=True, origin=built_in(tool))
+        if send_message.NAME in wanted and agent.policy.talks_to:
+            sending = send_message.make_send_tool(partial(may_message, agents), hops_max=agent.policy.hops_max)
+            description = described(agent.policy.talks_to)
+            box.add(sending, idempotent=True, description=description, origin=built_in(send_message.NAME))
+        return replace(agent, tools=JoinedTools(agent.tools, box))
+
+    default = equipped(AgentName("main"), agents.default) if agents.default is not None else None
+    return Agents(default, {name: equipped(name, agent) for name, agent in agents.listed.items()})
+
+
+def _look_up(recaller: Recaller, policy: RecallPolicy) -> recall.LookUp:
+    async def look_up(context: ToolContext, text: str) -> Recalled | None:
+        """Under the turn's own key and naming, so nobody else's memory can be reached with other words."""
+        query = RecallQuery(
+            key=RecallKey(
+                session=context.session, epoch=context.epoch, head_seq=context.head_seq, principal=context.principal
+            ),
+            naming=NamingInputs(
+                agent=context.agent,
+                session=context.session,
+                principal=context.principal,
+                address=context.address,
+                directory=context.where.directory,
+                repo=context.where.repo,
+            ),
+            text=text,
+            group=is_chat_alone(context.address, context.principal, shared=context.shared),
+            private_in_groups=policy.private_in_groups,
+            shares_all=policy.shares_all,
+            limit=policy.limit,
+        )
+        return shown_of(await recaller.recall(query, policy), policy, ())
+
+    return look_up
+
+
+# --- MCP servers -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """What the MCP servers of this process are started with."""
+
+    environment: Mapping[str, str]
+    clock: Clock
+    entropy: Entropy
+    tasks: Tasks
+    folder: Path | None = None  # the data folder, where there is one
+    hidden: tuple[Path, ...] = ()  # files beside it that no program may reach: the configuration, secrets
+    umask: int | None = None  # for programs; None: that of the process
+
+
+def with_servers(agents: Agents, workshop: Workshop) -> tuple[Agents, tuple[McpTools, ...]]:
+    """The agents with the tools of their MCP servers, and what is to be started and closed. Raises `ConfigInvalid`."""
+    made: list[McpTools] = []
+
+    def equipped(name: AgentName, agent: Agent) -> Agent:
+        if not agent.policy.mcp:
+            return agent
+        tables = agent.policy.mcp
+        box = McpTools([_server(name, one, table, workshop, frozenset(tables)) for one, table in tables.items()])
+        made.append(box)
+        return replace(agent, tools=JoinedTools(agent.tools, box))
+
+    default = equipped(AgentName("main"), agents.default) if agents.default is not None else None
+    return Agents(default, {name: equipped(name, agent) for name, agent in agents.listed.items()}), tuple(made)
+
+
+def _server(
+    agent: AgentName, server: str, table: Mapping[str, object], workshop: Workshop, others: frozenset[str]
+) -> McpServer:
+    key = f"agents.{agent}.mcp.{server}"
+    settings = replace(read_settings(key, server, table, workshop.environment), others=others)
+    settings = replace(settings, hidden=workshop.hidden, umask=workshop.umask)
+    if workshop.folder is not None:
+        settings = replace(
+            settings,
+            errors_file=workshop.folder / f"mcp.{agent}.{server}.log",
+            home=workshop.folder / HOMES / f"{agent}.{server}" if settings.user is None else settings.user.home,
+            hidden=(workshop.folder, *workshop.hidden),
+        )
+    try:
+        connect: Connect = import_module("holdfast.tools.mcp.connection").Connection
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("holdfast"):
+            raise
+        raise ConfigInvalid(f"{key} needs the extra: pip install 'holdfast[mcp]'", key=key) from error
+    return McpServer(agent, settings, connect, clock=workshop.clock, entropy=workshop.entropy, tasks=workshop.tasks)

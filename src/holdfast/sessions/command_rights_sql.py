@@ -1,0 +1,135 @@
+"""Who gives a command, read inside the transaction that carries it out (sessions/command_rights.py).
+
+The caller holds the mailbox. Turns and speakers of its sessions change only under that lock, so what is read here is
+true until the transaction ends. Links may change beside it: a link that is made or taken back at the same moment counts
+before or after.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from holdfast.inbox.identity_sql import KIN, kin
+from holdfast.inbox.message import Arrival
+from holdfast.kernel.ids import Principal, SessionId
+from holdfast.memory.visibility import AGENTS
+from holdfast.sessions.command import Verb
+from holdfast.sessions.command_rights import (
+    NEEDS,
+    Needs,
+    NotAllowed,
+    Place,
+    Rank,
+    Speaker,
+    is_over_http,
+    judge,
+    place_of,
+)
+from holdfast.store.script import Script, one, rows
+from holdfast.turns.journal import UserSaid, decode_body
+
+GIVEN = "select principal, human, rank, address from inbound where message = :message"
+# Somebody else's turn in a session of the chat. An agent that answered a question is nobody who talks there.
+OTHERS = f"""
+select 1 from session join turn on turn.session = session.id
+ where session.mailbox = :mailbox and turn.principal <> :principal and turn.principal not in ({KIN})
+   and turn.principal not like :agents limit 1"""
+TURNS = "select n, principal, first_seq from turn where session = :session and n >= :first order by n"
+SAID = "select turn, body from entry where session = :session and seq >= :seq and kind = 'user'"
+
+
+@dataclass(frozen=True, slots=True)
+class Giver:
+    """The person who gives a command: what is judged, and every account of theirs."""
+
+    speaker: Speaker
+    person: Principal
+    everybody: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """A command as it arrived."""
+
+    mailbox: str
+    address: str
+    principal: Principal
+    human: bool
+    rank: Rank
+    operators: Collection[str]
+
+
+def given_by(message: str, *, mailbox: str, address: str, operators: Collection[str]) -> Script[Given]:
+    """What the row of an accepted message says; the address of the mailbox is that of rows of earlier releases."""
+    row = yield from one(GIVEN, message=message)
+    principal, human, rank, own = row or ("", 0, None, None)
+    return Given(
+        mailbox=mailbox,
+        address=own or address,
+        principal=Principal(principal),
+        human=bool(human),
+        rank=Rank(rank) if rank else Rank.MEMBER,
+        operators=operators,
+    )
+
+
+def given_now(arrival: Arrival, mailbox: str) -> Given:
+    """A signal, which takes effect as it arrives."""
+    return Given(
+        mailbox=mailbox,
+        address=str(arrival.address),
+        principal=arrival.principal,
+        human=arrival.human,
+        rank=arrival.rank,
+        operators=arrival.operators,
+    )
+
+
+def giver(verb: Verb, given: Given) -> Script[Giver]:
+    """Look up what the verb's rule depends on, and nothing else."""
+    if not given.human or NEEDS[verb] in {Needs.NOTHING, Needs.PERSON}:
+        speaker = Speaker(human=given.human, place=place_of(given.address, several=False), rank=given.rank)
+        return Giver(speaker, given.principal, frozenset({given.principal}))
+    everybody = frozenset((yield from kin(given.principal)))
+    several = False
+    if is_over_http(given.address):
+        several = (
+            yield from one(OTHERS, mailbox=given.mailbox, principal=given.principal, agents=f"{AGENTS}%")
+        ) is not None
+    speaker = Speaker(
+        human=True,
+        place=place_of(given.address, several=several),
+        rank=given.rank,
+        is_named=not everybody.isdisjoint(given.operators),
+    )
+    return Giver(speaker, given.principal, everybody)
+
+
+def may_decide(verb: Verb, who: Giver, *, asker: str, approvers: Collection[str]) -> NotAllowed | None:
+    """`/approve` and `/deny` of a call that `asker` asked for."""
+    named = not who.everybody.isdisjoint(approvers) if approvers else None
+    return judge(verb, who.speaker, owns=asker in who.everybody, is_approver=named)
+
+
+def judge_turns(verb: Verb, who: Giver, turns: Sequence[tuple[SessionId, Iterable[int]]]) -> Script[NotAllowed | None]:
+    """A command about turns, given by the session that each of them was said in."""
+    refused = judge(verb, who.speaker)
+    if refused is None or refused.code == "robot" or who.speaker.place is Place.PRIVATE:
+        return refused
+    for session, numbers in turns:
+        if not (yield from are_own(who, session, frozenset(numbers))):
+            return refused
+    return None
+
+
+def are_own(who: Giver, session: SessionId, numbers: frozenset[int]) -> Script[bool]:
+    """Whether everything in these turns was said by the person. What was forgotten is nobody's."""
+    if not numbers:
+        return True
+    found = [row for row in (yield from rows(TURNS, session=session, first=min(numbers))) if row[0] in numbers]
+    if {row[0] for row in found} != numbers or not {row[1] for row in found} <= who.everybody:
+        return False
+    for turn, body in (yield from rows(SAID, session=session, seq=found[0][2])):
+        said = decode_body("user", bytes(body)) if turn in numbers and body else None
+        if turn in numbers and (not isinstance(said, UserSaid) or said.principal not in who.everybody):
+            return False
+    return True

@@ -1,0 +1,349 @@
+"""The compressor: summarises a prefix of a session while its turns go on.
+
+Rule 1: the session is the operation's; nothing here can name another one.
+Rule 2: one compression per session at a time, by the store's compare-and-set, whoever asks for it: the background,
+        a turn at the hard threshold, `/compress`, or an operator.
+Rule 3: whatever goes wrong ends the operation with a reason and changes nothing else.
+Rule 4: a compression runs in a task of its own. Whoever waits for it may stop waiting, as a stopped turn does;
+        the compression goes on and its operation is ended all the same.
+"""
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TypeVar
+
+from holdfast.kernel import log
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import HoldfastError, ModelFailed, SessionNotFound, StoreUnavailable, SummaryStale
+from holdfast.kernel.ids import AgentName, NodeId, OperationId, SessionId, make_id
+from holdfast.kernel.loop import Loop
+from holdfast.kernel.notifier_port import Event, Notifier, Topic
+from holdfast.kernel.spans import COMPRESS as COMPRESS_SPAN
+from holdfast.kernel.spans import span
+from holdfast.kernel.tasks import Task as RunningTask
+from holdfast.kernel.tasks import Tasks
+from holdfast.sessions.compression import (
+    COMPRESS,
+    Operation,
+    Pressure,
+    Summary,
+    SummaryDraft,
+    choose_cut,
+    fault_of,
+    pressure,
+)
+from holdfast.store.membership import Member
+from holdfast.store.protocols.store import Busy, Store
+from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.context import Context, is_named, summary_request
+from holdfast.turns.model import ModelRequest, Task
+from holdfast.turns.model_call import hear
+
+REQUESTS_MAX = 10_000
+COMPRESSIONS_MAX = 64  # at a time in the background; a turn at the hard threshold waits for none of them
+REST_MS = 5_000
+FAILED_JUST_NOW = "the last attempt failed a moment ago"
+NOTHING_TO_COVER = "there is no complete turn before the newest ones"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """How a compression ended: done, nothing, failed, stale, unavailable or busy."""
+
+    outcome: str
+    summary: Summary | None = None
+    reason: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Errand:
+    """One wish for a compression, and those who wait for its begin or its end, if anybody does."""
+
+    session: SessionId
+    agent: AgentName
+    focus: str = ""
+    forced: bool = False
+    insisted: bool = False  # a person asked for it, so a failure just before does not hold it back
+    begun: asyncio.Future[Operation | Busy] | None = None
+    ended: asyncio.Future[Compressed] | None = None
+
+
+class Compressor(Loop):
+    name = "compressor"
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        agents: Agents,
+        member: Member,
+        notifier: Notifier,
+        clock: Clock,
+        entropy: Entropy,
+        tasks: Tasks,
+    ) -> None:
+        super().__init__(tasks, entropy)
+        self._store = store
+        self._agents = agents
+        self._member = member
+        self._notifier = notifier
+        self._clock = clock
+        # RAM that can vanish: the next turn of the session asks again.
+        self._wanted: OrderedDict[SessionId, AgentName] = OrderedDict()
+        self._failed_at: OrderedDict[SessionId, int] = OrderedDict()
+        self._working: dict[Errand, RunningTask] = {}
+        self._room = asyncio.Event()
+        self._unsure: dict[OperationId, tuple[SessionId, NodeId]] = {}  # begun or not, nobody heard
+        self._unended: dict[OperationId, tuple[Operation, Compressed]] = {}  # the store did not take their end yet
+
+    # --- in the background, at the soft threshold
+
+    def want(self, session: SessionId, agent: AgentName) -> None:
+        """Ask for a summary to be prepared; turns go on meanwhile."""
+        if self.rests(session, agent):
+            return
+        self._wanted[session] = agent
+        if len(self._wanted) > REQUESTS_MAX:
+            self._wanted.popitem(last=False)
+        self._notifier.wake(Topic.COMPRESS)
+
+    def rests(self, session: SessionId, agent: AgentName) -> bool:
+        """Whether the last compression of the session failed so recently that another would be in vain."""
+        pause_ms = self._agents.policy(agent).thresholds.failed_pause_ms
+        return self._clock.now() - self._failed_at.get(session, -pause_ms) < pause_ms
+
+    async def step(self) -> bool:
+        for operation, result in list(self._unended.values()):
+            await self._end(operation, result)
+        await self._end_unsure()
+        if not self._wanted:
+            return False
+        while len(self._working) >= COMPRESSIONS_MAX:
+            self._room.clear()
+            await self._room.wait()
+        session, agent = self._wanted.popitem(last=False)
+        # Each in its own task, so that one slow summariser delays nobody else's session.
+        self._start(Errand(session, agent))
+        return True
+
+    async def rest(self) -> None:
+        await self._notifier.wait(Topic.COMPRESS, timeout_ms=REST_MS)
+
+    def cut_off(self) -> None:
+        """Drop what still runs. Leaving ends the operations of this node; the next turns ask again."""
+        for task in list(self._working.values()):
+            task.cancel()
+
+    # --- on demand
+
+    async def compress(
+        self, session: SessionId, agent: AgentName, *, focus: str = "", forced: bool = False, insisted: bool = False
+    ) -> Compressed:
+        """Compress now, or say why not."""
+        ended: asyncio.Future[Compressed] = asyncio.get_running_loop().create_future()
+        self._start(Errand(session, agent, focus, forced, insisted, ended=ended))
+        return await ended
+
+    async def begin(self, session: SessionId, agent: AgentName) -> Operation | Busy:
+        """Begin a compression that goes on by itself; it is on record when this returns."""
+        begun: asyncio.Future[Operation | Busy] = asyncio.get_running_loop().create_future()
+        self._start(Errand(session, agent, forced=True, insisted=True, begun=begun))
+        return await begun
+
+    async def running(self, session: SessionId) -> OperationId | None:
+        """The compression that is under way for the session, if any."""
+        return await self._store.open_operation(session, COMPRESS)
+
+    # --- an errand, in its own task
+
+    def _start(self, errand: Errand) -> None:
+        self._working[errand] = self._tasks.start(self._run(errand), name=f"compress {errand.session}")
+
+    async def _run(self, errand: Errand) -> None:
+        """A top of its own: whoever waits hears how it ended, and if nobody does the log says it."""
+        try:
+            result = await self._carry_out(errand)
+        except Exception as error:  # noqa: BLE001
+            self._tell_failure(errand, error)
+        else:
+            _settle(errand.ended, result)
+        finally:
+            self._working.pop(errand, None)
+            self._room.set()
+            for waiting in (errand.begun, errand.ended):
+                if waiting is not None and not waiting.done():  # cut off: nothing will ever come
+                    waiting.cancel()
+
+    async def _carry_out(self, errand: Errand) -> Compressed:
+        if not errand.insisted and self.rests(errand.session, errand.agent):
+            return Compressed("failed", reason=FAILED_JUST_NOW)
+        if errand.begun is None and not await self._is_worth_it(errand):
+            return Compressed("nothing", reason=NOTHING_TO_COVER)
+        begun = await self._begin(errand.session)
+        _settle(errand.begun, begun)
+        if isinstance(begun, Busy):
+            return Compressed("busy", reason=f"operation {begun.operation} is running")
+        return await self.run_operation(begun, errand.agent, focus=errand.focus, forced=errand.forced)
+
+    async def _is_worth_it(self, errand: Errand) -> bool:
+        """Asked before an operation is opened: one that has just ended may have left nothing to do."""
+        context, agent = await self._store.read_context(errand.session), self._agents.get(errand.agent)
+        used = context.used_tokens(agent.policy.instructions)
+        if not errand.forced and pressure(used, agent.policy.thresholds) is Pressure.NONE:
+            return False
+        return self._cut(context, agent, forced=errand.forced) is not None
+
+    def _tell_failure(self, errand: Errand, error: Exception) -> None:
+        waiting = [one for one in (errand.begun, errand.ended) if one is not None and not one.done()]
+        for one in waiting:
+            one.set_exception(error)
+        if not waiting:
+            known = isinstance(error, HoldfastError)
+            code = error.code if isinstance(error, HoldfastError) else type(error).__name__
+            log.error(
+                "compress.done",
+                failure=None if known else error,
+                session=errand.session,
+                outcome=code,
+                why=str(error),
+            )
+
+    async def _begin(self, session: SessionId) -> Operation | Busy:
+        operation = OperationId(make_id("op", self._clock.now(), self._entropy.bits(80)))
+        try:
+            return await self._store.begin_operation(operation, COMPRESS, session, self._member.node)
+        except StoreUnavailable:
+            self._unsure[operation] = session, self._member.node
+            self._notifier.wake(Topic.COMPRESS)
+            raise
+
+    async def _end_unsure(self) -> None:
+        """End operations that may have begun although nobody heard of it: asked again, the store says which did."""
+        for operation, (session, node) in list(self._unsure.items()):
+            try:
+                begun = await self._store.begin_operation(operation, COMPRESS, session, node)
+            except SessionNotFound:  # deleted, and the operation never began
+                begun = Busy(operation)
+            if isinstance(begun, Operation) and begun.ended_at is None:
+                await self._end(begun, Compressed("abandoned", reason="its beginning was not heard of"))
+            self._unsure.pop(operation, None)
+
+    async def run_operation(
+        self, operation: Operation, agent: AgentName, *, focus: str = "", forced: bool = False
+    ) -> Compressed:
+        """See a begun compression through. Its start and its end carry the same session and operation."""
+        with (
+            log.pinned(session=operation.session, operation=operation.id),
+            span(
+                COMPRESS_SPAN,
+                gen_ai_agent_name=agent,
+                gen_ai_conversation_id=operation.session,
+                holdfast_operation_id=operation.id,
+            ) as seen,
+        ):
+            result = await self._see_through(operation, agent, focus=focus, forced=forced)
+            seen.note(holdfast_compress_outcome=result.outcome)
+            return result
+
+    async def _see_through(self, operation: Operation, agent: AgentName, *, focus: str, forced: bool) -> Compressed:
+        started = self._clock.now()
+        log.info("compress.started", forced=forced)
+        try:
+            result = await self._attempt(operation, self._agents.get(agent), focus=focus, forced=forced)
+        except StoreUnavailable as error:  # nothing is wrong with the summariser, so nothing rests
+            result = Compressed("unavailable", reason=str(error))
+        except HoldfastError as error:
+            result = Compressed("failed", reason=f"{error.code}: {error}")
+        except Exception as error:  # a bug of ours; it travels, and the operation does not stay open behind it
+            self._unended[operation.id] = operation, Compressed("failed", reason=type(error).__name__)
+            self._notifier.wake(Topic.COMPRESS)
+            raise
+        self._remember(operation.session, result)
+        if result.outcome != "done":
+            await self._end_or_keep(operation, result)
+        log.info(
+            "compress.done",
+            outcome=result.outcome,
+            summary=result.summary.n if result.summary else None,
+            duration_ms=self._clock.now() - started,
+        )
+        self._notifier.publish(
+            Event(name="compress.done", session=operation.session, fields={"outcome": result.outcome})
+        )
+        return result
+
+    async def _end_or_keep(self, operation: Operation, result: Compressed) -> None:
+        """An operation that stays open keeps every later one out, so its end is tried until the store takes it."""
+        self._unended[operation.id] = operation, result
+        try:
+            await self._end(operation, result)
+        except HoldfastError as error:
+            log.warning("loop.failed", loop=self.name, code=error.code, why=str(error))
+            self._notifier.wake(Topic.COMPRESS)
+
+    async def _end(self, operation: Operation, result: Compressed) -> None:
+        await self._store.end_operation(operation, result.outcome, {"reason": result.reason})
+        self._unended.pop(operation.id, None)
+
+    def _remember(self, session: SessionId, result: Compressed) -> None:
+        self._failed_at.pop(session, None)
+        if result.outcome == "failed":
+            self._failed_at[session] = self._clock.now()
+            if len(self._failed_at) > REQUESTS_MAX:
+                self._failed_at.popitem(last=False)
+
+    # --- the work itself
+
+    async def _attempt(self, operation: Operation, agent: Agent, *, focus: str, forced: bool) -> Compressed:
+        context = await self._store.read_context(operation.session)
+        cut = self._cut(context, agent, forced=forced)
+        if cut is None:
+            return Compressed("nothing", reason=NOTHING_TO_COVER)
+        try:
+            text = await self._summarise(agent, context, cut, focus)
+        except ModelFailed as error:
+            log.error("model.failed", failure=error.__cause__, task="summary", why=str(error), **error.vendor.fields)
+            return Compressed("failed", reason=error.reason)
+        fault = fault_of(text, agent.policy.thresholds)
+        if fault:
+            return Compressed("failed", reason=fault)
+        try:
+            summary = await self._store.commit_summary(operation, _draft(context, cut, text, agent.summariser.name))
+        except SummaryStale as error:
+            return Compressed("stale", reason=str(error))
+        return Compressed("done", summary)
+
+    def _cut(self, context: Context, agent: Agent, *, forced: bool) -> int | None:
+        return choose_cut(
+            context.committed,
+            agent.policy.thresholds,
+            ratio=context.token_ratio,
+            forced=forced,
+            in_turn=context.open_turn is not None,
+        )
+
+    async def _summarise(self, agent: Agent, context: Context, cut: int, focus: str) -> str:
+        covered = [entry for entry in context.committed if entry.seq <= cut]
+        asked = summary_request(context.summary, covered, focus, named=is_named(context, context.address))
+        request = ModelRequest(task=Task.SUMMARY, messages=asked)
+        return (await hear(agent.summariser, request, agent.policy.thresholds.summariser_wait_ms)).text
+
+
+def _settle(waiting: "asyncio.Future[T] | None", result: T) -> None:
+    if waiting is not None and not waiting.done():  # done: its waiter was cancelled
+        waiting.set_result(result)
+
+
+def _draft(context: Context, cut: int, text: str, model: str) -> SummaryDraft:
+    return SummaryDraft(
+        base_n=context.summary.n if context.summary else 0,
+        undo_count=context.undo_count,
+        covers_from=context.covers_through + 1,
+        covers_through=cut,
+        head_seq=context.last_seq,
+        text=text,
+        model=model,
+    )

@@ -1,0 +1,314 @@
+"""Finishing: epochs end once, step by step, and are closed or reopened. What they leave in memory is in `extract`.
+
+Locks are taken in the order mailbox, session, finalisation, memory, cursor, lane, delivery. The transaction that ends
+an epoch freezes its range and makes its tail due (D18): from there on nothing can be added to the range, and
+deliveries never wait for an extraction. Closing comes later and schedules nothing.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.audit import action_sql
+from holdfast.audit.action import PROGRAM, Act, By
+from holdfast.kernel.errors import ClaimLost, FinalisationNotFound, InvariantBroken
+from holdfast.kernel.ids import AgentName, Instant, NodeId, Principal, SessionId
+from holdfast.memory.cursor_sql import schedule_tail
+from holdfast.sessions.finalisation import (
+    ENDED,
+    Ending,
+    Expired,
+    Finalisation,
+    FinishEvent,
+    FinishStep,
+    NotEnded,
+    advance,
+)
+from holdfast.sessions.session import Purpose
+from holdfast.store.script import Row, Script, one, plain, rows, run
+
+# Agents with open sessions, by one step through the index for each: it costs nothing that some have many.
+OPEN_AGENTS = """
+with recursive named (agent) as (
+  select min(agent) from session where state = 'open'
+  union all
+  select (select min(session.agent) from session where state = 'open' and session.agent > named.agent) from named
+   where named.agent is not null)
+select agent, cast(:now as int8) from named where agent is not null"""
+EXPIRED = """
+select id, epoch, active_at from session
+ where state = 'open' and agent = :agent and active_at <= :before and open_turn is null
+   and not exists (select 1 from mailbox
+                    where mailbox.session_id = session.id and (mailbox.owner is not null or mailbox.depth > 0))
+ order by active_at limit :limit"""
+LIVE_IN = "select id, owner, depth from mailbox where session_id = :session /*lock*/"
+STILL_LIVE_IN = "select id from mailbox where session_id = :session"
+SESSION = "select state, epoch, active_at, open_turn from session where id = :session /*lock*/"
+# What an earlier epoch froze and did not give back by cancelling is extracted there.
+END_EPOCH = """
+insert into finalisation (id, session, epoch, cause, from_seq, through_seq, said_at, step, due_at, started_at)
+select 'finish:' || session.id || ':' || cast(session.epoch as text), session.id, session.epoch, cast(:cause as text),
+       1 + coalesce((select max(through_seq) from finalisation
+                      where finalisation.session = :session and step <> 'cancelled'), session.fork_seq),
+       session.committed_seq,
+       coalesce((select at from entry where entry.session = :session and entry.seq = session.committed_seq), 0),
+       'begun', :now, :now
+  from session where session.id = :session"""
+EXPIRING = "update session set state = 'expiring' where id = :session"
+CLOSE = "update session set state = 'closed', closed_at = :now, reason = :cause where id = :session"
+LEAVE = "update mailbox set session_id = null, fence = fence + 1 where id = :mailbox"
+REOPEN = """
+update session set state = 'open', epoch = epoch + 1, closed_at = null, reason = null, active_at = :now
+ where id = :session and state in ('expiring', 'closed') returning epoch"""
+FIELDS = """
+finalisation.session, finalisation.epoch, session.agent, session.principal, session.purpose, finalisation.cause,
+from_seq, through_seq, said_at, step, attempts, fence, owner, due_at, started_at, ended_at, model, finalisation.reason,
+answer, result"""
+BY_EPOCH = f"""
+select {FIELDS} from finalisation join session on session.id = finalisation.session
+ where finalisation.session = :session and finalisation.epoch = :epoch"""
+LOCK = "select id from finalisation where session = :session and epoch = :epoch /*lock*/"
+# A claim that the caller holds under the same name already is given again as it is.
+CLAIM = """
+update finalisation
+   set fence = fence + case when owner is null then 1 else 0 end,
+       attempts = attempts + case when owner is null then 1 else 0 end,
+       owner = :node, claim = :name
+ where id = coalesce(
+   (select id from finalisation where owner = :node and claim = :name and :name <> '' limit 1),
+   (select id from finalisation
+     where owner is null and ended_at is null and due_at <= :now
+       and exists (select 1 from node where node.id = :node)
+     order by due_at, id limit 1 /*skip locked*/))
+returning session, epoch"""
+RECORD = """
+update finalisation
+   set step = :step, reason = :reason, model = coalesce(:model, model), answer = coalesce(:answer, answer),
+       result = coalesce(:result, result),
+       owner = case when :released = 1 then null else owner end,
+       ended_at = case when :ended = 1 then cast(:now as int8) else null end,
+       due_at = cast(:now as int8) + cast(:retry_in_ms as int8)
+ where session = :session and epoch = :epoch"""
+AGAIN = """
+update finalisation set step = :step, attempts = 0, owner = null, ended_at = null, due_at = :now, fence = fence + 1
+ where session = :session and epoch = :epoch"""
+BLANK = "update finalisation set answer = :blank, result = null where session = :session and answer is not null"
+ASK_ANEW = """
+update finalisation set step = :after, answer = null, owner = null, fence = fence + 1
+ where session = :session and step = :step"""
+LISTED = f"""
+select {FIELDS} from finalisation join session on session.id = finalisation.session
+ where (:session = '' or finalisation.session = :session) and (:agent = '' or session.agent = :agent)
+   and (:step = '' or finalisation.step = :step)
+ order by finalisation.started_at desc, finalisation.id desc limit :limit"""
+
+
+class Recorded(NamedTuple):
+    """A step and what it leaves behind."""
+
+    event: FinishEvent
+    answer: bytes | None = None
+    model: str | None = None
+    reason: str = ""
+    retry_in_ms: int = 0
+
+
+# --- ending and reopening an epoch -----------------------------------------------------------------
+
+
+def open_agents() -> Script[tuple[Instant, tuple[AgentName, ...]]]:
+    found = yield from rows(OPEN_AGENTS)
+    return Instant(found[0][1] if found else 0), tuple(AgentName(name) for name, _ in found)
+
+
+def expired_sessions(agent: AgentName, before: Instant, limit: int) -> Script[Sequence[Expired]]:
+    found = yield from rows(EXPIRED, agent=agent, before=before, limit=limit)
+    return [Expired(session=SessionId(row[0]), epoch=row[1], active_at=Instant(row[2])) for row in found]
+
+
+def begin_finalisation(ending: Ending) -> Script[Finalisation | NotEnded]:
+    live = yield from one(LIVE_IN, session=ending.session)
+    row = yield from one(SESSION, session=ending.session)
+    known = yield from one(BY_EPOCH, session=ending.session, epoch=ending.epoch)
+    if known is not None:
+        return finalisation_of(known)
+    # Asked again under the session's lock: it may have gone live elsewhere while that was waited for.
+    lives_in = yield from one(STILL_LIVE_IN, session=ending.session)
+    refusal = _refusal(ending, live, row, moved=(live and live[0]) != (lives_in and lives_in[0]))
+    if refusal is not None:
+        return refusal
+    yield from run(END_EPOCH, session=ending.session, cause=ending.cause)
+    yield from run(EXPIRING, session=ending.session)
+    yield from schedule_tail(ending.session, ending.policies)
+    return (yield from read_end(ending.session, ending.epoch))
+
+
+def _refusal(ending: Ending, live: Row | None, row: Row | None, *, moved: bool) -> NotEnded | None:
+    if row is None or row[0] == "deleted":
+        return NotEnded("gone")
+    state, epoch, active_at, open_turn = row
+    if moved or state != "open" or epoch != ending.epoch:
+        return NotEnded("moved")
+    if active_at > ending.active_before:
+        return NotEnded("active")
+    if open_turn is not None:
+        return NotEnded("in_turn")
+    if live is not None and (live[1] is not None or live[2] > 0):
+        return NotEnded("claimed" if live[1] is not None else "mail")
+    return None
+
+
+def close_epoch(session: SessionId, cause: str) -> Script[None]:
+    """End the epoch of a session that is left for good. Its extraction comes later, and cannot be forgotten."""
+    yield from run(END_EPOCH, session=session, cause=cause)
+    yield from run(CLOSE, session=session, cause=cause)
+
+
+def reopen(session: SessionId) -> Script[int | None]:
+    """Let a session that expires or is closed go on as its next epoch; None when it is open already.
+
+    What nobody has begun to extract is given back: the next end freezes it together with what is said until then.
+    """
+    row = yield from one(REOPEN, session=session)
+    if row is None:
+        return None
+    ended = row[0] - 1
+    if (yield from one(LOCK, session=session, epoch=ended)) is not None:  # sessions closed by older releases have none
+        left = yield from read_end(session, ended)
+        if left.step is FinishStep.BEGUN and left.owner is None:
+            yield from write_end(left, Recorded(FinishEvent.REOPENED))
+    return int(row[0])
+
+
+# --- the steps -------------------------------------------------------------------------------------
+
+
+def claim_finalisation(node: NodeId, name: str) -> Script[Finalisation | None]:
+    row = yield from one(CLAIM, node=node, name=name)
+    if row is None:
+        return None
+    return (yield from read_end(SessionId(row[0]), row[1]))
+
+
+def record_finalisation(held: Finalisation, recorded: Recorded) -> Script[Finalisation]:
+    closing = advance(held.step, recorded.event) in ENDED
+    live = (yield from one(LIVE_IN, session=held.session)) if closing else None
+    current = yield from hold_end(held, with_session=closing)
+    if current.step is not held.step:
+        return current  # an earlier call of this claim was committed, although nobody heard of it
+    if current.owner is None:
+        return given_back(current, recorded.event)
+    yield from write_end(current, recorded)
+    if closing:
+        yield from _leave_session(held, live)
+    return (yield from read_end(held.session, held.epoch))
+
+
+def given_back(current: Finalisation, event: FinishEvent) -> Finalisation:
+    """A claim that was put off is over. Putting it off again finds that done; anything else comes too late."""
+    if event is not FinishEvent.POSTPONED:
+        raise ClaimLost(f"{current.origin} was given back", session=current.session)
+    return current
+
+
+def retry_finalisation(session: SessionId, epoch: int, by: By = PROGRAM) -> Script[Finalisation]:
+    if (yield from one(LOCK, session=session, epoch=epoch)) is None:
+        why = f"{session[:80]} has no finalisation of epoch {epoch}"
+        raise FinalisationNotFound(why, session=session[:80], epoch=epoch)
+    found = yield from read_end(session, epoch)
+    if found.step is FinishStep.FAILED:
+        step = advance(found.step, FinishEvent.TAKEN_UP if found.answer else FinishEvent.REPEATED)
+        yield from run(AGAIN, session=session, epoch=epoch, step=step.value)
+        yield from action_sql.record(Act.FINALISATION_RETRIED, by, found.origin)
+    return (yield from read_end(session, epoch))
+
+
+def hold_end(held: Finalisation, *, with_session: bool = False) -> Script[Finalisation]:
+    """Lock the row and prove that the claim still stands. A row that is gone went with its session."""
+    if with_session:
+        yield from one(SESSION, session=held.session)
+    if (yield from one(LOCK, session=held.session, epoch=held.epoch)) is None:
+        raise ClaimLost(f"{held.origin} is gone", session=held.session)
+    current = yield from read_end(held.session, held.epoch)
+    if current.fence != held.fence:
+        raise ClaimLost(f"fence {held.fence} of {held.origin} is behind {current.fence}", session=held.session)
+    return current
+
+
+def write_end(row: Finalisation, recorded: Recorded, result: bytes | None = None) -> Script[None]:
+    step = advance(row.step, recorded.event)
+    ended = step in ENDED
+    yield from run(
+        RECORD,
+        session=row.session,
+        epoch=row.epoch,
+        step=step.value,
+        answer=recorded.answer,
+        result=result,
+        model=plain(recorded.model),
+        reason=plain(recorded.reason),
+        released=int(ended or recorded.event is FinishEvent.POSTPONED),
+        ended=int(ended),
+        retry_in_ms=recorded.retry_in_ms,
+    )
+
+
+def _leave_session(held: Finalisation, live: Row | None) -> Script[None]:
+    """Close the session, unless it has gone on meanwhile. Mail that came before this reopens it instead (R31)."""
+    row = yield from one(SESSION, session=held.session)
+    if row is None or (row[0], row[1]) != ("expiring", held.epoch):
+        return
+    if live is not None and (live[1] is not None or live[2] > 0):
+        yield from reopen(held.session)
+        return
+    yield from run(CLOSE, session=held.session, cause=held.cause)
+    if live is not None:
+        yield from run(LEAVE, mailbox=live[0])
+
+
+# --- reading ---------------------------------------------------------------------------------------
+
+
+def forget_answers(session: SessionId) -> Script[None]:
+    """Blank what models made of a session. An answer that is not applied yet goes, and what remains is asked about."""
+    asked = FinishStep.ASKED
+    yield from run(ASK_ANEW, session=session, step=asked.value, after=advance(asked, FinishEvent.FORGOTTEN).value)
+    yield from run(BLANK, session=session, blank=b"{}")
+
+
+def finalisations(
+    session: SessionId | None, limit: int, *, agent: str | None = None, state: str | None = None
+) -> Script[Sequence[Finalisation]]:
+    found = yield from rows(LISTED, session=session or "", agent=agent or "", step=state or "", limit=limit)
+    return [finalisation_of(row) for row in found]
+
+
+def read_end(session: SessionId, epoch: int) -> Script[Finalisation]:
+    row = yield from one(BY_EPOCH, session=session, epoch=epoch)
+    if row is None:
+        raise InvariantBroken(f"epoch {epoch} of {session} has no finalisation", session=session)
+    return finalisation_of(row)
+
+
+def finalisation_of(row: Row) -> Finalisation:
+    return Finalisation(
+        session=SessionId(row[0]),
+        epoch=row[1],
+        agent=AgentName(row[2]),
+        principal=Principal(row[3]),
+        purpose=Purpose(row[4]),
+        cause=row[5],
+        from_seq=row[6],
+        through_seq=row[7],
+        said_at=Instant(row[8]),
+        step=FinishStep(row[9]),
+        attempts=row[10],
+        fence=row[11],
+        owner=NodeId(row[12]) if row[12] else None,
+        due_at=Instant(row[13]),
+        started_at=Instant(row[14]),
+        ended_at=None if row[15] is None else Instant(row[15]),
+        model=row[16] or "",
+        reason=row[17] or "",
+        answer=bytes(row[18] or b""),
+        result=bytes(row[19] or b""),
+    )

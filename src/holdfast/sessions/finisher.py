@@ -1,0 +1,245 @@
+"""The finisher: ends epochs that nobody comes back to, and extracts from ended ones what memory should keep.
+
+Rule 1: every step is durable before the next one; taking over goes on from the step that the ledger has.
+Rule 2: extraction is a temporary run: it has no session, no cursor and no provider session, and writes the memory of
+        the agent whose conversation it read (R16).
+Rule 3: it schedules no delivery. The transaction that ends an epoch makes its tail due (D18).
+Rule 4: a failed attempt is put off; when attempts run out the epoch closes as failed, visibly, and nothing is lost.
+
+One finisher works on one epoch at a time; run as many as extractions may run at once.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from holdfast.kernel import log
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.dates import Offset
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import AgentNotFound, ClaimLost, HoldfastError, ModelFailed
+from holdfast.kernel.ids import AgentName, Instant, make_id
+from holdfast.kernel.loop import Loop
+from holdfast.kernel.notifier_port import Notifier, Topic
+from holdfast.kernel.spans import FINISH, span
+from holdfast.kernel.tasks import Tasks
+from holdfast.kernel.time_zones import UTC, zone_offset
+from holdfast.sessions.expiry import cutoffs
+from holdfast.sessions.extraction import Notes, Unusable, extraction_request, parse_answer
+from holdfast.sessions.extraction_rules import ExtractionResult, decode_result
+from holdfast.sessions.finalisation import Ending, Finalisation, FinishEvent, FinishPolicy, FinishStep, put_off
+from holdfast.sessions.session import Purpose
+from holdfast.store.membership import Member
+from holdfast.store.protocols.reader import Reader
+from holdfast.store.protocols.store import Store
+from holdfast.turns.agents import Agents
+from holdfast.turns.model import ModelRequest, Task
+from holdfast.turns.model_call import hear
+from holdfast.turns.policy import ExpiryPolicy
+
+REST_MS = 5_000  # another process may have ended an epoch
+ENDINGS_AT_ONCE_MAX = 100  # per agent and look
+
+
+class Finisher(Loop):
+    name = "finisher"
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        reader: Reader,
+        agents: Agents,
+        member: Member,
+        notifier: Notifier,
+        clock: Clock,
+        entropy: Entropy,
+        tasks: Tasks,
+        policy: FinishPolicy | None = None,
+        offset_of: Callable[[str], Offset] = zone_offset,
+    ) -> None:
+        super().__init__(tasks, entropy)
+        self._store = store
+        self._reader = reader
+        self._agents = agents
+        self._member = member
+        self._clock = clock
+        self._notifier = notifier
+        self._policy = policy or FinishPolicy()
+        self._offset_of = offset_of
+        # RAM that can vanish: a restart looks at once, and takes up whatever is due.
+        self._claim_name = ""
+        self._trouble: tuple[str, str] | None = None
+        self._look_at = Instant(0)
+
+    async def step(self) -> bool:
+        held = await self._claim()
+        if held is not None:
+            await self._carry(held)
+            return True
+        if self._clock.now() < self._look_at:
+            return False
+        ended = await self._end_expired()
+        if not ended:  # otherwise there may be more of them
+            self._look_at = Instant(self._clock.now() + self._policy.look_every_ms)
+        return ended
+
+    async def rest(self) -> None:
+        await self._notifier.wait(Topic.FINISH, timeout_ms=REST_MS)
+
+    # --- expiry
+
+    async def _end_expired(self) -> bool:
+        """End the epochs of sessions that have expired; True when there was one."""
+        now, agents = await self._store.open_agents()
+        ended = False
+        for agent in agents:
+            limits = cutoffs(*self._expiry(agent, now))
+            if limits.latest is None:
+                continue
+            for found in await self._store.expired_sessions(agent, before=limits.latest, limit=ENDINGS_AT_ONCE_MAX):
+                cause = limits.cause(found.active_at)
+                ended |= await self._end(
+                    Ending(
+                        session=found.session,
+                        epoch=found.epoch,
+                        cause=cause,
+                        active_before=limits.latest,
+                        policies=self._agents.policy(agent).deliveries,
+                    )
+                )
+        return ended
+
+    def _expiry(self, agent: AgentName, now: Instant) -> tuple[ExpiryPolicy, Instant, Offset]:
+        """How sessions of the agent expire. Those of an agent that is not configured any more stay as they are."""
+        try:
+            policy = self._agents.policy(agent).expiry
+        except AgentNotFound:
+            policy = ExpiryPolicy()
+        return policy, now, self._offset_of(policy.time_zone if policy.daily_at else UTC)
+
+    async def _end(self, ending: Ending) -> bool:
+        begun = await self._store.begin_finalisation(ending)
+        if not isinstance(begun, Finalisation):
+            return False
+        self._notifier.wake(Topic.DELIVERY)
+        log.info("finish.begun", session=ending.session, epoch=ending.epoch, cause=ending.cause)
+        return True
+
+    # --- one epoch, step by step
+
+    async def _claim(self) -> Finalisation | None:
+        """The name is kept until the work is done: a claim whose answer or step was lost is given again."""
+        self._claim_name = self._claim_name or make_id("claim", self._clock.now(), self._entropy.bits(80))
+        held = await self._store.claim_finalisation(self._member.node, name=self._claim_name)
+        if held is None:
+            self._claim_name = ""
+        return held
+
+    async def _carry(self, held: Finalisation) -> None:
+        with (
+            log.pinned(session=held.session, epoch=held.epoch, fence=held.fence),
+            span(
+                FINISH,
+                gen_ai_agent_name=held.agent,
+                gen_ai_conversation_id=held.session,
+                holdfast_session_epoch=held.epoch,
+            ),
+        ):
+            try:
+                held = await self._after_trouble(held)
+                while held.owner is not None and not held.ended:
+                    held = await self._next(held)
+            except ClaimLost as lost:
+                log.info("finish.lost", why=str(lost))
+            except Exception as error:
+                code = error.code if isinstance(error, HoldfastError) else type(error).__name__
+                self._trouble = held.origin, code
+                raise
+            self._claim_name, self._trouble = "", None
+            if held.ended:
+                self._tell(held)
+
+    async def _after_trouble(self, held: Finalisation) -> Finalisation:
+        """What raised while it was carried is put off before anything else, so that others get their turn."""
+        if self._trouble is None or self._trouble[0] != held.origin:
+            return held
+        return await self._put_off(held, self._trouble[1])
+
+    async def _next(self, held: Finalisation) -> Finalisation:
+        handlers: Mapping[FinishStep, Callable[[Finalisation], Awaitable[Finalisation]]] = {
+            FinishStep.BEGUN: self._ask,
+            FinishStep.ASKED: self._apply,
+            FinishStep.APPLIED: self._close,
+        }
+        if held.attempts > self._policy.attempts_max and held.step is not FinishStep.APPLIED:
+            died = "the process died at every attempt"
+            return await self._put_off(held, held.reason or died, logged="no attempt is left")
+        return await handlers[held.step](held)
+
+    async def _ask(self, held: Finalisation) -> Finalisation:
+        request = await self._request(held)
+        if request is None:
+            return await self._store.record_finalisation(held, FinishEvent.EMPTY)
+        agent = self._agents.get(held.agent)
+        try:
+            answer = await hear(agent.summariser, request, agent.policy.thresholds.summariser_wait_ms)
+        except ModelFailed as error:
+            task, why = request.task.value, str(error)
+            log.error("model.failed", failure=error.__cause__, task=task, why=why, **error.vendor.fields)
+            return await self._put_off(held, error.reason, logged=why)
+        checked = parse_answer(answer.text)
+        if isinstance(checked, Unusable):
+            log.error("model.failed", task=request.task.value, why=checked.why)
+            return await self._put_off(held, checked.why)
+        return await self._store.record_finalisation(
+            held, FinishEvent.ANSWERED, answer=answer.text.encode(), model=agent.summariser.name
+        )
+
+    async def _request(self, held: Finalisation) -> ModelRequest | None:
+        """What the model is asked; None where there is nothing to extract."""
+        if held.purpose is not Purpose.CONVERSATION or held.from_seq > held.through_seq:
+            return None
+        excerpt = await self._store.read_excerpt(held)
+        if excerpt.is_empty:
+            return None
+        capacity = self._notes(held.agent).capacity
+        memory = await self._reader.memory(held.agent, excerpt.scope)
+        window = self._agents.policy(held.agent).thresholds.context_tokens
+        messages = extraction_request(memory, capacity, excerpt, said_at=held.said_at, context_tokens=window)
+        return ModelRequest(task=Task.EXTRACT, messages=messages)
+
+    def _notes(self, agent: AgentName) -> Notes:
+        policy = self._agents.policy(agent)
+        return Notes(capacity=policy.notes.capacity, policies=policy.deliveries)
+
+    async def _apply(self, held: Finalisation) -> Finalisation:
+        answer = parse_answer(held.answer.decode())
+        if isinstance(answer, Unusable):  # an older release took it; this one does not
+            return await self._put_off(held, answer.why)
+        after = await self._store.apply_finalisation(held, answer.changes, self._notes(held.agent))
+        self._notifier.wake(Topic.DELIVERY)
+        return after
+
+    async def _close(self, held: Finalisation) -> Finalisation:
+        return await self._store.record_finalisation(held, FinishEvent.CLOSED)
+
+    async def _put_off(self, held: Finalisation, why: str, *, logged: str = "") -> Finalisation:
+        """`logged` stands in the log in place of a reason that holds a vendor's words."""
+        event = put_off(held, self._policy)
+        wait_ms = self._policy.retry.delay_ms(held.attempts, self._entropy.fraction())
+        after = await self._store.record_finalisation(held, event, reason=why, retry_in_ms=wait_ms)
+        log.warning(
+            "finish.postponed", step=after.step.value, attempt=held.attempts, why=logged or why, retry_in_ms=wait_ms
+        )
+        return after
+
+    def _tell(self, held: Finalisation) -> None:
+        result = decode_result(held.result) if held.result else ExtractionResult()
+        log.info(
+            "finish.done",
+            outcome=held.outcome,
+            cause=held.cause,
+            attempts=held.attempts,
+            applied=len(result.applied),
+            unfit=len(result.unfit),
+            duration_ms=(held.ended_at or held.started_at) - held.started_at,
+        )

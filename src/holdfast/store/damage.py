@@ -1,0 +1,88 @@
+"""A database that remembers that it was seen to be damaged, until the process ends.
+
+Writes may go on for a long time beside damaged pages, so a write that succeeds proves nothing about the rest. The first
+`StoreCorrupt` of any verb is kept; `check_next` looks at pages that no verb has read yet, a table at a time.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
+
+from holdfast.kernel import log
+from holdfast.kernel.errors import StoreCorrupt
+from holdfast.store.database import Database
+from holdfast.store.script import R, Script
+
+
+@runtime_checkable
+class PageChecked(Protocol):
+    """An engine that can check its own pages."""
+
+    async def tables(self) -> Sequence[str]:
+        """What can be checked one after another; nothing where a check would take too long."""
+        ...
+
+    async def check_table(self, table: str) -> str | None:
+        """What is wrong with the pages of the table and its indexes. Raises `StoreCorrupt`, too."""
+        ...
+
+
+class WatchedDatabase:
+    """Implements `Database` over another one."""
+
+    def __init__(self, inner: Database) -> None:
+        self._inner = inner
+        self.damage: StoreCorrupt | None = None
+
+    async def write(self, verb: str, script: Callable[[], Script[R]], *, name: str = "") -> R:
+        try:
+            return await self._inner.write(verb, script, name=name)
+        except StoreCorrupt as error:
+            self._note(error)
+            raise
+
+    async def read(self, verb: str, script: Callable[[], Script[R]]) -> R:
+        try:
+            return await self._inner.read(verb, script)
+        except StoreCorrupt as error:
+            self._note(error)
+            raise
+
+    async def changed(self) -> bool:
+        return await self._inner.changed()
+
+    async def scrub(self) -> str:
+        return await self._inner.scrub()
+
+    def wal_bytes(self) -> int:
+        return self._inner.wal_bytes()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    # --- looking for damage
+
+    async def tables(self) -> Sequence[str]:
+        if not isinstance(self._inner, PageChecked):
+            return ()
+        try:
+            return await self._inner.tables()
+        except StoreCorrupt as error:
+            self._note(error)
+            return ()
+
+    async def check_table(self, table: str) -> None:
+        """Note what is wrong with one table."""
+        if not isinstance(self._inner, PageChecked):
+            return
+        try:
+            wrong = await self._inner.check_table(table)
+        except StoreCorrupt as error:
+            self._note(error)
+            return
+        if wrong is not None:
+            self._note(StoreCorrupt(f"the pages of {table} are damaged ({wrong})", table=table))
+
+    def _note(self, error: StoreCorrupt) -> None:
+        if self.damage is None:
+            self.damage = error
+            log.error("store.damaged", why=str(error))

@@ -1,0 +1,303 @@
+"""Encrypt, rekey or decrypt a data folder, file by file. Whoever calls this holds the folder's owner lock.
+
+Rule 1: each file is written anew beside the old one, checked, and takes its place in one step. A process that is killed
+        leaves every file whole, in the one key or in the other.
+Rule 2: the marker says that a change is under way from before the first file until after the last, so nothing opens the
+        folder in between; the same change goes on where it ended.
+Rule 3: the store comes last, and its new file holds the row of the audit trail: both take effect in the same step, so a
+        change that was cut off and went on has one row.
+Rule 4: a database is exchanged under SQLite's own exclusive lock, so a process that still has it open is noticed and
+        nothing is changed.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from holdfast.audit.action import Act
+from holdfast.kernel.disk_space import unwritable
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import (
+    EncryptionUnavailable,
+    EncryptionUnfinished,
+    InvalidInput,
+    StoreCorrupt,
+    StoreFull,
+    StoreOwned,
+)
+from holdfast.store.encryption.databases import address_of, can_encrypt, unlock
+from holdfast.store.encryption.key import SALT_BYTES, EncryptionKey
+from holdfast.store.encryption.log_lines import LineCipher, translated
+from holdfast.store.encryption.marker import (
+    FORMAT,
+    Lock,
+    Marker,
+    new_lock,
+    read_marker,
+    sync_folder,
+    unlocked,
+    write_marker,
+)
+from holdfast.store.encryption.source import KeySource
+
+STORE = "holdfast.db"
+DATABASES = ("agents/*/*/recall.db", STORE)
+DAMAGED = "agents/*/*/recall.db.damaged-*"  # cannot be read, so not encrypted either; the index is made again anyway
+LOGS = "holdfast.kernel.log*"
+PLAIN = ("agents/**/*.md", "agents/**/*.md.*")  # what people read and edit
+PART = ".rekey"
+BUSY_MS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a change did: files that were written anew, removed, and left readable on purpose."""
+
+    files: tuple[str, ...]
+    removed: tuple[str, ...]
+    readable: tuple[str, ...]
+
+
+Record = Callable[[apsw.Connection, Act, Mapping[str, object]], None]  # write an action with its detail
+
+
+def change_key(
+    folder: Path,
+    to: KeySource | None,
+    entropy: Entropy,
+    record: Record,
+    on_file: Callable[[str, int, int], None] = lambda *_: None,
+) -> Changed:
+    """Bring everything in the folder under another key; None is no encryption. `on_file` hears of name, number, count.
+
+    A folder without a store has no trail, and so has a store of a release before the trail: then nothing is recorded.
+
+    Raises `EncryptionKeyMissing`, `EncryptionKeyWrong`, `EncryptionKeyInvalid`, `EncryptionUnavailable`,
+    `EncryptionUnfinished` for another change than the one that was begun, `StoreOwned`, `StoreFull`, `StoreCorrupt`.
+    """
+    if not can_encrypt():
+        raise EncryptionUnavailable("the SQLite library in use cannot encrypt")
+    marker = _begun(folder, to, entropy)
+    former, now = _key(marker.former), _key(marker.now)
+    _remove_parts(folder)
+    files = _files(folder)
+    for n, path in enumerate(files, 1):
+        on_file(path.relative_to(folder).as_posix(), n, len(files))
+        if path.name == STORE:
+            _change_database(path, former, now, lambda db: _record(db, marker, record))
+        elif path.match(LOGS):
+            _change_log(path, former, now)
+        else:
+            _change_database(path, former, now)
+    removed = _remove_damaged(folder)
+    write_marker(folder, None if marker.now is None else Marker(FORMAT, now=marker.now))
+    return Changed(_names(folder, files), removed, _names(folder, _found(folder, PLAIN)))
+
+
+def _begun(folder: Path, to: KeySource | None, entropy: Entropy) -> Marker:
+    """The change that is under way, or the one that begins here."""
+    marker = read_marker(folder)
+    if marker is not None and marker.changing:
+        wanted = None if marker.now is None else marker.now.source
+        if wanted != to:
+            what = "to be decrypted" if wanted is None else f"to be encrypted with the key of {wanted}"
+            raise EncryptionUnfinished(f"{folder} was {what}, and that is not finished", path=str(folder))
+        return marker
+    former = marker.now if marker is not None else None
+    if former is None and to is None:
+        raise InvalidInput(f"{folder} is not encrypted")
+    key = _key(former)
+    now = None if to is None else new_lock(to, entropy.bits(SALT_BYTES * 8).to_bytes(SALT_BYTES, "big"))
+    begun = Marker(FORMAT, now=now, former=former, changing=True)
+    for path in _databases(folder):
+        _refuse_open_elsewhere(path, key)
+    write_marker(folder, begun)
+    return begun
+
+
+def _key(lock: Lock | None) -> EncryptionKey | None:
+    return None if lock is None else unlocked(lock)
+
+
+# --- databases ---------------------------------------------------------------------------------------
+
+
+Finish = Callable[[apsw.Connection], None]  # what is still written to a copy before it takes its place
+
+
+def _change_database(
+    path: Path, former: EncryptionKey | None, now: EncryptionKey | None, finish: Finish = lambda _: None
+) -> None:
+    if path.stat().st_size == 0 or _is_readable(path, now):
+        return
+    if not _is_readable(path, former):
+        raise StoreCorrupt(f"{path} cannot be read with either key; it was left as it is", path=str(path))
+    part = path.with_name(f"{path.name}{PART}")
+    try:
+        _exchange(path, part, former, now, finish)
+    except apsw.FullError as error:
+        raise StoreFull(f"there is no space for a second copy of {path}", path=str(path)) from error
+    except apsw.BusyError as error:
+        raise StoreOwned(f"another process has {path} open", path=str(path)) from error
+    except OSError as error:
+        raise unwritable(f"{path} cannot be exchanged", error, path=str(path)) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _exchange(path: Path, part: Path, former: EncryptionKey | None, now: EncryptionKey | None, finish: Finish) -> None:
+    db = _connected(path, former, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI)
+    try:
+        _take_alone(db)
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # `vacuum into` takes an empty file
+        db.execute("vacuum into ?", (address_of(str(part), now.of_databases if now else None),)).fetchall()
+        db.execute("pragma wal_checkpoint(truncate)").fetchall()
+        _verify(db, part, now)
+        _finish(part, now, finish)
+        _sync(part)
+        part.replace(path)  # under the lock: nobody writes to the old file any more
+        sync_folder(path.parent)
+    finally:
+        db.close(True)
+
+
+def _verify(db: apsw.Connection, part: Path, now: EncryptionKey | None) -> None:
+    """Raises `StoreCorrupt` when the copy is not what it was made of."""
+    copy = _connected(part, now, apsw.SQLITE_OPEN_READONLY)
+    try:
+        facts = [_facts(one) for one in (db, copy)]
+        problem = copy.execute("pragma quick_check(1)").fetchall()[0][0]
+    finally:
+        copy.close(True)
+    if facts[0] != facts[1] or problem != "ok":
+        raise StoreCorrupt(f"the copy in {part} differs from its original ({problem}); nothing was exchanged")
+
+
+def _finish(part: Path, now: EncryptionKey | None, finish: Finish) -> None:
+    """Without a journal beside it: one that outlived this process would be played back into the next copy."""
+    copy = _connected(part, now, apsw.SQLITE_OPEN_READWRITE)
+    try:
+        copy.execute("pragma journal_mode=memory").fetchall()
+        finish(copy)
+    finally:
+        copy.close(True)
+
+
+def _record(db: apsw.Connection, marker: Marker, record: Record) -> None:
+    if not db.execute("select 1 from sqlite_schema where type='table' and name='action'").fetchall():
+        return
+    if marker.now is None:
+        record(db, Act.DATA_DECRYPTED, {})
+    else:
+        record(db, Act.DATA_REKEYED if marker.former else Act.DATA_ENCRYPTED, {"key": marker.now.kind})
+
+
+def _facts(db: apsw.Connection) -> list[object]:
+    tables = [name for (name,) in db.execute("select name from sqlite_schema where type='table' order by name")]
+    counts = [db.execute(f'select count(*) from "{name}"').fetchall()[0][0] for name in tables]
+    return [db.pragma("application_id"), db.pragma("user_version"), tables, counts]
+
+
+def _is_readable(path: Path, key: EncryptionKey | None) -> bool:
+    db = _connected(path, key, apsw.SQLITE_OPEN_READWRITE)
+    try:
+        db.set_busy_timeout(BUSY_MS)
+        db.execute("select count(*) from sqlite_schema").fetchall()
+    except apsw.NotADBError:
+        return False
+    except apsw.BusyError as error:
+        raise StoreOwned(f"another process has {path} open", path=str(path)) from error
+    finally:
+        db.close(True)
+    return True
+
+
+def _connected(path: Path, key: EncryptionKey | None, flags: int) -> apsw.Connection:
+    db = apsw.Connection(str(path), flags=flags)
+    unlock(db, key.of_databases if key else None)
+    db.set_busy_timeout(BUSY_MS)
+    return db
+
+
+def _refuse_open_elsewhere(path: Path, key: EncryptionKey | None) -> None:
+    """Before anything is changed: a process that only reads or sends holds no owner lock. Raises `StoreOwned`."""
+    db = _connected(path, key, apsw.SQLITE_OPEN_READWRITE)
+    try:
+        _take_alone(db)
+    except apsw.BusyError as error:
+        raise StoreOwned(f"another process has {path} open", path=str(path)) from error
+    except apsw.NotADBError as error:
+        raise StoreCorrupt(f"{path} is no database, or encrypted with another key", path=str(path)) from error
+    finally:
+        db.close(True)
+
+
+def _take_alone(db: apsw.Connection) -> None:
+    db.execute("pragma locking_mode=exclusive").fetchall()
+    db.execute("begin exclusive; commit").fetchall()
+
+
+# --- the log -----------------------------------------------------------------------------------------
+
+
+def _change_log(path: Path, former: EncryptionKey | None, now: EncryptionKey | None) -> None:
+    part = path.with_name(f"{path.name}{PART}")
+    ciphers = [None if key is None else LineCipher(key) for key in (former, now)]
+    try:
+        handle = os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+        with path.open(encoding="utf-8", errors="replace") as lines, os.fdopen(handle, "w", encoding="utf-8") as new:
+            for line in translated((line.rstrip("\n") for line in lines), *ciphers):
+                new.write(f"{line}\n")
+        _sync(part)
+        part.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise unwritable(f"{path} cannot be exchanged", error, path=str(path)) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+# --- files -------------------------------------------------------------------------------------------
+
+
+def _files(folder: Path) -> list[Path]:
+    """What is changed, in order; the store is the last (rule 3)."""
+    logs = [path for path in sorted(folder.glob(LOGS)) if path.is_file()]
+    databases = _databases(folder)
+    stores = [path for path in databases if path.name == STORE]
+    return [*(path for path in databases if path not in stores), *logs, *stores]
+
+
+def _databases(folder: Path) -> list[Path]:
+    return [path for path in _found(folder, DATABASES) if path.is_file()]
+
+
+def _found(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
+    return (path for pattern in patterns for path in sorted(folder.glob(pattern)))
+
+
+def _remove_parts(folder: Path) -> None:
+    for path in _found(folder, tuple(f"{one}{PART}" for one in (*DATABASES, LOGS))):
+        path.unlink(missing_ok=True)
+
+
+def _remove_damaged(folder: Path) -> tuple[str, ...]:
+    gone = sorted(folder.glob(DAMAGED))
+    for path in gone:
+        path.unlink(missing_ok=True)
+    return _names(folder, gone)
+
+
+def _names(folder: Path, paths: "Iterator[Path] | list[Path]") -> tuple[str, ...]:
+    return tuple(path.relative_to(folder).as_posix() for path in paths)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

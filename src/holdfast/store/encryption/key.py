@@ -1,0 +1,49 @@
+"""The key of an encrypted data folder, and the keys that are derived from it. Pure.
+
+Rule 1: nothing is encrypted with the operator's key itself. Databases and the log each get a key that is derived from
+        it and from the salt of the folder, so that one key may serve several folders.
+Rule 2: a key never appears in a `repr`, a log line or an error.
+"""
+
+import hmac
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from holdfast.kernel.errors import EncryptionKeyInvalid
+
+KEY_CHARS_MIN = 32
+KEY_CHARS_DIFFERENT_MIN = 10  # a repeated word is not a key
+SALT_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptionKey:
+    """The key of one data folder."""
+
+    _secret: bytes = field(repr=False)
+
+    @property
+    def of_databases(self) -> bytes:
+        return self._derived("databases")
+
+    @property
+    def of_log(self) -> bytes:
+        return self._derived("log")
+
+    @property
+    def check(self) -> str:
+        """What is kept beside the data to tell a wrong key from damaged data."""
+        return self._derived("check").hex()[:32]
+
+    def _derived(self, purpose: str) -> bytes:
+        return hmac.digest(self._secret, f"holdfast {purpose}".encode(), sha256)
+
+
+def make_key(text: str, salt: bytes) -> EncryptionKey:
+    """The key of a folder, from what the operator keeps. Raises `EncryptionKeyInvalid`."""
+    kept = text.strip()
+    if len(kept) < KEY_CHARS_MIN:
+        raise EncryptionKeyInvalid(f"the key has {len(kept)} characters; at least {KEY_CHARS_MIN} are needed")
+    if len(set(kept)) < KEY_CHARS_DIFFERENT_MIN:
+        raise EncryptionKeyInvalid(f"the key has only {len(set(kept))} different characters")
+    return EncryptionKey(hmac.digest(salt, kept.encode(), sha256))

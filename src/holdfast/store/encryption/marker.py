@@ -1,0 +1,136 @@
+"""The file `encryption.json` of a data folder: that it is encrypted, where the key is, whether a change is under way.
+
+Rule 1: it is written before the first byte is encrypted and removed after the last was decrypted. While it is there,
+        nothing in the folder is opened without the key, and no new store is made beside it.
+Rule 2: it holds no key, and no text from which one could be computed.
+Rule 3: it names a command that this user runs, so it must be this user's own: one that others may write is refused.
+"""
+
+import os
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from holdfast.kernel.disk_space import unwritable
+from holdfast.kernel.errors import ConfigInvalid, EncryptionKeyWrong, EncryptionUnfinished
+from holdfast.store.encryption.key import EncryptionKey, make_key
+from holdfast.store.encryption.source import FILE_VARIABLE, KeySource, key_path, read_key
+
+NAME = "encryption.json"
+FORMAT = 1
+WRITABLE_BY_OTHERS = 0o022
+
+
+class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How to get at one key, and how to know that it is the right one."""
+
+    kind: str
+    place: str
+    salt: str
+    check: str
+
+    @property
+    def source(self) -> KeySource:
+        return KeySource(self.kind, self.place)
+
+
+class Marker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`now` is None in a folder that is being decrypted, `former` in one that is being encrypted."""
+
+    format: int
+    now: Lock | None
+    former: Lock | None = None
+    changing: bool = False
+
+
+def key_of(folder: Path) -> EncryptionKey | None:
+    """The key of a data folder, or None for one that is not encrypted.
+
+    Raises `EncryptionKeyMissing`, `EncryptionKeyWrong`, `EncryptionUnfinished`, `ConfigInvalid`.
+    """
+    marker = read_marker(folder)
+    if marker is None:
+        return None
+    if marker.changing or marker.now is None:
+        raise EncryptionUnfinished(f"the encryption of {folder} was being changed", path=str(folder))
+    return unlocked(marker.now, os.environ.get(FILE_VARIABLE, ""))
+
+
+def read_marker(folder: Path) -> Marker | None:
+    """Raises `ConfigInvalid` for one that cannot be read or that others may write."""
+    path = folder / NAME
+    try:
+        with path.open("rb") as opened:
+            _refuse_writable_by_others(path, os.fstat(opened.fileno()))
+            marker = msgspec.json.decode(opened.read(), type=Marker)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigInvalid(f"{path} cannot be read: {error.strerror}", path=str(path)) from error
+    except msgspec.DecodeError as error:
+        hint = "Restore it from a backup: it says how the data folder is encrypted. Do not delete it."
+        raise ConfigInvalid(f"{path} is damaged: {error}", path=str(path), hint=hint) from error
+    if marker.format != FORMAT:
+        raise ConfigInvalid(f"{path} was written by a newer Holdfast", path=str(path))
+    return marker
+
+
+def key_files(folder: Path) -> tuple[Path, ...]:
+    """The files that hold a key of the folder, also one that it is no longer under. Raises `ConfigInvalid`."""
+    marker = read_marker(folder)
+    locks = () if marker is None else (marker.now, marker.former)
+    places = [lock.place for lock in locks if lock is not None and lock.kind == "file"]
+    given = os.environ.get(FILE_VARIABLE, "")
+    return tuple(key_path(place) for place in (*places, given) if place)
+
+
+def write_marker(folder: Path, marker: Marker | None) -> None:
+    """Durable when it returns; None removes it."""
+    path, part = folder / NAME, folder / f"{NAME}.part"
+    try:
+        if marker is None:
+            path.unlink(missing_ok=True)
+        else:
+            handle = os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+            with os.fdopen(handle, "wb") as opened:
+                opened.write(msgspec.json.format(msgspec.json.encode(marker)) + b"\n")
+                opened.flush()
+                os.fsync(opened.fileno())
+            part.replace(path)
+        sync_folder(folder)
+    except OSError as error:
+        raise unwritable(f"{path} cannot be written", error, path=str(path)) from error
+
+
+def new_lock(source: KeySource, salt: bytes) -> Lock:
+    """A lock for the key that is kept there. Raises `EncryptionKeyMissing` and `EncryptionKeyInvalid`."""
+    check = make_key(read_key(source), salt).check
+    return Lock(kind=source.kind, place=source.place, salt=salt.hex(), check=check)
+
+
+@lru_cache(maxsize=8)
+def unlocked(lock: Lock, file: str = "") -> EncryptionKey:
+    """The key of a lock, from its own place or from the `file`. Raises `EncryptionKeyMissing`, `EncryptionKeyWrong`."""
+    source = KeySource("file", file) if file else lock.source
+    key = make_key(read_key(source), bytes.fromhex(lock.salt))
+    if key.check != lock.check:
+        raise EncryptionKeyWrong(f"{source} holds another key than this data folder was encrypted with")
+    return key
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder durable, where the system can."""
+    if hasattr(os, "O_DIRECTORY"):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _refuse_writable_by_others(path: Path, found: os.stat_result) -> None:
+    if hasattr(os, "geteuid") and found.st_uid not in (os.geteuid(), 0):
+        raise ConfigInvalid(f"{path} belongs to another user", path=str(path), hint="It may name a command to run.")
+    if os.name == "posix" and found.st_mode & WRITABLE_BY_OTHERS:
+        raise ConfigInvalid(f"{path} can be written by others", path=str(path), hint=f"Run `chmod 600 {path}`.")

@@ -1,0 +1,128 @@
+"""Membership: this process as a node that may claim, and its proof of life.
+
+A node that was taken for dead (a long pause) registers again under another id: its old claims are void for good.
+"""
+
+from dataclasses import dataclass
+
+from holdfast.kernel import log
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import NodeLost
+from holdfast.kernel.ids import NodeId, make_id
+from holdfast.kernel.loop import Loop
+from holdfast.kernel.notifier_port import Notifier, Topic
+from holdfast.kernel.tasks import Tasks
+from holdfast.store.protocols.store import Store
+
+LEASE_MS = 15_000
+RENEW_EVERY_MS = LEASE_MS // 5
+REAP_EVERY_STEPS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrunePolicy:
+    """When the rows of finished messages become tombstones, and how many at a time."""
+
+    after_ms: int = 30 * 24 * 3_600_000
+    every_steps: int = 100
+    on_every_steps: int = 10  # while there is more to prune than one batch
+    batch: int = 500
+
+
+class Member:
+    """Who this process is at present."""
+
+    def __init__(self, store: Store, clock: Clock, entropy: Entropy, *, host: str) -> None:
+        self._store = store
+        self._clock = clock
+        self._entropy = entropy
+        self._host = host
+        self.node = NodeId("")
+
+    async def join(self, *, sole: bool) -> None:
+        node = NodeId(make_id("node", self._clock.now(), self._entropy.bits(80)))
+        await self._store.register_node(node, self._host, sole=sole)
+        self.node = node
+        log.info("node.registered", node=node, sole=sole)
+
+    async def leave(self) -> None:
+        await self._store.retire_node(self.node)
+
+
+class Reaper(Loop):
+    """Proves life, voids the claims of the dead, prunes what is old."""
+
+    name = "reaper"
+
+    def __init__(
+        self,
+        store: Store,
+        member: Member,
+        notifier: Notifier,
+        tasks: Tasks,
+        entropy: Entropy,
+        *,
+        lease_ms: int = LEASE_MS,
+        prune: PrunePolicy | None = None,
+    ) -> None:
+        super().__init__(tasks, entropy)
+        self._store = store
+        self._member = member
+        self._notifier = notifier
+        self._lease_ms = lease_ms
+        self._steps = 0
+        self._policy = prune or PrunePolicy()
+        self._prune_every = self._policy.every_steps
+
+    async def step(self) -> bool:
+        try:
+            await self._store.renew_node(self._member.node)
+        except NodeLost as lost:
+            log.warning("node.lost", node=self._member.node, why=str(lost))
+            await self._member.join(sole=False)
+        if self._steps % REAP_EVERY_STEPS == 0:
+            await self._reap()
+        self._steps += 1
+        if self._steps % self._prune_every == 0:
+            await self._prune()
+        return False
+
+    async def _prune(self) -> None:
+        self._prune_every = self._policy.every_steps  # also where it fails: proving life comes first
+        pruned = await self._store.prune(older_than_ms=self._policy.after_ms, limit=self._policy.batch)
+        if pruned >= self._policy.batch:
+            self._prune_every = self._policy.on_every_steps
+        if pruned:
+            log.info("inbound.pruned", count=pruned)
+
+    async def _reap(self) -> None:
+        reaped = await self._store.reap_nodes(lease_ms=self._lease_ms)
+        if reaped.nodes:
+            log.warning("node.reaped", nodes=reaped.nodes, claims=reaped.claims, operations=reaped.operations)
+            for topic in (Topic.MAIL, Topic.DELIVERY, Topic.REPLY):
+                self._notifier.wake(topic)
+
+    async def rest(self) -> None:
+        await self._tasks.sleep(self._lease_ms / 5)
+
+
+class Lookout(Loop):
+    """Notices what other processes wrote (D29): an in-process bell never rings for them."""
+
+    name = "lookout"
+    LOOK_EVERY_MS = 1_000
+
+    def __init__(self, store: Store, notifier: Notifier, tasks: Tasks, entropy: Entropy) -> None:
+        super().__init__(tasks, entropy)
+        self._store = store
+        self._notifier = notifier
+
+    async def step(self) -> bool:
+        if await self._store.changed_elsewhere():
+            for topic in (Topic.MAIL, Topic.DELIVERY, Topic.REPLY):
+                self._notifier.wake(topic)
+        return False
+
+    async def rest(self) -> None:
+        await self._tasks.sleep(self.LOOK_EVERY_MS)

@@ -1,0 +1,69 @@
+"""Looking for damaged pages beside everything else: a round over all tables, an hour apart, one table at a time.
+
+A round is begun by whoever asks for the health of the store, and goes on in a task of its own: the one who asks waits
+for a moment only. What was found stands until the process ends.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from holdfast.kernel import log
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.errors import HoldfastError, StoreCorrupt
+from holdfast.kernel.ids import Instant
+from holdfast.kernel.tasks import Tasks
+
+EVERY_MS = 3_600_000
+WAIT_MS = 250
+
+
+class Pages(Protocol):
+    """The pages of a store, and the first damage of them that was seen."""
+
+    @property
+    def damage(self) -> StoreCorrupt | None: ...
+
+    async def tables(self) -> Sequence[str]: ...
+
+    async def check_table(self, table: str) -> None: ...
+
+
+@runtime_checkable
+class HasPages(Protocol):
+    @property
+    def pages(self) -> Pages: ...
+
+
+class PageCheck:
+    def __init__(self, store: object, clock: Clock, tasks: Tasks) -> None:
+        self._pages = store.pages if isinstance(store, HasPages) else None
+        self._clock = clock
+        self._tasks = tasks
+        self._began_at: Instant | None = None
+        self._ended = asyncio.Event()
+
+    async def damage(self) -> StoreCorrupt | None:
+        """What is known to be wrong. Begins a round when the last one began an hour ago."""
+        if self._pages is None:
+            return None
+        now = self._clock.now()
+        if self._began_at is None or (self._ended.is_set() and now - self._began_at >= EVERY_MS):
+            self._began_at, self._ended = now, asyncio.Event()
+            self._tasks.start(self._round(self._pages), name="page-check")
+        if self._pages.damage is None and not self._ended.is_set():
+            try:
+                async with asyncio.timeout(WAIT_MS / 1000):
+                    await self._ended.wait()
+            except TimeoutError:
+                return self._pages.damage
+        return self._pages.damage
+
+    async def _round(self, pages: Pages) -> None:
+        try:
+            for table in await pages.tables():
+                await pages.check_table(table)
+        except HoldfastError as error:  # the store is away; the next round looks again
+            log.warning("store.unchecked", code=error.code)
+        finally:
+            self._ended.set()

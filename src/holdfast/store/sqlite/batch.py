@@ -1,0 +1,196 @@
+"""Run scripts on a connection: many in one transaction, each as if it were alone.
+
+Rule 1: no outcome exists before COMMIT has returned.
+Rule 2: a script that raises leaves no trace and spoils no neighbour.
+Rule 3: after any error the transaction must still be open. A fault of the disk or the lock, or a
+        transaction that SQLite ended by itself, fails the whole batch, and the rest of it is not run.
+Rule 4: a COMMIT that fails on a full disk is undone and reported; any other failed COMMIT leaves the
+        outcome unknown and comes back as `StoreBroken` for every call.
+
+A crash is a `BaseException` raised by the probe: it passes through, leaving the transaction as it was.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+import apsw
+
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.errors import HoldfastError
+from holdfast.store.script import Many, Row, Script
+from holdfast.store.sqlite.faults import STORAGE_FAULTS, broken_by, translate
+
+Probe: TypeAlias = Callable[[str, str], None]  # told the verb and the statement about to run
+
+
+class Call:
+    """A script waiting to be run, and the verb it is run for."""
+
+    __slots__ = ("script", "verb")
+
+    def __init__(self, verb: str, script: Callable[[], Script[Any]]) -> None:
+        self.verb = verb
+        self.script = script
+
+
+class Outcome(NamedTuple):
+    """What becomes of one call: its value, or the error it ends with."""
+
+    value: Any = None
+    error: HoldfastError | None = None
+
+
+class BatchFailed(Exception):
+    """The transaction is lost for every call of the batch."""
+
+    def __init__(self, cause: apsw.Error) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+def run_batch(db: apsw.Connection, calls: Sequence[Call], clock: Clock, probe: Probe | None = None) -> list[Outcome]:
+    """Run every call in one durable transaction and return their outcomes in order."""
+    try:
+        db.execute("begin immediate")
+    except apsw.Error as error:
+        return _all_failed(calls, partial(translate, db=db), error)
+    try:
+        outcomes = _run_all(db, calls, clock, probe)
+    except BatchFailed as failed:
+        return _undone(db, calls, failed.cause)
+    if not db.in_transaction:  # a lone script that was refused: nothing is left to commit
+        return outcomes
+    if probe:
+        probe("batch", "commit")
+    try:
+        db.execute("commit")
+    except apsw.Error as error:
+        return _commit_failed(db, calls, error)
+    if probe:
+        probe("batch", "committed")
+    return outcomes
+
+
+def _run_all(db: apsw.Connection, calls: Sequence[Call], clock: Clock, probe: Probe | None) -> list[Outcome]:
+    """Without savepoints first, since a script is hardly ever refused after it has written something.
+
+    When one is, the transaction starts again with a savepoint around each script: a script may be run twice.
+    """
+    outcomes = [_run_bare(db, call, clock, probe) for call in calls]
+    if not any(spoilt for _, spoilt in outcomes):
+        return [outcome for outcome, _ in outcomes]
+    try:
+        db.execute("rollback")
+        if len(calls) == 1:
+            return [outcomes[0][0]]
+        db.execute("begin immediate")
+    except apsw.Error as error:
+        raise BatchFailed(error) from error
+    return [_run_guarded(db, call, clock, probe) for call in calls]
+
+
+def run_read(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None = None) -> Outcome:
+    """Run one script over one snapshot. A write is refused, by a connection that only reads or else afterwards."""
+    try:
+        db.execute("begin")
+        try:
+            value = drive(db.cursor(), call, clock, probe)
+            if db.txn_state("main") == apsw.SQLITE_TXN_WRITE:
+                raise apsw.ReadOnlyError("it is undone")
+            return Outcome(value)
+        finally:
+            if db.in_transaction:
+                db.execute("rollback")
+    except HoldfastError as error:
+        return Outcome(error=error)
+    except apsw.ReadOnlyError as error:
+        return Outcome(error=translate(ValueError(f"a read tried to write ({error})"), call.verb))
+    except Exception as error:  # noqa: BLE001 - a bug in a script fails that call, never the reader
+        return Outcome(error=translate(error, call.verb, db))
+
+
+def drive(cursor: apsw.Cursor, call: Call, clock: Clock, probe: Probe | None) -> Any:  # noqa: ANN401
+    """Feed a script the rows of each statement it yields until it returns."""
+    send = call.script().send
+    now = clock.now()
+    rows: list[Row] | None = None
+    try:
+        while True:
+            statement = send(rows)  # type: ignore[arg-type]  # None starts a generator
+            if probe:
+                probe(call.verb, statement.sql)
+            # Parameters are made anew for each statement, so they may carry the time as well.
+            if isinstance(statement, Many):
+                for params in statement.rows:
+                    params["now"] = now
+                cursor.executemany(statement.sql, statement.rows).fetchall()
+                rows = []
+            else:
+                statement.params["now"] = now
+                rows = cursor.execute(statement.sql, statement.params).fetchall()
+    except StopIteration as returned:
+        return returned.value
+
+
+def _run_bare(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None) -> tuple[Outcome, bool]:
+    """One call inside the open transaction; True when it was refused but left something behind."""
+    before = db.total_changes()
+    outcome = _outcome(db, call, clock, probe)
+    return outcome, outcome.error is not None and db.total_changes() != before
+
+
+def _run_guarded(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None) -> Outcome:
+    """One call inside a savepoint of the open transaction; a refused one leaves nothing behind."""
+    try:
+        db.execute("savepoint script")
+        outcome = _outcome(db, call, clock, probe)
+        if outcome.error is not None:
+            db.execute("rollback to script")
+        db.execute("release script")
+    except apsw.Error as error:
+        raise BatchFailed(error) from error
+    return outcome
+
+
+def _outcome(db: apsw.Connection, call: Call, clock: Clock, probe: Probe | None) -> Outcome:
+    try:
+        outcome = Outcome(drive(db.cursor(), call, clock, probe))
+    except STORAGE_FAULTS as error:
+        raise BatchFailed(error) from error
+    except HoldfastError as error:
+        outcome = Outcome(error=error)
+    except Exception as error:  # noqa: BLE001 - a bug in a script fails that call, never its neighbours
+        outcome = Outcome(error=translate(error, call.verb))
+    if not db.in_transaction:
+        raise BatchFailed(apsw.AbortError(f"after {call.verb}"))
+    return outcome
+
+
+def _undone(db: apsw.Connection, calls: Sequence[Call], cause: apsw.Error) -> list[Outcome]:
+    try:
+        roll_back(db)
+    except apsw.Error as error:  # a transaction that cannot be left is as bad as a failed commit
+        return _all_failed(calls, partial(broken_by, db=db), error)
+    return _all_failed(calls, partial(translate, db=db), cause)
+
+
+def _commit_failed(db: apsw.Connection, calls: Sequence[Call], cause: apsw.Error) -> list[Outcome]:
+    try:
+        roll_back(db)
+    except apsw.Error as error:
+        return _all_failed(calls, partial(broken_by, db=db), error)
+    meaning = translate if isinstance(cause, apsw.FullError) else broken_by
+    return _all_failed(calls, partial(meaning, db=db), cause)
+
+
+def roll_back(db: apsw.Connection) -> None:
+    if db.in_transaction:  # SQLite may have done it already
+        db.execute("rollback")
+
+
+def _all_failed(
+    calls: Sequence[Call], meaning: Callable[[Exception, str], HoldfastError], error: Exception
+) -> list[Outcome]:
+    """One error object per call: each is raised in another task."""
+    return [Outcome(error=meaning(error, call.verb)) for call in calls]

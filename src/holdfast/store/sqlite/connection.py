@@ -1,0 +1,135 @@
+"""Open one connection: refuse what cannot be a safe store, then put every pragma in force.
+
+Rule 1: the order matters. `busy_timeout` is the first pragma; `synchronous=EXTRA` comes before
+        `journal_mode=WAL`, so that the directory entry of the log is durable with its first commit.
+Rule 2: a live database file is never opened and closed by anything but SQLite: closing any descriptor of
+        a file drops all POSIX locks this process holds on it.
+Rule 3: a file that is not ours is refused before the first pragma that could write to it.
+"""
+
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from holdfast.kernel.errors import EngineUnsafe, HoldfastError, StorePathInvalid, StoreReadOnly
+from holdfast.store.encryption.databases import unlock
+from holdfast.store.sqlite.faults import translate
+from holdfast.store.sqlite.path import check_path, create_private
+
+SQLITE_SAFE_FROM = (3, 51, 3)
+SQLITE_SAFE_PATCHES = frozenset({(3, 50, 7), (3, 44, 6)})  # branches that received the WAL-reset fix
+APPLICATION_ID = 0x484F4C44  # "HOLD"
+BUSY_TIMEOUT_MS = 5_000
+PAGE_BYTES = 4_096
+CACHE_KIB = 16_384
+STATEMENTS_CACHED_MAX = 512
+
+_opening = threading.Lock()  # a new file is made and closed before another thread can lock it (rule 2)
+
+
+def open_connection(
+    path: Path | str,
+    *,
+    vfs: str | None = None,
+    readonly: bool = False,
+    synchronous: str = "extra",
+    exclusive: bool = False,
+    application_id: int = APPLICATION_ID,
+    key: bytes | None = None,
+) -> apsw.Connection:
+    """A connection with every pragma in force, to a file that is ours or new. With a `key` the file is encrypted.
+
+    `readonly` refuses writes and never makes a file. `synchronous` may be weakened only where a power
+    loss is not part of the model (the simulator). `exclusive` keeps the log's index in memory, for a
+    `vfs` without shared memory. Raises `EngineUnsafe`, `StorePathInvalid`, `StoreReadOnly`,
+    `StoreFull`, `StoreCorrupt` or `StoreUnavailable`; the file is then as it was.
+    """
+    refuse_unsafe_engine(apsw.sqlite_lib_version())
+    db = connect(str(path), vfs, key) if vfs else _connect_to_file(Path(path), key, readonly=readonly)
+    try:
+        _prepare(db, str(path), synchronous, exclusive, application_id)
+        if readonly:
+            db.execute("pragma query_only=on")
+    except apsw.Error as error:
+        meant = translate(error, f"opening {path}", db)
+        close_untouched(db)
+        raise meant from error
+    except HoldfastError:
+        close_untouched(db)
+        raise
+    return db
+
+
+def refuse_unsafe_engine(version: str) -> None:
+    """Raise `EngineUnsafe` for a SQLite that can lose a reset log (3.7.0 to 3.51.2, with exceptions)."""
+    parts = tuple(int(part) for part in version.split(".")[:3])
+    if parts < SQLITE_SAFE_FROM and parts not in SQLITE_SAFE_PATCHES:
+        raise EngineUnsafe(f"SQLite {version} can corrupt databases in WAL mode; 3.51.3 or later is needed")
+
+
+def close_untouched(db: apsw.Connection) -> None:
+    """Close without a checkpoint: what is in the log stays there and the main file keeps its bytes."""
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    db.close(True)
+
+
+def pragma(db: apsw.Connection, name: str) -> Any:  # noqa: ANN401
+    """The one value of a pragma."""
+    return next(iter(db.execute(f"pragma {name}")))[0]
+
+
+def _connect_to_file(path: Path, key: bytes | None, *, readonly: bool) -> apsw.Connection:
+    with _opening:
+        check_path(path, readonly=readonly)
+        if not readonly:
+            create_private(path)
+        return connect(str(path), None, key)
+
+
+def connect(name: str, vfs: str | None, key: bytes | None = None) -> apsw.Connection:
+    """A bare connection; nothing is in force yet but the key."""
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if vfs else 0)
+    try:
+        db = apsw.Connection(name, flags=flags, vfs=vfs, statementcachesize=STATEMENTS_CACHED_MAX)
+    except apsw.Error as error:
+        raise translate(error, f"opening {name}") from error
+    unlock(db, key)
+    return db
+
+
+def _prepare(db: apsw.Connection, path: str, synchronous: str, exclusive: bool, application_id: int) -> None:
+    db.execute(f"pragma busy_timeout={BUSY_TIMEOUT_MS}")
+    # Plans may not depend on what is bound. Else SQLite compiles a statement anew each time it is run.
+    db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+    if db.readonly("main"):  # SQLite falls back to reading when writing is not permitted
+        raise StoreReadOnly(f"{path} cannot be written", path=path)
+    if exclusive:
+        db.execute("pragma locking_mode=exclusive")
+    _refuse_foreign(db, path, application_id)
+    db.execute(f"pragma page_size={PAGE_BYTES}")
+    db.execute(f"pragma synchronous={synchronous}")
+    _switch_to_wal(db, path)
+    db.execute("pragma wal_autocheckpoint=0")  # the checkpointer does it, off the commit path
+    db.execute("pragma foreign_keys=off")
+    db.execute("pragma trusted_schema=off")
+    db.execute("pragma temp_store=memory")
+    db.execute(f"pragma cache_size=-{CACHE_KIB}")
+    if sys.platform == "darwin":
+        db.execute("pragma fullfsync=on")
+        db.execute("pragma checkpoint_fullfsync=on")
+
+
+def _refuse_foreign(db: apsw.Connection, path: str, application_id: int) -> None:
+    tables = db.execute("select count(*) from sqlite_schema").fetchall()[0][0]
+    found = pragma(db, "application_id")
+    if found != application_id and (found or tables):
+        raise StorePathInvalid(f"{path} is not a Holdfast database", path=path, application_id=found)
+
+
+def _switch_to_wal(db: apsw.Connection, path: str) -> None:
+    mode = pragma(db, "journal_mode=wal")
+    if mode != "wal":
+        raise StorePathInvalid(f"{path} is on a file system without shared memory ({mode})", path=path)

@@ -1,0 +1,156 @@
+"""The SQLite engine without threads, for the simulator: the same batches, run inside the event loop.
+
+Calls made in one tick of the loop are flushed together, so group commits arise as they do on the writer
+thread. A probe is told of every statement, of each "commit" and of each "committed"; a `BaseException` it
+raises is the death of this process: the connection is dropped as it is, and no caller ever hears again.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.errors import StoreBroken, StoreUnavailable
+from holdfast.store.script import R, Script
+from holdfast.store.sqlite.batch import Probe, run_batch, run_read
+from holdfast.store.sqlite.connection import close_untouched
+from holdfast.store.sqlite.faults import translate
+from holdfast.store.sqlite.file_identity import Anchor
+from holdfast.store.sqlite.migrate import Migrations
+from holdfast.store.sqlite.opening import open_ready
+from holdfast.store.sqlite.scrub import scrub
+from holdfast.store.sqlite.thread_pool import Pending, refuse, settle
+from holdfast.store.sqlite.writer import BATCH_MAX, data_version
+
+
+class InlineDatabase:
+    """Implements `Database` on the event loop that calls it."""
+
+    def __init__(
+        self,
+        path: Path | str,
+        clock: Clock,
+        *,
+        migrations: Migrations | None = None,
+        before_statement: Probe | None = None,
+        on_crash: Callable[[BaseException], None] | None = None,
+        on_broken: Callable[[StoreBroken], None] | None = None,
+        synchronous: str = "extra",
+        vfs: str | None = None,
+        exclusive: bool = False,
+    ) -> None:
+        self._clock = clock
+        self._probe = before_statement
+        self._on_crash = on_crash
+        self._on_broken = on_broken
+        self._writes: list[Pending] = []
+        self._reads: list[Pending] = []
+        self._data_version: int | None = None
+        self.broken: StoreBroken | None = None
+        self._closed = False
+        self.dead = False
+        self._db = open_ready(path, migrations, vfs=vfs, synchronous=synchronous, exclusive=exclusive)
+        self._anchor = Anchor(Path(path))
+
+    async def write(self, verb: str, script: Callable[[], Script[R]], *, name: str = "") -> R:  # noqa: ARG002 - a queue
+        value: R = await self._submit(self._writes, verb, script)
+        return value
+
+    async def read(self, verb: str, script: Callable[[], Script[R]]) -> R:
+        value: R = await self._submit(self._reads, verb, script)
+        return value
+
+    async def changed(self) -> bool:
+        version, before = await self.write("changed", data_version), self._data_version
+        self._data_version = version
+        return version != before
+
+    async def scrub(self) -> str:
+        if self._closed:
+            raise StoreUnavailable("scrub: the store is closed")
+        self._flush()
+        if self.dead:
+            raise StoreUnavailable("scrub: the store died while it wrote what was waiting")
+        if self.broken:
+            raise type(self.broken)(str(self.broken))
+        try:
+            return scrub(self._db)
+        except apsw.Error as error:
+            raise translate(error, "scrub", self._db) from error
+
+    def wal_bytes(self) -> int:
+        return self._anchor.wal_bytes()
+
+    async def close(self) -> None:
+        if self._closed or self.dead:
+            return
+        self._flush()
+        self._closed = True
+        if self.broken:
+            close_untouched(self._db)
+        elif not self.dead:
+            self._close()
+
+    def crash(self) -> None:
+        """Die here: nothing further is written, and calls that wait are never answered."""
+        if not self.dead and not self._closed:
+            self.dead = True
+            close_untouched(self._db)
+
+    def checkpoint(self, *, truncate: bool = False) -> None:
+        """What the checkpointer does now and then."""
+        mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if truncate else apsw.SQLITE_CHECKPOINT_PASSIVE
+        try:
+            self._db.wal_checkpoint(mode=mode)
+        except apsw.Error as error:
+            raise translate(error, "checkpoint", self._db) from error
+
+    def _submit(self, queue: list[Pending], verb: str, script: Callable[[], Script[Any]]) -> asyncio.Future[Any]:
+        if self._closed:
+            raise StoreUnavailable(f"{verb}: the store is closed")
+        call = Pending(verb, script)
+        if not self._writes and not self._reads:
+            call.loop.call_soon(self._flush)
+        queue.append(call)
+        return call.future
+
+    def _flush(self) -> None:
+        if self.dead or self._closed:
+            return
+        writes, self._writes = self._writes, []
+        reads, self._reads = self._reads, []
+        try:
+            for start in range(0, len(writes), BATCH_MAX):
+                self._write(writes[start : start + BATCH_MAX])
+            self._read(reads)
+        except BaseException as crash:  # the simulated death of the process
+            self.crash()
+            if self._on_crash is None:
+                raise
+            self._on_crash(crash)
+
+    def _write(self, calls: list[Pending]) -> None:
+        outcomes = refuse(calls, self.broken) if self.broken else self._run(calls)
+        settle(list(zip((call.future for call in calls), outcomes, strict=True)))
+
+    def _run(self, calls: list[Pending]) -> list[Any]:
+        outcomes = run_batch(self._db, calls, self._clock, self._probe)
+        first = outcomes[0].error
+        if isinstance(first, StoreBroken):
+            self.broken = first
+            if self._on_broken:
+                self._on_broken(first)
+        return outcomes
+
+    def _read(self, calls: list[Pending]) -> None:
+        # Not between two `pragma query_only`: each would make SQLite compile every statement of the connection anew.
+        settle([(call.future, run_read(self._db, call, self._clock, self._probe)) for call in calls])
+
+    def _close(self) -> None:
+        try:
+            self._db.close(True)
+        except apsw.Error as error:  # of the last checkpoint, and only where the files are a test's own
+            raise translate(error, "closing") from error

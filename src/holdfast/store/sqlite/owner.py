@@ -1,0 +1,68 @@
+"""The owner lock: one process at a time runs workers and couriers on a data folder.
+
+The operating system frees the lock when its holder dies, however it dies. Who holds it is written into a
+file of its own, because on Windows a locked file cannot be read.
+"""
+
+import os
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from holdfast.kernel.disk_space import unwritable
+from holdfast.kernel.errors import StoreOwned
+
+LOCK_NAME = "holdfast.lock"
+PID_NAME = "holdfast.pid"
+GLANCE_S = 0.2  # a command may hold the lock for an instant to see whether anybody serves
+
+
+class OwnerLock:
+    """Held from `acquire` to `release`, or to the end of this object: keep it."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._pid = data / PID_NAME
+        self._lock = FileLock(  # another thread may release it; a soft lock would survive its holder's death
+            data / LOCK_NAME, mode=0o600, thread_local=False, fallback_to_soft=False
+        )
+
+    def acquire(self) -> None:
+        """Take the lock, hardly waiting. Raises `StoreOwned` while another process holds it.
+
+        Raises `StoreFull` or `StoreReadOnly` when the folder cannot be written.
+        """
+        try:
+            self._lock.acquire(timeout=GLANCE_S, poll_interval=GLANCE_S / 10)
+            handle = os.open(self._pid, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+            with os.fdopen(handle, "w", encoding="ascii") as opened:
+                opened.write(f"{os.getpid()}\n")
+        except Timeout as error:
+            raise StoreOwned(f"{self._data} is in use by {self._holder()}", path=str(self._data)) from error
+        except OSError as error:
+            self._lock.release()
+            raise unwritable(f"{self._data} cannot be locked", error, path=str(self._data)) from error
+
+    def release(self) -> None:
+        """Give the lock back; harmless when it is not held."""
+        if self._lock.is_locked:
+            self._pid.unlink(missing_ok=True)
+            self._lock.release()
+
+    def pid(self) -> int | None:
+        """The process that wrote its number last: the holder's, while there is one."""
+        try:
+            return int(self._pid.read_text(encoding="ascii"))
+        except (OSError, ValueError):  # between taking the lock and writing the file, or unreadable
+            return None
+
+    def incarnation(self) -> str | None:
+        """The holder's number and when it took the lock: a process that has the number of a dead one is another."""
+        try:
+            return f"{self.pid()}:{self._pid.stat().st_mtime_ns}"
+        except OSError:
+            return None
+
+    def _holder(self) -> str:
+        pid = self.pid()
+        return "another process" if pid is None else f"process {pid}"

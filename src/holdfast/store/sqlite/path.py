@@ -1,0 +1,79 @@
+"""Where a database may live: a writable folder of a local disk, in a file only its owner can read."""
+
+import os
+from pathlib import Path
+
+from holdfast.kernel.disk_space import is_out_of_space, unwritable
+from holdfast.kernel.errors import StorePathInvalid, StoreReadOnly
+
+MOUNTS = Path("/proc/mounts")  # Linux only; elsewhere the check passes
+PROBE_BYTES = 64 * 1024  # the index of an empty log has 32 KiB
+NETWORK_TYPES = frozenset(
+    {"afs", "beegfs", "ceph", "cifs", "coda", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs"}
+    | {f"fuse.{name}" for name in ("ceph", "glusterfs", "rclone", "s3fs", "sshfs")}
+)
+
+
+def check_path(path: Path, *, readonly: bool = False) -> None:
+    """Raise `StorePathInvalid` or `StoreReadOnly` when no database can be kept at `path`."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise StorePathInvalid(f"the folder {folder} does not exist", path=str(path))
+    if path.is_dir():
+        raise StorePathInvalid(f"{path} is a folder, not a database file", path=str(path))
+    if path.exists() and not path.is_file():
+        raise StorePathInvalid(f"{path} is not a regular file", path=str(path))
+    if readonly and not path.exists():
+        raise StorePathInvalid(f"there is no database at {path}", path=str(path))
+    kind = file_system(folder)
+    if kind in NETWORK_TYPES:
+        raise StorePathInvalid(f"{folder} is on a network file system ({kind})", path=str(path))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise StoreReadOnly(f"the folder {folder} cannot be written", path=str(path))
+    if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+        raise StoreReadOnly(f"{path} cannot be written", path=str(path))
+
+
+def create_private(path: Path) -> None:
+    """Make an empty file with mode 0600 unless there is one already; that one is not touched.
+
+    SQLite gives the log and its index the mode of the database file.
+    """
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        return  # it may be live: opening it here would drop the locks of this process
+    except OSError as error:
+        raise unwritable(f"{path} cannot be made", error, path=str(path)) from error
+
+
+def has_space(folder: Path) -> bool:
+    """Whether a log and its index, both new, would fit. The file that shows it is removed at once."""
+    probe = folder / f".space-{os.getpid()}"
+    try:
+        handle = os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except OSError as error:
+        return not is_out_of_space(error)
+    try:
+        return os.write(handle, bytes(PROBE_BYTES)) == PROBE_BYTES
+    except OSError as error:
+        return not is_out_of_space(error)
+    finally:
+        os.close(handle)
+        probe.unlink(missing_ok=True)
+
+
+def file_system(folder: Path, mounts: Path = MOUNTS) -> str | None:
+    """The type of the file system that holds `folder`, where the platform tells."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None  # not Linux, or a sandbox without /proc: nothing can be said
+    place = folder.resolve()
+    best: tuple[int, str | None] = (-1, None)
+    for line in lines:
+        _, point, kind, *_ = line.split(" ")
+        target = Path(point.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\"))
+        if place.is_relative_to(target) and len(target.parts) >= best[0]:  # the last mount hides earlier ones
+            best = (len(target.parts), kind)
+    return best[1]

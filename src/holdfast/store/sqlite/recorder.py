@@ -1,0 +1,23 @@
+"""Write an action into a file that no store has open: the row of an act that exchanges the store's own file."""
+
+from collections.abc import Callable, Mapping
+
+import apsw
+
+from holdfast.audit import action_sql
+from holdfast.audit.action import Act, By
+from holdfast.kernel.clock import Clock
+from holdfast.store.sqlite.batch import Call, run_batch
+
+SUBJECT = "data folder"
+
+
+def recorder(by: By, clock: Clock) -> Callable[[apsw.Connection, Act, Mapping[str, object]], None]:
+    """A function that records an act upon the data folder, in the name of `by`, in a transaction of its own."""
+
+    def record(db: apsw.Connection, act: Act, detail: Mapping[str, object]) -> None:
+        (done,) = run_batch(db, [Call("record_action", lambda: action_sql.record(act, by, SUBJECT, **detail))], clock)
+        if done.error is not None:
+            raise done.error
+
+    return record

@@ -1,0 +1,238 @@
+"""The SQLite engine of a running process: one writer thread, a few readers, a checkpointer.
+
+Rule 1: one thread writes. It takes everything that waits and makes it durable in one commit, so the cost
+        of the disk is shared and no caller waits for a timer.
+Rule 2: after a commit whose outcome is unknown, or whose files are no longer at the path, the engine is
+        broken: it refuses every later write with `StoreBroken`. Starting again recovers.
+Rule 3: other processes may write the same file. The writer polls for the lock every millisecond, and
+        leaves a gap between batches while somebody else is seen to want it.
+
+It does not know what the scripts mean.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import apsw
+
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.errors import InvariantBroken, StoreBroken, StoreUnavailable
+from holdfast.store.script import R, Script, rows
+from holdfast.store.sqlite.batch import Call, Outcome, roll_back, run_batch, run_read
+from holdfast.store.sqlite.checkpointer import Checkpointer
+from holdfast.store.sqlite.connection import close_untouched, open_connection
+from holdfast.store.sqlite.faults import translate
+from holdfast.store.sqlite.file_identity import Anchor
+from holdfast.store.sqlite.migrate import Migrations
+from holdfast.store.sqlite.opening import open_ready
+from holdfast.store.sqlite.scrub import scrub
+from holdfast.store.sqlite.thread_pool import Crew, Desk, refuse
+
+BATCH_MAX = 512  # calls in one commit
+READERS = 2
+READ_BATCH_MAX = 8  # reads a reader takes at once, each over its own snapshot: fewer wake-ups
+WRITE_LOCK_POLL_S = 0.001
+WRITE_LOCK_POLLS_MAX = 5_000  # then the call fails with StoreUnavailable
+GAP_S = 0.001  # long enough for another process's poll to fall into it
+CLOSE_TIMEOUT_S = 10.0
+CHECKED_BYTES_MAX = 4_000_000_000  # of a database whose pages are checked while it is served
+
+
+class ThreadedDatabase:
+    """Implements `Database`. Made with `open`, which blocks; every other method is safe on any event loop."""
+
+    def __init__(self, writing: "WriterDesk", reading: Sequence["ReaderDesk"], checkpointer: Checkpointer) -> None:
+        self._checkpointer = checkpointer
+        self._desk = writing
+        self._writers = Crew("holdfast-writer", [writing], take_max=BATCH_MAX)
+        self._readers = Crew("holdfast-reader", reading, take_max=READ_BATCH_MAX)
+        self._data_version: int | None = None
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        clock: Clock,
+        *,
+        migrations: Migrations | None = None,
+        shared: bool = False,
+        on_broken: Callable[[StoreBroken], None] | None = None,
+        key: bytes | None = None,
+    ) -> "ThreadedDatabase":
+        """Open the file, bring its schema up to date and start the threads. With a `key` it is encrypted.
+
+        `shared` says that other processes write too, so a gap follows every batch. `on_broken` is called
+        once, on the writer thread, when the process must stop.
+        """
+        db = open_ready(path, migrations, key=key)
+        try:
+            readers = [ReaderDesk(open_connection(path, readonly=True, key=key), clock) for _ in range(READERS)]
+            anchor = Anchor(path)
+            checkpointer = Checkpointer(open_connection(path, key=key), anchor.wal_bytes)
+        except BaseException:
+            close_untouched(db)
+            raise
+        writer = WriterDesk(db, clock, anchor, checkpointer, shared=shared, on_broken=on_broken)
+        return cls(writer, readers, checkpointer)
+
+    async def write(self, verb: str, script: Callable[[], Script[R]], *, name: str = "") -> R:  # noqa: ARG002 - a queue
+        value: R = await self._writers.submit(verb, script)
+        return value
+
+    async def read(self, verb: str, script: Callable[[], Script[R]]) -> R:
+        value: R = await self._readers.submit(verb, script)
+        return value
+
+    async def scrub(self) -> str:
+        receipt: str = await self._writers.submit("scrub", scrubbing)
+        return receipt
+
+    async def changed(self) -> bool:
+        # Asked on the writer's own connection, whose commits do not count.
+        version, before = await self.write("changed", data_version), self._data_version
+        self._data_version = version
+        return version != before
+
+    def wal_bytes(self) -> int:
+        return self._desk.anchor.wal_bytes()
+
+    async def tables(self) -> Sequence[str]:
+        """None where reading every page would keep a reader for too long: a backup or `holdfast audit` looks then."""
+        names: list[str] = await self._readers.submit("tables", checkable)
+        return names
+
+    async def check_table(self, table: str) -> str | None:
+        """Read every page of the table and of its indexes, without comparing them with each other."""
+        found: str = await self._readers.submit("check_table", lambda: quick_check(table))
+        return None if found == "ok" else found
+
+    async def close(self) -> None:
+        await self._writers.close(CLOSE_TIMEOUT_S)
+        await self._readers.close(CLOSE_TIMEOUT_S)
+        await self._checkpointer.close(CLOSE_TIMEOUT_S, untouched=self._desk.broken is not None)
+
+
+class WriterDesk(Desk):
+    """Owns the writing connection; everything here runs on the writer thread."""
+
+    def __init__(
+        self,
+        db: apsw.Connection,
+        clock: Clock,
+        anchor: Anchor,
+        checkpointer: Checkpointer,
+        *,
+        shared: bool,
+        on_broken: Callable[[StoreBroken], None] | None,
+    ) -> None:
+        self._db = db
+        self._clock = clock
+        self.anchor = anchor
+        self._checkpointer = checkpointer
+        self._shared = shared
+        self._on_broken = on_broken
+        self.broken: StoreBroken | None = None
+        self._contended = False
+        self._pause = threading.Event()
+        db.set_busy_handler(self._poll)
+
+    def serve(self, calls: Sequence[Call]) -> list[Outcome]:
+        writes = [call for call in calls if call.script is not scrubbing]
+        outcomes = self._commit(writes) if writes else []
+        if len(writes) == len(calls):
+            return outcomes
+        scrubbed, written = self._scrub(), iter(outcomes)
+        return [scrubbed if call.script is scrubbing else next(written) for call in calls]
+
+    def _commit(self, calls: Sequence[Call]) -> list[Outcome]:
+        if self.broken:
+            return refuse(calls, self.broken)
+        self._contended = False
+        try:
+            outcomes = run_batch(self._db, calls, self._clock)
+        except BaseException:  # a script raised what no script may raise; the next batch needs a clean start
+            roll_back(self._db)
+            raise
+        if not self.anchor.holds():
+            outcomes = refuse(calls, StoreBroken("the database was moved, replaced or deleted while in use"))
+        first = outcomes[0].error
+        if isinstance(first, StoreBroken):  # it is never the fault of one call
+            self._break(first)
+        self._checkpointer.committed()
+        return outcomes
+
+    def _scrub(self) -> Outcome:
+        """After the writes that came with it. Everybody else waits: no transaction may be open meanwhile."""
+        if self.broken:
+            return refuse([Call("scrub", scrubbing)], self.broken)[0]
+        try:
+            with self._checkpointer.moving:
+                return Outcome(scrub(self._db))
+        except StoreUnavailable as error:
+            return Outcome(error=error)
+        except apsw.Error as error:
+            return Outcome(error=translate(error, "scrub", self._db))
+
+    def rest(self) -> None:
+        self._checkpointer.stand_back()
+        if self._shared or self._contended:
+            self._pause.wait(GAP_S)
+
+    def leave(self) -> None:
+        if self.broken:
+            close_untouched(self._db)
+        else:
+            self._db.close(True)
+
+    def _break(self, error: StoreBroken) -> None:
+        self.broken = error
+        if self._on_broken:
+            self._on_broken(error)
+
+    def _poll(self, polls: int) -> bool:
+        """SQLite's busy handler: True to try the lock again."""
+        self._contended = True
+        self._pause.wait(WRITE_LOCK_POLL_S)
+        return polls < WRITE_LOCK_POLLS_MAX
+
+
+class ReaderDesk(Desk):
+    """Owns one reading connection."""
+
+    def __init__(self, db: apsw.Connection, clock: Clock) -> None:
+        self._db = db
+        self._clock = clock
+
+    def serve(self, calls: Sequence[Call]) -> list[Outcome]:
+        return [run_read(self._db, call, self._clock) for call in calls]
+
+    def leave(self) -> None:
+        self._db.close(True)
+
+
+def scrubbing() -> Script[str]:
+    """Stands for a scrub in the queue of the writer. It is no script: nothing of it runs inside a transaction."""
+    yield from ()
+    raise InvariantBroken("a scrub was run as a script")
+
+
+def checkable() -> Script[list[str]]:
+    ((pages,),) = yield from rows("pragma page_count")
+    ((size,),) = yield from rows("pragma page_size")
+    if pages * size > CHECKED_BYTES_MAX:
+        return []
+    found = yield from rows("select name from sqlite_schema where type = 'table' order by name")
+    return [str(row[0]) for row in found]
+
+
+def quick_check(table: str) -> Script[str]:
+    quoted = table.replace('"', '""')
+    found = yield from rows(f'pragma quick_check("{quoted}")')
+    return str(found[0][0]) if found else "ok"
+
+
+def data_version() -> Script[int]:
+    """Moves when another connection commits."""
+    found = yield from rows("pragma data_version")
+    return int(found[0][0])

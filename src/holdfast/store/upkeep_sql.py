@@ -1,0 +1,55 @@
+"""Upkeep: the secret, the proving write, pruning."""
+
+from holdfast.inbox.accept_sql import tombstone_hash
+from holdfast.inbox.attachment_sql import drop_enclosures
+from holdfast.kernel.ids import Instant
+from holdfast.memory.visibility import AGENTS
+from holdfast.store.script import Script, many, one, rows, run
+
+KEEP_KEY = "insert into secret (key, value) values (:key, :value) on conflict (key) do nothing"
+FIND_KEY = "select value from secret where key = :key"
+PROVE = """
+insert into proof (id, at) values (1, :now) on conflict (id) do update set at = excluded.at returning at"""
+OLD = """
+select message, account, conversation, event_id, body_hash, state, principal,
+       coalesce((select agent from mailbox where mailbox.id = inbound.mailbox), '')
+  from inbound
+ where state not in ('waiting', 'in_turn') and at < cast(:now as int8) - cast(:older_than_ms as int8)
+ order by at limit :limit"""
+BURY = """
+insert into tombstone (hash, body_hash, message, state, principal, agent)
+values (:hash, :body_hash, :message, :state, :principal, :agent)
+on conflict (hash) do nothing"""
+REMOVE = "delete from inbound where message = :message"
+
+
+def load_secret(key: str, candidate: bytes) -> Script[bytes]:
+    """The secret kept under the key; the candidate becomes it when there is none yet."""
+    yield from run(KEEP_KEY, key=key, value=candidate)
+    ((value,),) = yield from rows(FIND_KEY, key=key)
+    return bytes(value)
+
+
+def prove_write() -> Script[Instant]:
+    row = yield from one(PROVE)
+    return Instant(row[0] if row else 0)
+
+
+def prune(older_than_ms: int, limit: int, secret: bytes) -> Script[int]:
+    old = yield from rows(OLD, older_than_ms=older_than_ms, limit=limit)
+    buried = [
+        {
+            "hash": tombstone_hash(secret, account, conversation, event_id),
+            # The id of a message between agents is our own: nobody else can use it for another text.
+            "body_hash": b"" if principal.startswith(AGENTS) else bytes(body_hash),
+            "message": message,
+            "state": state,
+            "principal": principal,
+            "agent": agent,
+        }
+        for message, account, conversation, event_id, body_hash, state, principal, agent in old
+    ]
+    yield from many(BURY, buried)
+    yield from many(REMOVE, [{"message": grave["message"]} for grave in buried])
+    yield from drop_enclosures(str(grave["message"]) for grave in buried)  # what came with a message goes with it
+    return len(buried)

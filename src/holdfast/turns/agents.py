@@ -1,0 +1,54 @@
+"""The agents of this runtime: what is configured for each, and the model that each speaks with."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from holdfast.inbox.address import agent_name
+from holdfast.kernel.errors import AgentNotFound
+from holdfast.kernel.ids import AgentName
+from holdfast.turns.model import Connected, Model
+from holdfast.turns.policy import AgentPolicy
+from holdfast.turns.tool import Tools
+
+MAIN = AgentName("main")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    policy: AgentPolicy
+    model: Model
+    summariser: Model
+    tools: Tools
+
+
+@dataclass(frozen=True, slots=True)
+class Agents:
+    """Without a configuration every valid name is an agent; with one, only those listed are (D38)."""
+
+    default: Agent | None
+    listed: Mapping[AgentName, Agent] = field(default_factory=dict)
+    bind: Callable[[AgentName, Agent], Agent] | None = None  # what is added to an agent under its name
+
+    @property
+    def first(self) -> AgentName:
+        """Whom a message is for that names nobody: `main` where there is one, else the first that is configured."""
+        if self.default is not None or MAIN in self.listed:
+            return MAIN
+        return next(iter(self.listed), MAIN)
+
+    def get(self, name: str) -> Agent:
+        agent = self.listed.get(agent_name(name), self.default)
+        if agent is None:
+            raise AgentNotFound(f"there is no agent {name!r}; configured are {', '.join(sorted(self.listed))}")
+        return self.bind(agent_name(name), agent) if self.bind else agent
+
+    async def close(self) -> None:
+        """The connections of the models go. Models that have none need no closing."""
+        kept = [agent for agent in (self.default, *self.listed.values()) if agent is not None]
+        models = {id(model): model for agent in kept for model in (agent.model, agent.summariser)}
+        for model in models.values():
+            if isinstance(model, Connected):
+                await model.close()
+
+    def policy(self, name: str) -> AgentPolicy:
+        return self.get(name).policy

@@ -1,0 +1,102 @@
+"""Reading approvals: what a question is about, and the views of it for operators.
+
+The arguments are read from the journal, where they are people's words; the row holds the digest and its salt.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.kernel.errors import ApprovalNotFound
+from holdfast.kernel.ids import AgentName, ApprovalId, Instant, MailboxId, Principal, SessionId
+from holdfast.store.script import Row, Script, one, plain, rows
+from holdfast.turns.approval import ApprovalView, Decision
+from holdfast.turns.call_view import call_digest, one_line
+from holdfast.turns.journal import AssistantSaid, ToolCall, decode_body
+
+VIEW_FIELDS = """
+approval.id, mailbox.agent, approval.session, approval.turn, approval.tool, approval.call, approval.mailbox,
+mailbox.address, approval.principal, approval.asked_at, approval.due_at, approval.decision, approval.decided_at,
+approval.decided_by, approval.session, approval.turn, approval.call, approval.digest, approval.salt, approval.cut"""
+VIEW = f"select {VIEW_FIELDS} from approval join mailbox on mailbox.id = approval.mailbox where approval.id = :id"
+OPEN = f"""
+select {VIEW_FIELDS} from approval join mailbox on mailbox.id = approval.mailbox
+ where approval.decided_at is null and (:agent = '' or mailbox.agent = :agent)
+ order by approval.asked_at, approval.id limit :limit"""
+NEWEST = f"""
+select {VIEW_FIELDS} from approval join mailbox on mailbox.id = approval.mailbox
+ where :agent = '' or mailbox.agent = :agent order by approval.asked_at desc, approval.id desc limit :limit"""
+CALLS = """
+select body from entry where session = :session and turn = :turn and kind = 'assistant' order by seq desc"""
+OLD_SHOWN_CHARS = 600  # of the arguments, in questions that were asked before there were digests
+
+
+class Asked(NamedTuple):
+    """What a question is about."""
+
+    digest: str
+    salt: bytes
+    cut: bool
+    on_record: bool = True  # the row has the digest
+
+
+def asked_of(row: Row) -> Script[Asked]:
+    """Of session, turn, call, digest, salt and cut. An older question has no digest on record: its call stands in the
+    journal, unless it was forgotten."""
+    session, turn, call, digest, salt, cut = row
+    if digest is not None:
+        return Asked(digest, bytes(salt), bool(cut))
+    wish = yield from _wish(session, turn, call)
+    if wish is None:
+        return Asked("", b"", bool(cut), on_record=False)
+    was_cut = bool(cut) or len(one_line(wish.arguments)) > OLD_SHOWN_CHARS
+    return Asked(call_digest(wish.name, wish.arguments, b""), b"", was_cut, on_record=False)
+
+
+def approval(wanted: ApprovalId) -> Script[ApprovalView]:
+    row = yield from one(VIEW, id=plain(wanted))
+    if row is None:
+        raise ApprovalNotFound(f"there is no approval {wanted[:40]!r}", approval=wanted[:40])
+    return (yield from _view(row))
+
+
+def approvals(limit: int, *, decided: bool, agent: str | None = None) -> Script[Sequence[ApprovalView]]:
+    """Those that wait, oldest first; with `decided`, all of them, newest first."""
+    found = yield from rows(NEWEST if decided else OPEN, limit=limit, agent=agent or "")
+    views = []
+    for row in found:
+        views.append((yield from _view(row)))  # noqa: PERF401 - a comprehension cannot yield
+    return views
+
+
+def _view(row: Row) -> Script[ApprovalView]:
+    wish = yield from _wish(row[2], row[3], row[5])
+    asked = yield from asked_of(row[14:])
+    return ApprovalView(
+        id=ApprovalId(row[0]),
+        agent=AgentName(row[1]),
+        session=SessionId(row[2]),
+        turn=row[3],
+        tool=row[4],
+        arguments=wish.arguments if wish is not None else "",
+        mailbox=MailboxId(row[6]),
+        address=row[7],
+        principal=Principal(row[8]),
+        asked_at=Instant(row[9]),
+        due_at=Instant(row[10]),
+        decision=Decision(row[11]) if row[11] else None,
+        decided_at=None if row[12] is None else Instant(row[12]),
+        decided_by=row[13],
+        digest=asked.digest,
+        salt=asked.salt,
+        cut=asked.cut,
+    )
+
+
+def _wish(session: str, turn: int, call: str) -> Script[ToolCall | None]:
+    """The call as the journal has it; None once that was forgotten."""
+    for (body,) in (yield from rows(CALLS, session=session, turn=turn)):
+        said = decode_body("assistant", bytes(body))
+        for wish in said.calls if isinstance(said, AssistantSaid) else ():
+            if plain(wish.id) == call:
+                return wish
+    return None

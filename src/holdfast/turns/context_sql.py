@@ -1,0 +1,66 @@
+"""read_context: the newest valid summary and everything after it.
+
+The cost depends on what lies after the summary, never on the length of the history. A context read before may be
+brought up to date: it is RAM that can vanish, checked against the session's row each time it is used.
+"""
+
+from holdfast.kernel.errors import SessionNotFound
+from holdfast.kernel.ids import AgentName, SessionId
+from holdfast.sessions.compression import Summary
+from holdfast.sessions.summary_sql import newest_summary
+from holdfast.store.script import Row, Script, one
+from holdfast.turns.context import Context
+from holdfast.turns.journal import Entry, effective
+from holdfast.turns.journal_sql import chain, entries, own_entries
+
+SESSION = """
+select session.agent, session.last_seq, session.committed_seq, session.undo_count, session.summaries,
+       session.token_ratio, session.open_turn, session.state, mailbox.address,
+       coalesce((select sum(n) from withdrawal where withdrawal.agent in (session.agent, '')), 0), session.several,
+       coalesce(mailbox.shared, 0)
+  from session left join mailbox on mailbox.id = session.mailbox where session.id = :session"""
+
+
+def read_context(session: SessionId, known: Context | None = None) -> Script[Context]:
+    row = yield from one(SESSION, session=session)
+    if row is None or row[7] == "deleted":
+        raise SessionNotFound(f"there is no session {session}", session=session)
+    if known is not None and _grown_only(known, row):
+        return (yield from _brought_up_to_date(known, row))
+    links = yield from chain(session)
+    summary = yield from newest_summary(links)
+    covered = summary.covers_through if summary else 0
+    tail = yield from entries(links, after=covered)
+    return _context(session, row, summary, tuple(effective(tail)))
+
+
+def _grown_only(known: Context, row: Row) -> bool:
+    return bool(known.undo_count == row[3] and known.summaries == row[4] and known.last_seq <= row[1])
+
+
+def _brought_up_to_date(known: Context, row: Row) -> Script[Context]:
+    tail = known.entries
+    if row[1] > known.last_seq:
+        # The session itself has grown; what it inherited cannot have.
+        fresh = yield from own_entries(known.session, after=known.last_seq, upto=row[1])
+        tail = (*tail, *fresh)
+    return _context(known.session, row, known.summary, tail)
+
+
+def _context(session: SessionId, row: Row, summary: Summary | None, tail: tuple[Entry, ...]) -> Context:
+    return Context(
+        session=session,
+        agent=AgentName(row[0]),
+        summary=summary,
+        entries=tail,
+        committed_seq=row[2],
+        last_seq=row[1],
+        undo_count=row[3],
+        summaries=row[4],
+        token_ratio=row[5],
+        open_turn=row[6],
+        address=row[8] or "",
+        withdrawals=int(row[9]),
+        several=bool(row[10]),
+        shared=bool(row[11]),
+    )

@@ -1,0 +1,66 @@
+"""Room in the window: at the hard threshold a turn waits for a summary; the mailbox keeps accepting meanwhile."""
+
+import asyncio
+
+from holdfast.kernel import log
+from holdfast.kernel.notifier_port import Notifier
+from holdfast.sessions.compression import Pressure, Thresholds, pressure
+from holdfast.sessions.compressor import Compressed, Compressor
+from holdfast.store.protocols.store import Store
+from holdfast.turns.context import Context, fit
+
+BUSY_WAIT_MS = 1_000
+OTHERS_MAX = 3  # compressions of others that one attempt waits for
+
+
+class RoomMaker:
+    def __init__(self, store: Store, compressor: Compressor, notifier: Notifier) -> None:
+        self._store = store
+        self._compressor = compressor
+        self._notifier = notifier
+
+    async def make(self, context: Context, thresholds: Thresholds, instructions: str) -> Context:
+        """The context once it fits, by summaries or, where they fail, by leaving the oldest out.
+
+        A summariser that has just failed is not waited for again: the turn goes on with what fits.
+        """
+        for forced in (False, True):
+            result = await self._compress(context, thresholds, forced=forced)
+            context = await self._store.read_context(context.session)
+            if pressure(context.used_tokens(instructions), thresholds) is not Pressure.HARD:
+                return context
+            if result.outcome == "failed":
+                break
+        fitted, left_out = fit(context, thresholds, instructions)
+        if left_out:
+            log.warning("turn.trimmed", left_out=left_out)
+        return fitted
+
+    async def _compress(self, context: Context, thresholds: Thresholds, *, forced: bool) -> Compressed:
+        """Compress, behind the compressions of this session that are already running.
+
+        They may have been asked to cover less, so none of them counts as the attempt of this turn.
+        """
+        result = await self._compressor.compress(context.session, context.agent, forced=forced)
+        for _ in range(OTHERS_MAX):
+            if result.outcome != "busy" or not await self._other_compression(context, thresholds):
+                break
+            result = await self._compressor.compress(context.session, context.agent, forced=forced)
+        return result
+
+    async def _other_compression(self, context: Context, thresholds: Thresholds) -> bool:
+        """Wait for the running compression of this session to end, no longer than a summariser may take.
+
+        False when it did not end in that time.
+        """
+        feed = self._notifier.subscribe(name="compress.done")
+        try:
+            async with asyncio.timeout(thresholds.summariser_wait_ms / 1000):
+                while await self._compressor.running(context.session) is not None:
+                    await feed.next_within(BUSY_WAIT_MS)
+        except TimeoutError:
+            log.warning("compress.done", outcome="busy", why="the running compression did not end in time")
+            return False
+        finally:
+            feed.close()
+        return True

@@ -1,0 +1,52 @@
+"""The fence: every write of a worker passes here, inside its transaction.
+
+`hold` locks the mailbox row until commit and compares the claim with it. A plain select of the fence would not be a
+check: a younger claim could slip in between it and the commit.
+"""
+
+from dataclasses import dataclass
+
+from holdfast.inbox.mailbox import Claim
+from holdfast.kernel.errors import ClaimLost
+from holdfast.kernel.ids import SessionId
+from holdfast.store.script import Script, rows, run
+
+HOLD = """
+select id, fence, session_id, depth, unattended from mailbox where id in (:mailbox, :other) order by id /*lock*/"""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A mailbox under lock."""
+
+    fence: int
+    session: SessionId | None
+    depth: int
+    unattended: int
+
+
+def hold(claim: Claim, *, session: SessionId | None = None, other: str = "") -> Script[Held]:
+    """Lock the mailbox (and another, in id order) and prove that the claim still stands."""
+    found = yield from rows(HOLD, mailbox=claim.mailbox, other=other)
+    mine = next((row for row in found if row[0] == claim.mailbox), None)
+    if mine is None or not stands(claim, mine[1]):
+        raise ClaimLost(f"fence {claim.fence} is behind {mine and mine[1]}", mailbox=claim.mailbox)
+    if session is not None and mine[2] != session:
+        raise ClaimLost(f"session {session} is not live in {claim.mailbox}", mailbox=claim.mailbox)
+    return Held(mine[1], mine[2], mine[3], mine[4])
+
+
+def stands(claim: Claim, fence: int) -> bool:
+    return claim.fence == fence
+
+
+LIGHTEN = """
+update mailbox
+   set depth = depth - :count,
+       ready_at = case when depth - :count > 0 then cast(:now as int8) else null end
+ where id = :mailbox"""
+
+
+def lighten(claim: Claim, count: int) -> Script[None]:
+    """`count` messages are finished; the mailbox stays ready while any is left."""
+    yield from run(LIGHTEN, mailbox=claim.mailbox, count=count)

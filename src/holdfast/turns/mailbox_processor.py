@@ -1,0 +1,230 @@
+"""The attendant: takes the items of one claimed mailbox in order, until nothing is left.
+
+The session of an item is chosen here, when it is processed: commands switch it, messages use it.
+"""
+
+from collections.abc import Callable
+from itertools import takewhile
+
+from holdfast.inbox.mailbox import Claim, Mail, take
+from holdfast.inbox.message import Inbound, Kind
+from holdfast.kernel import log
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import InvariantBroken
+from holdfast.kernel.ids import OperationId, Principal, ReplyId, SessionId, make_id
+from holdfast.kernel.notifier_port import Event, Notifier, Topic
+from holdfast.sessions import system_messages
+from holdfast.sessions.command import Command, Verb, help_text
+from holdfast.sessions.command_rights import NotAllowed
+from holdfast.sessions.compressor import Compressor
+from holdfast.sessions.session import CommandDone, CommandRun
+from holdfast.store.protocols.store import Store
+from holdfast.turns.agents import Agents
+from holdfast.turns.journal import UserSaid, effective
+from holdfast.turns.runner import TurnRunner
+from holdfast.turns.turn import TurnOpening
+
+MAIL_READ_MAX = 64
+ITEMS_PER_CLAIM_MAX = 32  # then the claim is given back, so that no mailbox starves the others
+
+
+class Attendant:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        agents: Agents,
+        runner: TurnRunner,
+        compressor: Compressor,
+        notifier: Notifier,
+        clock: Clock,
+        entropy: Entropy,
+    ) -> None:
+        self._store = store
+        self._agents = agents
+        self._runner = runner
+        self._compressor = compressor
+        self._notifier = notifier
+        self._clock = clock
+        self._entropy = entropy
+
+    async def serve(self, claim: Claim, enough: Callable[[int], bool]) -> None:
+        """`enough` is told how many items were taken and says whether to leave the rest."""
+        for taken in range(ITEMS_PER_CLAIM_MAX):
+            if enough(taken):
+                return
+            mail = await self._store.read_mail(claim, limit=MAIL_READ_MAX)
+            if not await self._take_next(claim, mail):
+                return
+
+    async def _take_next(self, claim: Claim, mail: Mail) -> bool:
+        """One turn, one command or one run of observed talk; False when nothing waits, or only for a human."""
+        if mail.turn is not None and mail.turn.waits:
+            return False  # whatever else has come stands behind it; the claim goes back meanwhile (D9)
+        if mail.turn is not None:
+            await self._runner.resume(claim, mail.turn)
+            return True
+        if not mail.waiting:
+            return False
+        head = mail.waiting[0]
+        match head.kind:
+            case Kind.OBSERVED:
+                run = list(takewhile(lambda item: item.kind is Kind.OBSERVED, mail.waiting))
+                await self._observe(claim, mail, run, held=None)
+            case _ if self._is_held(claim, mail, head):
+                await self._observe(claim, mail, [head], held="loop_guard")
+            case Kind.COMMAND:
+                await self._command(claim, mail, head)
+            case _:
+                await self._open(claim, mail, take(mail.waiting, self._agents.policy(claim.agent).turn.arrivals))
+        return True
+
+    def _is_held(self, claim: Claim, mail: Mail, head: Inbound) -> bool:
+        """The loop guard: too many turns in a row without a human (D12). Of the commands only /retry takes a turn."""
+        takes_turn = head.command is None or head.command.verb is Verb.RETRY
+        return takes_turn and not head.human and mail.unattended >= self._agents.policy(claim.agent).turn.unattended_max
+
+    async def _observe(self, claim: Claim, mail: Mail, run: list[Inbound], *, held: str | None) -> None:
+        session = mail.session or self._new_session()
+        await self._store.observe(claim, session, [item.message for item in run], held=held)
+        log.info("message.observed", session=session, count=len(run), held=held)
+        self._notifier.publish(
+            Event(
+                name="message.observed",
+                session=session,
+                mailbox=claim.mailbox,
+                messages=tuple(item.message for item in run),
+                fields={"held": held},
+            )
+        )
+
+    # --- turns
+
+    async def _open(self, claim: Claim, mail: Mail, items: tuple[Inbound, ...]) -> None:
+        opening = TurnOpening(
+            session=mail.session or self._new_session(),
+            messages=tuple(item.message for item in items),
+            entries=tuple(item.said() for item in items),
+            principal=items[0].principal,
+            human=any(item.human for item in items),
+            where=items[0].where,
+            chain=items[0].chain,
+        )
+        turn = await self._store.open_turn(claim, opening)
+        if isinstance(turn, NotAllowed):
+            raise InvariantBroken(f"plain messages of {claim.mailbox} were refused as a command ({turn.code})")
+        await self._runner.start(claim, turn)
+
+    async def _retry(self, claim: Claim, mail: Mail, head: Inbound) -> str | None:
+        """Undo plus a new turn that the /retry message owns; why not, when there is none.
+
+        The turn is of the person whose words are answered again, whoever in the room asked for that, and has the tools
+        that they had.
+        """
+        if mail.session is None:
+            return system_messages.NOTHING_TO_RETRY
+        context = await self._store.read_context(mail.session)
+        spoken = [entry for entry in effective(context.entries) if isinstance(entry.body, UserSaid)]
+        if not spoken:
+            return system_messages.NOTHING_TO_RETRY
+        last_turn = spoken[-1].turn
+        again = tuple(
+            UserSaid(
+                text=entry.body.text,
+                principal=entry.body.principal,
+                message=head.message,
+                event_id=head.event_id,
+                name=entry.body.name,
+            )
+            for entry in spoken
+            if isinstance(entry.body, UserSaid) and entry.turn == last_turn
+        )
+        opening = TurnOpening(
+            session=mail.session,
+            messages=(head.message,),
+            entries=again,
+            principal=Principal(again[-1].principal),
+            human=head.human,
+            retry=True,
+            operators=self._agents.policy(claim.agent).access.operators,
+            where=head.where,
+            repeats=(SessionId(spoken[-1].session or mail.session), last_turn),
+        )
+        turn = await self._store.open_turn(claim, opening)
+        if isinstance(turn, NotAllowed):
+            return turn.text
+        await self._runner.start(claim, turn)
+        return None
+
+    # --- commands
+
+    async def _command(self, claim: Claim, mail: Mail, head: Inbound) -> None:
+        command = head.command or Command(Verb.HELP)
+        answer = None
+        match command.verb:
+            case Verb.RETRY:
+                answer = await self._retry(claim, mail, head)
+                if answer is None:
+                    return
+            case Verb.HELP:
+                answer = help_text()
+            case Verb.COMPRESS if head.human:  # a program is refused when the command is run
+                answer = await self._compress(claim, mail, command)
+        done = await self._store.run_command(claim, self._run(claim, head, command, answer))
+        for topic in (Topic.DELIVERY, Topic.FINISH, Topic.REPLY):
+            self._notifier.wake(topic)
+        if done.switched and mail.session is not None:
+            self._runner.left(mail.session)
+        self._tell(claim, mail, head, command, done)
+
+    async def _compress(self, claim: Claim, mail: Mail, command: Command) -> str:
+        if mail.session is None:
+            return system_messages.NO_SESSION
+        result = await self._compressor.compress(
+            mail.session, claim.agent, focus=command.argument, forced=True, insisted=True
+        )
+        if result.summary is not None:
+            return (
+                f"Compressed entries {result.summary.covers_from} to {result.summary.covers_through} into "
+                f"{mail.session}.snapshot.{result.summary.n}. The session stays the same."
+            )
+        return f"Nothing was compressed ({result.outcome}): {result.reason}."
+
+    def _run(self, claim: Claim, head: Inbound, command: Command, answer: str | None) -> CommandRun:
+        return CommandRun(
+            message=head.message,
+            command=command,
+            principal=head.principal,
+            new_session=self._new_session(),
+            operation=OperationId(self._id("op")),
+            reply=ReplyId(self._id("rep")),
+            answer=answer,
+            policies=self._agents.policy(claim.agent).deliveries,
+            operators=self._agents.policy(claim.agent).access.operators,
+        )
+
+    def _tell(self, claim: Claim, mail: Mail, head: Inbound, command: Command, done: CommandDone) -> None:
+        known = {"command": command.verb.value, "session": done.session}
+        if done.refused:
+            log.info("command.refused", **known, code=done.refused)
+        else:
+            log.info("command.done", **known, switched=done.switched)
+        if command.verb is Verb.BRANCH and done.switched:
+            log.info("session.branched", session=done.session, parent=mail.session)
+        self._notifier.publish(
+            Event(
+                name="command.done",
+                session=done.session or "",
+                mailbox=claim.mailbox,
+                messages=(head.message,),
+                text=done.text,
+                fields={"command": command.verb.value, "switched": done.switched},
+            )
+        )
+
+    def _new_session(self) -> SessionId:
+        return SessionId(self._id("ses"))
+
+    def _id(self, prefix: str) -> str:
+        return make_id(prefix, self._clock.now(), self._entropy.bits(80))

@@ -1,0 +1,87 @@
+"""The model: asked with messages, answers as a stream that ends in one `Answer`."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol, TypeAlias
+
+from holdfast.kernel.errors import ModelFailed
+from holdfast.turns.context import ModelMessage
+from holdfast.turns.journal import ToolCall
+from holdfast.turns.turn import Usage
+
+
+class Task(Enum):
+    REPLY = "reply"
+    SUMMARY = "summary"
+    EXTRACT = "extract"  # what memory should keep of a conversation that has ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    name: str
+    description: str
+    parameters: dict[str, object]  # JSON schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    task: Task
+    messages: tuple[ModelMessage, ...]
+    tools: tuple[ToolSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """What was streamed so far is void: another model, or the same one again, begins anew. `failure` says why."""
+
+    failure: ModelFailed | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The whole answer; it repeats what the deltas said."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    model: str = ""  # which one answered, where it is not the one that was asked
+    cost_micros: int | None = None  # millionths of a dollar; None for a model that nobody is paid for
+
+
+ModelEvent: TypeAlias = TextDelta | Restarted | Answer
+
+
+class Model(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Stream one answer. Raises `ModelFailed` when there is none to be had."""
+        ...
+
+
+class Connected(ABC):
+    """A model with connections, which are closed with the runtime. Asked again later, it opens new ones."""
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+
+async def listen(model: Model, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    """The model's stream, as one that can be closed. Closing it closes the model's own, with its connection."""
+    stream = model.ask(request)
+    if not isinstance(stream, AsyncGenerator):
+        async for event in stream:
+            yield event
+        return
+    async with aclosing(stream):
+        async for event in stream:
+            yield event

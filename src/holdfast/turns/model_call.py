@@ -1,0 +1,199 @@
+"""Asking a model: within a time, a bounded number of times, with a usable answer or a clear failure.
+
+Rule 1: a model is somebody else's code. Whatever it raises, says or leaves out is its failure (`ModelFailed`), never
+        ours. Only the store's own errors pass through, since the ledger of what models cost stands behind some.
+Rule 2: what cannot help is not tried: a final failure ends the asking at once, and so does a vendor that wants to be
+        left alone for longer than there is time.
+Rule 3: a turn that asks many questions has one budget of retries for all of them.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from holdfast.kernel import log
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import ModelFailed, StoreBroken, StoreFull, StoreReadOnly, StoreUnavailable
+from holdfast.kernel.spans import MODEL, provider_and_model, span
+from holdfast.kernel.tasks import Tasks
+from holdfast.turns.journal import ToolCall, is_storable
+from holdfast.turns.model import Answer, Model, ModelRequest, Restarted, TextDelta, listen
+from holdfast.turns.policy import TurnPolicy
+from holdfast.turns.turn import Usage
+
+ANSWER_CHARS_MAX = 4_000_000
+TOO_LONG = f"the model's answer has more than {ANSWER_CHARS_MAX} characters"
+TOKENS_MAX = 1 << 40  # more is no count of tokens
+
+
+@dataclass(slots=True)
+class Patience:
+    """What is left for trying again: so many times, and so long a wait in all."""
+
+    retries: int
+    wait_ms: int
+
+    @classmethod
+    def of_turn(cls, policy: TurnPolicy) -> "Patience":
+        return cls(policy.model_retries_max, policy.model_wait_ms)
+
+    def take(self, error: ModelFailed, backoff_ms: int) -> int | None:
+        """How long to wait before the next try; None when there is none."""
+        delay_ms = max(backoff_ms, error.retry_after_ms)
+        if error.is_final or self.retries < 1 or delay_ms > self.wait_ms:
+            return None
+        self.retries -= 1
+        self.wait_ms -= delay_ms
+        return delay_ms
+
+
+class Asker:
+    def __init__(self, entropy: Entropy, tasks: Tasks) -> None:
+        self._entropy = entropy
+        self._tasks = tasks
+
+    async def ask(
+        self,
+        model: Model,
+        request: ModelRequest,
+        policy: TurnPolicy,
+        heard: Callable[[str], None],
+        restarted: Callable[[], None],
+        *,
+        patience: Patience | None = None,
+    ) -> Answer:
+        """The model's answer. `heard` gets each delta; `restarted` says that what was heard is void."""
+        patience = patience or Patience.of_turn(policy)
+        for attempt in range(1, policy.model_attempts_max + 1):
+            try:
+                return await hear(model, request, policy.model_wait_ms, heard, restarted)
+            except ModelFailed as error:
+                log.error(
+                    "model.failed",
+                    failure=error.__cause__,
+                    task=request.task.value,
+                    attempt=attempt,
+                    why=str(error),
+                    **error.vendor.fields,
+                )
+                if attempt == policy.model_attempts_max:
+                    raise
+                delay_ms = patience.take(error, policy.retry.delay_ms(attempt, self._entropy.fraction()))
+                if delay_ms is None:
+                    raise
+            restarted()
+            await self._tasks.sleep(delay_ms)
+        raise ModelFailed("the model may not be asked at all: model_attempts_max is 0")
+
+
+async def hear(
+    model: Model,
+    request: ModelRequest,
+    wait_ms: int,
+    heard: Callable[[str], None] = lambda _text: None,
+    restarted: Callable[[], None] = lambda: None,
+) -> Answer:
+    """One answer, whole and usable. Raises `ModelFailed` for everything else."""
+    provider, wanted = provider_and_model(model.name)
+    with span(
+        MODEL,
+        wanted,
+        gen_ai_provider_name=provider,
+        gen_ai_request_model=wanted,
+        holdfast_model_task=request.task.value,
+    ) as seen:
+        answer = await _hear(model, request, wait_ms, heard, restarted)
+        seen.note(
+            gen_ai_response_model=provider_and_model(answer.model or model.name)[1],
+            gen_ai_usage_input_tokens=answer.usage.tokens_in,
+            gen_ai_usage_output_tokens=answer.usage.tokens_out,
+        )
+    return answer
+
+
+async def _hear(
+    model: Model, request: ModelRequest, wait_ms: int, heard: Callable[[str], None], restarted: Callable[[], None]
+) -> Answer:
+    answer: Answer | None = None
+    try:
+        async with asyncio.timeout(wait_ms / 1000) as patience:
+            answer = await _heard_out(model, request, heard, restarted)
+    except (ModelFailed, StoreUnavailable, StoreFull, StoreReadOnly, StoreBroken):
+        raise
+    except asyncio.CancelledError as error:
+        if is_cancelled_from_outside():
+            raise
+        raise ModelFailed("the model cancelled its own work") from error
+    except Exception as error:
+        if patience.expired():
+            raise ModelFailed(f"the model did not answer within {wait_ms} ms") from None
+        raise ModelFailed(f"the model raised {type(error).__name__}") from error
+    fault = _fault_of(answer)
+    if answer is None or fault:
+        raise ModelFailed(fault)
+    return answer
+
+
+async def _heard_out(
+    model: Model, request: ModelRequest, heard: Callable[[str], None], restarted: Callable[[], None]
+) -> Answer | None:
+    """What the model says, to its end. A stream that is given up is closed here and now, with its connection."""
+    answer: Answer | None = None
+    length = 0
+    async with aclosing(listen(model, request)) as stream:
+        async for event in stream:
+            if isinstance(event, Restarted):
+                length = 0
+                restarted()
+                continue
+            length += len(event.text) if isinstance(event, TextDelta) and isinstance(event.text, str) else 0
+            if length > ANSWER_CHARS_MAX:
+                raise ModelFailed(TOO_LONG)
+            answer = _take(event, heard) or answer
+    return answer
+
+
+def _take(event: object, heard: Callable[[str], None]) -> Answer | None:
+    if isinstance(event, Answer):
+        return event
+    if not isinstance(event, TextDelta) or not is_storable(event.text):
+        raise ModelFailed("the model sent something that is neither text nor an answer")
+    heard(event.text)
+    return None
+
+
+def is_cancelled_from_outside() -> bool:
+    """Whether somebody cancelled the running task, as opposed to an inner cancellation that leaked out."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _fault_of(answer: Answer | None) -> str:
+    """Why an answer cannot be used; empty when it can."""
+    if answer is None:
+        return "the model's answer broke off"
+    if not is_storable(answer.text) or not is_storable(answer.model):
+        return "the model's answer is garbled"
+    if not _are_calls(answer.calls) or not _is_counted(answer.usage):
+        return "the model's answer is garbled"
+    if len(answer.text) > ANSWER_CHARS_MAX:
+        return TOO_LONG
+    if not answer.text.strip() and not answer.calls:
+        return "the model answered nothing"
+    return ""
+
+
+def _are_calls(calls: object) -> bool:
+    """Calls are told apart by their ids, so an answer that uses one twice cannot be carried out."""
+    if not isinstance(calls, Sequence) or not all(isinstance(call, ToolCall) for call in calls):
+        return False
+    parts = [part for call in calls for part in (call.id, call.name, call.arguments)]
+    ids = {call.id for call in calls}
+    return all(is_storable(part) for part in parts) and "" not in ids and len(ids) == len(calls)
+
+
+def _is_counted(usage: object) -> bool:
+    return isinstance(usage, Usage) and all(
+        isinstance(count, int) and 0 <= count <= TOKENS_MAX for count in (usage.tokens_in, usage.tokens_out)
+    )

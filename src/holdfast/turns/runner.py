@@ -1,0 +1,338 @@
+"""The turn runner: asks the model, runs tools, journals each step as it happens, commits once.
+
+Rule 1: nothing is done before it is written that it will be done; nothing is told before it is committed.
+Rule 2: where a turn stands is read from the journal each time round, so starting and resuming are the same code.
+Rule 3: `/stop` and interrupting arrivals are seen while the model or a tool is still running.
+"""
+
+import asyncio
+from contextlib import nullcontext
+from dataclasses import replace
+
+from holdfast.inbox.mailbox import Claim, plain_run, source_of
+from holdfast.kernel import log
+from holdfast.kernel.clock import Clock
+from holdfast.kernel.entropy import Entropy
+from holdfast.kernel.errors import ClaimLost, ModelFailed
+from holdfast.kernel.ids import SessionId
+from holdfast.kernel.notifier_port import Notifier, Topic
+from holdfast.kernel.spans import TURN, span
+from holdfast.kernel.tasks import Tasks
+from holdfast.memory.notes_service import Brief, Briefing, audience_of
+from holdfast.memory.recaller import Recaller, query_of, shown_of
+from holdfast.sessions import system_messages
+from holdfast.sessions.compression import Pressure, pressure
+from holdfast.sessions.compressor import Compressor
+from holdfast.store.protocols.store import Store
+from holdfast.turns.agents import Agent, Agents
+from holdfast.turns.chained_tools import acting
+from holdfast.turns.context import Context, is_named, render
+from holdfast.turns.context_window import RoomMaker
+from holdfast.turns.interruption import Interruption
+from holdfast.turns.journal import (
+    AnyBody,
+    AssistantSaid,
+    Noticed,
+    UserSaid,
+    storable,
+)
+from holdfast.turns.model import Answer, ModelRequest, Task
+from holdfast.turns.model_call import Asker, Patience
+from holdfast.turns.policy import Arrivals
+from holdfast.turns.tool import Unreliable, outage_text
+from holdfast.turns.tool_calls import Actor, Hint, no_hint
+from holdfast.turns.turn import (
+    Phase,
+    Reply,
+    Step,
+    Turn,
+    TurnCommit,
+    TurnEvent,
+    Usage,
+    close_call,
+    open_calls,
+)
+from holdfast.turns.turn_run import Run, Steps
+
+STEER_READ_MAX = 32
+
+
+class TurnRunner:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        agents: Agents,
+        compressor: Compressor,
+        recaller: Recaller,
+        briefing: Briefing,
+        notifier: Notifier,
+        clock: Clock,
+        entropy: Entropy,
+        tasks: Tasks,
+        hint: Hint = no_hint,
+    ) -> None:
+        self._store = store
+        self._agents = agents
+        self._compressor = compressor
+        self._recaller = recaller
+        self._briefing = briefing
+        self._notifier = notifier
+        self._clock = clock
+        self._steps = Steps(store, notifier, clock, entropy, tasks)
+        self._actor = Actor(self._steps, hint)
+        self._asker = Asker(entropy, tasks)
+        self._room = RoomMaker(store, compressor, notifier)
+        self._suspects = asyncio.Lock()
+
+    # --- starting and resuming
+
+    async def start(self, claim: Claim, turn: Turn) -> None:
+        with log.pinned(session=turn.session, turn=turn.n):
+            log.info("turn.opened", attempt=turn.attempt, messages=len(turn.messages))
+            self._steps.publish(claim, turn, "turn.opened")
+            await self._run(Run(claim, turn, acting(self._agents, claim.agent, turn.chain)))
+
+    async def resume(self, claim: Claim, turn: Turn) -> None:
+        agent = acting(self._agents, claim.agent, turn.chain)
+        with log.pinned(session=turn.session, turn=turn.n):
+            if turn.attempt >= agent.policy.turn.turn_attempts_max and turn.phase is not Phase.AWAITING:
+                run = Run(claim, turn, agent)
+                await self._fail(run, f"It was tried {turn.attempt} times and stopped its worker each time.")
+                return
+            is_suspect = turn.attempt >= max(1, agent.policy.turn.turn_attempts_max // 2)
+            async with self._suspects if is_suspect else nullcontext():
+                await self._take_up(claim, turn, agent)
+
+    async def _take_up(self, claim: Claim, turn: Turn, agent: Agent) -> None:
+        """An attempt is counted here, so those that were under way in several deaths are taken up one at a time: the
+        next death is then counted against one of them, and not against all who happened to be there."""
+        turn = await self._store.resume_turn(claim, turn)
+        log.info("turn.resumed", attempt=turn.attempt, phase=turn.phase.value)
+        self._steps.publish(claim, turn, "turn.restarted")
+        await self._run(Run(claim, turn, agent))
+
+    def left(self, session: SessionId) -> None:
+        """The conversation went to another session: nothing that was looked up for this one is shown any more."""
+        self._recaller.forget(session)
+
+    async def _run(self, run: Run) -> None:
+        with span(
+            TURN,
+            run.claim.agent,
+            gen_ai_agent_name=run.claim.agent,
+            gen_ai_conversation_id=run.turn.session,
+            holdfast_turn_number=run.turn.n,
+            holdfast_turn_attempt=run.turn.attempt,
+        ):
+            await self._go_through(run)
+
+    async def _go_through(self, run: Run) -> None:
+        while True:
+            context = await self._store.read_context(run.turn.session)
+            if context.open_turn != run.turn.n:  # ended by somebody else, and perhaps undone: nothing is left to ask
+                raise ClaimLost(f"turn {run.turn.n} of {run.turn.session} is over", session=run.turn.session)
+            run.brief = await self._brief(run, context)
+            if run.turn.stopping:
+                await self._interrupt(run, Interruption.STOPPED)
+                return
+            if run.turn.approval is not None and run.turn.approval.is_superseded:
+                await self._interrupt(run, Interruption.SUPERSEDED)
+                return
+            calls = open_calls([entry for entry in context.entries if entry.turn == run.turn.n])
+            if calls:
+                cut_off = await self._actor.act(run, calls)
+                if cut_off is not None:
+                    await self._interrupt(run, cut_off)
+                if cut_off is not None or run.turn.waits:
+                    return
+            elif await self._think(run, context):
+                return
+
+    async def _brief(self, run: Run, context: Context) -> Brief:
+        """Notes and instructions; at their end the tool servers that are down, by the names that the operator gave."""
+        policy, tools = run.agent.policy, run.agent.tools
+        outages = tools.outages() if isinstance(tools, Unreliable) else ()
+        audience = audience_of(policy, context, run.turn.principal, run.claim.address)
+        brief = await self._briefing.read(policy, context, audience)
+        instructions = "\n\n".join(part for part in (brief.instructions, outage_text(outages)) if part)
+        return replace(brief, instructions=instructions)
+
+    # --- thinking
+
+    async def _think(self, run: Run, context: Context) -> bool:
+        """One question to the model; True when the turn has ended."""
+        if await self._steer(run) or await self._remember(run, context):
+            return False
+        run.steps = 1 + _asked(run.turn, context)
+        if run.steps > run.agent.policy.turn.steps_max:
+            await self._fail(run, f"The model asked for tools {run.steps - 1} times without answering.")
+            return True
+        if self._pressure(run, context) is Pressure.HARD:
+            room = await self._steps.raced(run, self._room.make(context, run.agent.policy.thresholds, run.brief.text))
+            if isinstance(room, Interruption):
+                await self._interrupt(run, room)
+                return True
+            context = room
+        brief = run.brief
+        request = ModelRequest(
+            task=Task.REPLY,
+            messages=render(context, brief.instructions, brief.notes, named=is_named(context, run.claim.address)),
+            tools=run.agent.tools.specs(run.claim.agent),
+        )
+        try:
+            answer = await self._steps.raced(run, self._ask(run, request))
+        except ModelFailed as error:
+            await self._fail(run, f"{error}.", f"{error.reason}.")
+            return True
+        if isinstance(answer, Interruption):
+            await self._interrupt(run, answer)
+            return True
+        estimated = context.estimated_tokens(brief.text)
+        run.usage = Usage(
+            tokens_in=answer.usage.tokens_in,
+            tokens_out=run.usage.tokens_out + answer.usage.tokens_out,
+            estimated_in=estimated,
+        )
+        return await self._answered(run, answer)
+
+    async def _ask(self, run: Run, request: ModelRequest) -> Answer:
+        def heard(text: str) -> None:
+            run.partial += text
+            self._steps.publish(run.claim, run.turn, "turn.delta", text=text)
+
+        def restarted() -> None:
+            if run.partial:
+                run.partial = ""
+                self._steps.publish(run.claim, run.turn, "turn.restarted")
+
+        policy = run.agent.policy.turn
+        run.patience = run.patience or Patience.of_turn(policy)
+        return await self._asker.ask(run.agent.model, request, policy, heard, restarted, patience=run.patience)
+
+    async def _answered(self, run: Run, answer: Answer) -> bool:
+        body = AssistantSaid(text=answer.text, calls=answer.calls, model=answer.model or run.agent.model.name)
+        if answer.calls:
+            await self._steps.take(run, Step(event=TurnEvent.CALLED, entries=(body,)))
+            run.partial = ""
+            return False
+        await self._commit(run, TurnEvent.ANSWERED, (body,), answer.text)
+        return True
+
+    async def _steer(self, run: Run) -> bool:
+        """Let messages that arrived meanwhile join the turn, where the policy says so."""
+        if run.agent.policy.turn.arrivals is not Arrivals.STEER:
+            return False
+        mail = await self._store.read_mail(run.claim, limit=STEER_READ_MAX)
+        joining = plain_run(mail.waiting)
+        if joining and source_of(joining[0]) != source_of(run.turn):
+            return False
+        if not joining:
+            return False
+        await self._steps.take(
+            run,
+            Step(
+                event=TurnEvent.JOINED,
+                entries=tuple(item.said() for item in joining),
+                messages=tuple(item.message for item in joining),
+            ),
+        )
+        return True
+
+    # --- memory
+
+    async def _remember(self, run: Run, context: Context) -> bool:
+        """Look memory up once per turn and journal what is shown of it; True when something was (D13).
+
+        A resumed turn finds what was shown before and is not shown anything else.
+        """
+        said = [entry for entry in context.entries if entry.turn == run.turn.n]
+        if run.remembered or any(not isinstance(entry.body, UserSaid) for entry in said):
+            return False
+        run.remembered = True
+        query = query_of(run.claim, run.turn, run.agent.policy.recall, said)
+        if not query.text.strip():
+            return False
+        found = await self._steps.raced(run, self._recaller.recall(query, run.agent.policy.recall))
+        if isinstance(found, Interruption):
+            return False  # the same interruption is seen again before the model is asked
+        shown = shown_of(found, run.agent.policy.recall, context.entries)
+        if shown is None:
+            return False
+        await self._steps.take(run, Step(event=TurnEvent.RECALLED, entries=(shown,)))
+        return True
+
+    # --- ending
+
+    async def _fail(self, run: Run, said: str, reason: str = "") -> None:
+        """`said` is for the sender and the journal; `reason`, where it says more, for the operator."""
+        said = storable(said)
+        entries = await self._closing_entries(run, f"[This turn failed: {said}]")
+        await self._commit(
+            run, TurnEvent.FAILED, entries, system_messages.failed_text(said), reason=storable(reason or said)
+        )
+
+    async def _interrupt(self, run: Run, why: Interruption) -> None:
+        entries = await self._closing_entries(run, f"[This turn was interrupted: {why.value}.]")
+        text = run.partial if run.partial.strip() else system_messages.interrupted_text(why.value)
+        await self._commit(run, TurnEvent.INTERRUPTED, entries, text, reason=why.value)
+
+    async def _closing_entries(self, run: Run, notice: str) -> tuple[AnyBody, ...]:
+        """Every call gets an honest result, and what the user already saw is kept."""
+        context = await self._store.read_context(run.turn.session)
+        calls = open_calls([entry for entry in context.entries if entry.turn == run.turn.n])
+        closed = tuple(close_call(call) for call in calls)
+        seen = (AssistantSaid(text=run.partial, model=run.agent.model.name),) if run.partial.strip() else ()
+        return (*closed, *seen, Noticed(text=notice))
+
+    async def _commit(
+        self,
+        run: Run,
+        event: TurnEvent,
+        entries: tuple[AnyBody, ...],
+        text: str,
+        *,
+        reason: str | None = None,
+    ) -> None:
+        reply = Reply(id=self._steps.reply_id(), text=text)
+        commit = TurnCommit(
+            event=event,
+            entries=entries,
+            replies=(reply,),
+            usage=run.usage,
+            reason=reason,
+            policies=run.agent.policy.deliveries,
+        )
+        committed = await self._store.commit_turn(run.claim, run.turn, commit)
+        log.info(
+            "turn.committed",
+            outcome=event.value,
+            attempt=run.turn.attempt,
+            steps=run.steps,
+            tokens_in=run.usage.tokens_in,
+            tokens_out=run.usage.tokens_out,
+            duration_ms=self._clock.now() - run.turn.opened_at,
+            waiting=committed.waiting,
+        )
+        self._steps.publish(run.claim, run.turn, event.value, text=text)
+        self._notifier.wake(Topic.DELIVERY)
+        self._notifier.wake(Topic.REPLY)
+        await self._prepare_next(run)
+
+    async def _prepare_next(self, run: Run) -> None:
+        """Ask ahead for the next turn, and have a summary made in time."""
+        context = await self._store.read_context(run.turn.session)
+        said = [entry for entry in context.entries if entry.turn == run.turn.n]
+        query = query_of(run.claim, run.turn, run.agent.policy.recall, said, head_seq=context.last_seq)
+        if query.text.strip():
+            self._recaller.prefetch(query, run.agent.policy.recall)
+        if self._pressure(run, context) is not Pressure.NONE:
+            self._compressor.want(run.turn.session, run.claim.agent)
+
+    def _pressure(self, run: Run, context: Context) -> Pressure:
+        return pressure(context.used_tokens(run.brief.text), run.agent.policy.thresholds)
+
+
+def _asked(turn: Turn, context: Context) -> int:
+    """How often the model has called for tools in this turn, in earlier attempts and before approvals too."""
+    return sum(entry.turn == turn.n and isinstance(entry.body, AssistantSaid) for entry in context.entries)

@@ -1,0 +1,194 @@
+"""Acting: the tool calls of a turn, one by one.
+
+Rule 1: a call is journaled as started before it starts. Cut off after that, its outcome is unknown, and said to be.
+Rule 2: a dangerous call is not started before a human said yes. The turn then waits in the store, not here (D9).
+        Tools come and go with their servers, so this is asked again in the instant in which the tool is called.
+        A call that cannot be shown to a human is not run, and the model is told why.
+Rule 3: what a tool sends to another agent leaves in the transaction that journals the tool's result, or not at all.
+Rule 4: what a tool shows of other conversations is journaled as a recall, for this turn only (D13).
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from holdfast.inbox.address import parse
+from holdfast.kernel import log
+from holdfast.kernel.ids import AgentName
+from holdfast.kernel.spans import TOOL, span
+from holdfast.turns.approval import (
+    ID_BITS,
+    IDS_OFFERED,
+    ApprovalAsk,
+    Decision,
+    approval_id,
+    needs_approval,
+    refused_text,
+    unshowable_text,
+)
+from holdfast.turns.call_view import SALT_BITS, why_unshowable
+from holdfast.turns.interruption import Interruption
+from holdfast.turns.journal import AnyBody, Recalled, ToolCall, ToolReturned, ToolStarted, storable
+from holdfast.turns.model_call import is_cancelled_from_outside
+from holdfast.turns.policy import Arrivals
+from holdfast.turns.tool import ToolContext
+from holdfast.turns.turn import UNKNOWN_OUTCOME, OpenCall, OutgoingMessage, Phase, Step, TurnEvent, close_call
+from holdfast.turns.turn_run import Run, Steps
+
+APPEARED = (
+    "This call was not run: the tool was not there yet, and now that it is, a person must say yes. Call it again."
+)
+TOOL_CHARS_MAX = 100  # of a tool's name in the log
+Hint: TypeAlias = Callable[[AgentName, str], str]  # what to know about commands on an agent's channel
+
+
+def no_hint(_agent: AgentName, _channel: str) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What becomes durable together: the call's result, what it shows, what it sends."""
+
+    returned: ToolReturned
+    shown: Recalled | None = None
+    messages: tuple[OutgoingMessage, ...] = ()
+
+    @property
+    def entries(self) -> tuple[AnyBody, ...]:
+        return (self.returned,) if self.shown is None else (self.returned, self.shown)
+
+
+class Actor:
+    def __init__(self, steps: Steps, hint: Hint = no_hint) -> None:
+        self._steps = steps
+        self._hint = hint
+
+    async def act(self, run: Run, calls: tuple[OpenCall, ...]) -> Interruption | None:
+        """Take the first open call one step further. Afterwards the turn may be waiting for a human."""
+        first, *others = calls
+        if run.turn.phase is Phase.AWAITING and await self._is_refused(run, first, is_last=not others):
+            return None
+        if run.turn.phase is Phase.ACTING and not first.started and is_feared(run, first.call):
+            await self._ask_human(run, first.call, is_last=not others)
+            return None
+        result = await self._result(run, first)
+        if isinstance(result, Interruption):
+            return result
+        event = TurnEvent.STEPPED if others else TurnEvent.RETURNED
+        outgoing = tuple(replace(message, id=self._steps.reply_id()) for message in result.messages)
+        await self._steps.take(run, Step(event=event, entries=result.entries, outgoing=outgoing))
+        return None
+
+    async def _result(self, run: Run, first: OpenCall) -> Result | Interruption:
+        if first.started and not run.agent.tools.is_idempotent(first.call.name):
+            return Result(close_call(first))
+        approved = first.started or run.turn.phase is Phase.AWAITING
+        if not first.started:
+            started = ToolStarted(call=first.call.id, name=first.call.name)
+            event = TurnEvent.DECIDED if run.turn.phase is Phase.AWAITING else TurnEvent.STEPPED
+            await self._steps.take(run, Step(event=event, entries=(started,), starts=first.call))
+        result: Result | Interruption = await self._steps.raced(run, _call(run, first.call, approved=approved))
+        return result
+
+    # --- approvals
+
+    async def _ask_human(self, run: Run, call: ToolCall, *, is_last: bool) -> None:
+        """Make the turn wait for a human; a call that cannot be shown to one is not run."""
+        why = why_unshowable(call)
+        if why is not None:
+            log.warning("approval.unshowable", tool=storable(call.name)[:TOOL_CHARS_MAX], why=why)
+            text = unshowable_text(why)
+            said = ToolReturned(call=call.id, name=call.name, text=text, outcome="not_run")
+            event = TurnEvent.RETURNED if is_last else TurnEvent.STEPPED
+            await self._steps.take(run, Step(event=event, entries=(said,)))
+            return
+        policy = run.agent.policy
+        ask = ApprovalAsk(
+            ids=tuple(approval_id(self._steps.chance(ID_BITS)) for _ in range(IDS_OFFERED)),
+            call=call,
+            reply=self._steps.reply_id("ask"),
+            wait_ms=policy.approval.wait_ms,
+            approvers=policy.approval.approvers,
+            yields=policy.turn.arrivals is Arrivals.INTERRUPT,
+            hint=self._hint(run.claim.agent, parse(run.claim.address).channel),
+            salt=self._steps.chance(SALT_BITS).to_bytes(SALT_BITS // 8, "big"),
+        )
+        await self._steps.take(run, Step(event=TurnEvent.ASKED, entries=(), ask=ask))
+
+    async def _is_refused(self, run: Run, first: OpenCall, *, is_last: bool) -> bool:
+        """Tell the model that its call is not run; False when a human said yes to it."""
+        approval = run.turn.approval
+        if approval is None or approval.decision is Decision.APPROVED:
+            return False
+        text = storable(refused_text(approval))
+        said = ToolReturned(call=first.call.id, name=first.call.name, text=text, outcome="not_run")
+        event = TurnEvent.RETURNED if is_last else TurnEvent.DECIDED
+        await self._steps.take(run, Step(event=event, entries=(said,)))
+        return True
+
+
+def is_feared(run: Run, call: ToolCall) -> bool:
+    """Whether a human must say yes first. A call of a tool that does not exist harms nobody."""
+    agent, tools = run.claim.agent, run.agent.tools
+    dangerous = tools.needs_approval(agent, call.name)
+    if not needs_approval(run.agent.policy.approval, call.name, dangerous=dangerous):
+        return False
+    return dangerous or call.name in {spec.name for spec in tools.specs(agent)}
+
+
+async def _call(run: Run, call: ToolCall, *, approved: bool) -> Result:
+    """What came of a call. Cut off by the time limit, or by itself, its outcome is unknown."""
+    context = ToolContext(
+        agent=run.claim.agent,
+        session=run.turn.session,
+        turn=run.turn.n,
+        principal=run.turn.principal,
+        call=call.id,
+        address=run.claim.address,
+        epoch=run.turn.epoch,
+        head_seq=run.turn.first_seq - 1,
+        hop=run.turn.hop,
+        fence=run.claim.fence,
+        where=run.turn.where,
+        chain=run.turn.chain,
+        shared=run.turn.shared,
+    )
+    with span(
+        TOOL,
+        call.name,
+        gen_ai_tool_name=call.name,
+        gen_ai_tool_call_id=call.id,
+        gen_ai_agent_name=run.claim.agent,
+        gen_ai_conversation_id=run.turn.session,
+    ) as seen:
+        result = Result(_not_run(call)) if not approved and is_feared(run, call) else await _outcome(run, call, context)
+        seen.note(holdfast_tool_outcome=result.returned.outcome)
+    return result
+
+
+async def _outcome(run: Run, call: ToolCall, context: ToolContext) -> Result:
+    wait_ms = run.agent.policy.turn.tool_wait_ms
+    try:
+        async with asyncio.timeout(wait_ms / 1000):
+            outcome = await run.agent.tools.call(call.name, call.arguments, context)
+    except TimeoutError:
+        return Result(_unknown(call, f"The tool did not answer within {wait_ms} ms."))
+    except asyncio.CancelledError:
+        if is_cancelled_from_outside():
+            raise
+        return Result(_unknown(call, "The tool cancelled its own work."))
+    if outcome.unknown:
+        return Result(_unknown(call, storable(outcome.text)))
+    said = "ok" if outcome.ok else "error"
+    returned = ToolReturned(call=call.id, name=call.name, text=storable(outcome.text), outcome=said)
+    return Result(returned, outcome.shown, outcome.messages)
+
+
+def _not_run(call: ToolCall) -> ToolReturned:
+    return ToolReturned(call=call.id, name=call.name, text=APPEARED, outcome="not_run")
+
+
+def _unknown(call: ToolCall, why: str) -> ToolReturned:
+    return ToolReturned(call=call.id, name=call.name, text=f"{why} {UNKNOWN_OUTCOME}", outcome="unknown")

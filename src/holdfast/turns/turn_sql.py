@@ -1,0 +1,390 @@
+"""Turns: opened, stepped, resumed and committed by the holder of a claim."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from msgspec.structs import replace as replace_body
+
+from holdfast.inbox.agent_chain import Chain, chain_of_turn, loaded, stored
+from holdfast.inbox.mailbox import Claim
+from holdfast.inbox.message import MessageState
+from holdfast.kernel.errors import ClaimLost, InvariantBroken
+from holdfast.kernel.ids import ApprovalId, Instant, MessageId, Principal, SessionId
+from holdfast.memory.cursor_sql import places_of, schedule
+from holdfast.memory.naming import NamingInputs, Whereabouts
+from holdfast.memory.visibility import is_agent
+from holdfast.outbox.agent_message_sql import send_messages
+from holdfast.outbox.new_reply_sql import insert_reply
+from holdfast.sessions.command import Verb
+from holdfast.sessions.command_rights import NotAllowed
+from holdfast.sessions.command_rights_sql import given_by, giver, judge_turns
+from holdfast.sessions.finalisation_sql import reopen
+from holdfast.sessions.session_sql import PickedTurns, new_session, pick_turns, undo_turns
+from holdfast.store.protocols.store import Committed
+from holdfast.store.script import Row, Script, many, one, plain, rows, run
+from holdfast.turns import approval_sql
+from holdfast.turns.context import calibrate
+from holdfast.turns.fence_sql import Held, hold, lighten
+from holdfast.turns.journal import AnyBody, Observed, Recalled
+from holdfast.turns.journal_sql import append
+from holdfast.turns.turn import (
+    CLOSED,
+    MESSAGE_STATES,
+    Phase,
+    Step,
+    Turn,
+    TurnCommit,
+    TurnEvent,
+    TurnOpening,
+    advance,
+)
+
+SESSION = """
+select last_seq, turns, open_turn, token_ratio, title, parent_id, exists (select 1 from forget where swept_at is null),
+       state
+  from session where id = :session"""
+# Providers of an agent that may still have words of somebody who is forgotten.
+OWING = """
+select distinct delivery.provider from forget join forget_part on forget_part.forget = forget.id
+  join delivery on delivery.n = forget_part.n
+ where forget.swept_at is null and delivery.agent = :agent"""
+NEW_TURN = """
+insert into turn (session, n, key, phase, attempt, fence, lease_fence, mailbox, place, principal, first_seq, last_seq,
+                  directory, repo, chain, opened_at)
+values (:session, :n, null, :phase, 1, :fence, (select fence from mailbox where id = :mailbox), :mailbox, :place,
+        :principal, :first_seq, :last_seq, :directory, :repo, :chain, :now)"""
+TAKE = """
+update inbound set state = 'in_turn', session = :session, turn = :turn
+ where message = :message and mailbox = :mailbox and state = 'waiting' returning message"""
+OPENED = """
+update session
+   set last_seq = :last_seq, turns = :n, open_turn = :n, active_at = :now,
+       several = case when principal = :principal then several else 1 end
+ where id = :session"""
+ATTENDED = """
+update mailbox
+   set unattended = case when :human = 1 then 0 else unattended + 1 end, speaker = coalesce(speaker, :person),
+       shared = case when cast(:person as text) is null or speaker is null or speaker = :person
+                       or coalesce((select person from identity where principal = speaker), speaker)
+                        = coalesce((select person from identity where principal = :person), :person)
+                     then shared else 1 end
+ where id = :mailbox"""
+READ_TURN = """
+select phase, attempt, principal, first_seq, last_seq, stop_at, fence, opened_at,
+       (select epoch from session where id = :session), approval, directory, repo, chain,
+       (select shared from mailbox where id = turn.mailbox)
+  from turn where session = :session and n = :n"""
+TURN_MESSAGES = """
+select message, hop from inbound
+ where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'in_turn' order by seq"""
+REPEATED = "select chain, principal from turn where session = :session and n = :n"
+TURN_FENCE = "select fence from turn where session = :session and n = :n"
+RESUME = """
+update turn
+   set attempt = :attempt, fence = :fence, lease_fence = (select fence from mailbox where id = :mailbox)
+ where session = :session and n = :n"""
+STEPPED = "update turn set phase = :phase, last_seq = :last_seq where session = :session and n = :n"
+GROWN = "update session set last_seq = :last_seq, active_at = :now where id = :session"
+WRITER = "select fence from entry where session = :session and seq = :seq"
+CLOSE_TURN = """
+update turn
+   set phase = :phase, last_seq = :last_seq, closed_at = :now, tokens_in = :tokens_in, tokens_out = :tokens_out,
+       reason = :reason, fence = :fence, lease_fence = (select fence from mailbox where id = :mailbox),
+       title = :title, places = :places
+ where session = :session and n = :n returning approval"""
+FINISH_MESSAGES = """
+update inbound set state = :state, reason = :reason, request = null
+ where mailbox = :mailbox and state in ('waiting', 'in_turn') and state = 'in_turn' returning message, channel"""
+CLOSED_SESSION = """
+update session
+   set last_seq = :last_seq, committed_seq = :last_seq, open_turn = null, active_at = :now, token_ratio = :ratio
+ where id = :session"""
+READ_WAITING = """
+select message, principal, event_id, body, sender_name from inbound
+ where message = :message and mailbox = :mailbox and state = 'waiting'"""
+OBSERVE = "update inbound set state = :state, reason = :reason, session = :session where message = :message"
+OBSERVED_SESSION = """
+update session
+   set last_seq = :last_seq, committed_seq = :last_seq, active_at = :now,
+       several = case when :alone = 1 and principal = :principal then several else 1 end
+ where id = :session"""
+
+
+def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn | NotAllowed]:
+    """The open turn; nothing is changed where the sender may not have the last one answered again."""
+    held = yield from hold(claim)
+    last_seq, turns, already, *_ = yield from live_session(claim, held, opening.session, opening.principal)
+    if already is not None:
+        return (yield from _repeated_opening(claim, opening, already))
+    if opening.retry:
+        again = yield from pick_turns(opening.session, 1)
+        refused = yield from _judge_retry(claim, opening, again)
+        if refused is not None:
+            return refused
+        last_seq = (yield from undo_turns(opening.session, claim, again, by=opening.messages[0])).last_seq
+        opening = replace(opening, chain=(yield from _repeated_chain(opening)))
+    n, first_seq = turns + 1, last_seq + 1
+    last_seq = yield from append(opening.session, n, last_seq, opening.entries, claim)
+    yield from run(
+        NEW_TURN,
+        session=opening.session,
+        n=n,
+        phase=Phase.THINKING.value,
+        fence=claim.fence,
+        mailbox=claim.mailbox,
+        place=claim.address,
+        principal=opening.principal,
+        first_seq=first_seq,
+        last_seq=last_seq,
+        directory=_paths(opening.where)[0],
+        repo=_paths(opening.where)[1],
+        chain=stored(opening.chain),
+    )
+    yield from _take(claim, opening.messages, opening.session, n)
+    yield from run(OPENED, session=opening.session, n=n, last_seq=last_seq, principal=opening.principal)
+    person = None if is_agent(opening.principal) else opening.principal
+    yield from run(ATTENDED, mailbox=claim.mailbox, human=int(opening.human), person=person)
+    return (yield from read_turn(claim, opening.session, n, last_seq))
+
+
+def _repeated_chain(opening: TurnOpening) -> Script[Chain]:
+    """A turn that is tried again has the tools that it had, whoever asks for it."""
+    session, n = opening.repeats or (opening.session, 0)
+    row = yield from one(REPEATED, session=session, n=n)
+    return chain_of_turn(row[0], row[1]) if row is not None else chain_of_turn(None, opening.principal)
+
+
+def _judge_retry(claim: Claim, opening: TurnOpening, again: PickedTurns) -> Script[NotAllowed | None]:
+    given = yield from given_by(
+        opening.messages[0], mailbox=claim.mailbox, address=claim.address, operators=opening.operators
+    )
+    return (yield from judge_turns(Verb.RETRY, (yield from giver(Verb.RETRY, given)), again.by_session))
+
+
+def live_session(claim: Claim, held: Held, session: SessionId, principal: Principal) -> Script[Row]:
+    """The row of the mailbox's session; opened under the given id when the mailbox has none.
+
+    The lock of the mailbox covers it: whoever else writes what is read here holds the mailbox too.
+    """
+    if held.session is None:
+        yield from new_session(claim, session, principal)
+    elif held.session != session:
+        raise ClaimLost(f"{claim.mailbox} is in session {held.session}, not {session}", mailbox=claim.mailbox)
+    row = yield from one(SESSION, session=session)
+    if row is None:
+        raise InvariantBroken(f"the live session {session} has no row", session=session)
+    if row[-1] == "expiring":
+        yield from reopen(session)  # a message that comes before the close goes on in the next epoch (D23)
+    return row
+
+
+def _repeated_opening(claim: Claim, opening: TurnOpening, n: int) -> Script[Turn]:
+    """The opening was committed, but its caller never learned of it."""
+    (last_seq, *_) = (yield from one(SESSION, session=opening.session)) or (0,)
+    turn = yield from read_turn(claim, opening.session, n, last_seq)
+    if turn.messages != opening.messages:
+        raise InvariantBroken(f"turn {n} of {opening.session} is open with other messages", session=opening.session)
+    return turn
+
+
+def _take(claim: Claim, messages: Sequence[MessageId], session: SessionId, turn: int) -> Script[None]:
+    for message in messages:
+        taken = yield from one(TAKE, message=message, mailbox=claim.mailbox, session=session, turn=turn)
+        if taken is None:
+            raise InvariantBroken(f"message {message} is no longer waiting", message=message)
+
+
+def read_turn(claim: Claim, session: SessionId, n: int, last_seq: int) -> Script[Turn]:
+    row = yield from one(READ_TURN, session=session, n=n)
+    if row is None:
+        raise InvariantBroken(f"the open turn {n} of {session} has no row", session=session)
+    phase, attempt, principal, first_seq, _, stop_at, _, opened_at, epoch, approval, directory, *more = row
+    repo, chain, shared = more
+    messages = yield from rows(TURN_MESSAGES, mailbox=claim.mailbox)
+    awaited = (yield from approval_sql.read_approval(ApprovalId(approval))) if phase == Phase.AWAITING.value else None
+    return Turn(
+        session=session,
+        n=n,
+        phase=Phase(phase),
+        attempt=attempt,
+        principal=Principal(principal),
+        messages=tuple(MessageId(message) for message, _ in messages),
+        first_seq=first_seq,
+        last_seq=last_seq,
+        epoch=epoch,
+        stopping=stop_at is not None,
+        opened_at=Instant(opened_at),
+        hop=max((hop for _, hop in messages), default=0),
+        approval=awaited,
+        where=Whereabouts(directory or "", repo or ""),
+        chain=loaded(chain),
+        shared=bool(shared),
+    )
+
+
+def resume_turn(claim: Claim, turn: Turn) -> Script[Turn]:
+    yield from hold(claim, session=turn.session)
+    row = yield from one(SESSION, session=turn.session)
+    if row is None or row[2] != turn.n:
+        raise ClaimLost(f"turn {turn.n} of {turn.session} is not open", session=turn.session)
+    current = yield from read_turn(claim, turn.session, turn.n, row[0])
+    if current.attempt != turn.attempt:
+        yield from _require_resumed(claim, turn, current)
+        return current
+    advance(current.phase, TurnEvent.RESUMED)
+    # A turn that waited did not fail: however many approvals it needs, they are not attempts.
+    attempt = current.attempt + (current.phase is not Phase.AWAITING)
+    yield from run(RESUME, session=turn.session, n=turn.n, fence=claim.fence, mailbox=claim.mailbox, attempt=attempt)
+    return replace(current, attempt=attempt)
+
+
+def _require_resumed(claim: Claim, turn: Turn, current: Turn) -> Script[None]:
+    """A repeated resumption finds its own; any other attempt is somebody else's."""
+    row = yield from one(TURN_FENCE, session=turn.session, n=turn.n)
+    if current.attempt != turn.attempt + 1 or row is None or row[0] != claim.fence:
+        raise ClaimLost(f"turn {turn.n} is at attempt {current.attempt}, not {turn.attempt}", session=turn.session)
+
+
+def append_step(claim: Claim, turn: Turn, step: Step) -> Script[Turn]:
+    yield from hold(claim, session=turn.session)
+    row = yield from one(SESSION, session=turn.session)
+    if row is None or row[2] != turn.n:
+        raise ClaimLost(f"turn {turn.n} of {turn.session} is not open", session=turn.session)
+    if row[0] != turn.last_seq:
+        yield from _require_mine(claim, turn, row[0], turn.last_seq + len(step.entries))
+        return (yield from read_turn(claim, turn.session, turn.n, row[0]))
+    current = yield from read_turn(claim, turn.session, turn.n, row[0])
+    if step.ask is not None and current.phase is Phase.AWAITING:
+        return current  # asked, but its caller never learned of it: the claim stands, so nobody else did
+    phase = advance(current.phase, step.event)
+    if current.approval is not None:
+        yield from approval_sql.leave(claim, current.approval, step)
+    bodies = (yield from _without_forgotten(claim, step.entries)) if row[6] else step.entries
+    last_seq = yield from append(turn.session, turn.n, row[0], bodies, claim)
+    yield from run(STEPPED, session=turn.session, n=turn.n, phase=phase.value, last_seq=last_seq)
+    yield from run(GROWN, session=turn.session, last_seq=last_seq)
+    yield from _take(claim, step.messages, turn.session, turn.n)
+    yield from send_messages(claim, current, step.outgoing)
+    asked = (yield from approval_sql.ask(claim, current, step.ask)) if step.ask is not None else None
+    messages = current.messages + step.messages
+    return replace(current, phase=phase, last_seq=last_seq, messages=messages, approval=asked)
+
+
+def _without_forgotten(claim: Claim, bodies: Sequence[AnyBody]) -> Script[Sequence[AnyBody]]:
+    """Somebody is being forgotten: what a provider recalls that has not erased yet is shown to nobody. The model would
+    repeat it, and nothing is left to tell that by."""
+    owing = {row[0] for row in (yield from rows(OWING, agent=claim.agent))}
+    return [
+        replace_body(body, text="", sources=())
+        if isinstance(body, Recalled) and any(source.partition(":")[0] in owing for source in body.sources)
+        else body
+        for body in bodies
+    ]
+
+
+def _require_mine(claim: Claim, turn: Turn, found_seq: int, written_seq: int) -> Script[None]:
+    """A repeated step finds its own entries; anything else there is somebody else's work."""
+    row = yield from one(WRITER, session=turn.session, seq=found_seq)
+    if found_seq != written_seq or row is None or row[0] != claim.fence:
+        raise ClaimLost(f"{turn.session} is at entry {found_seq}, not {turn.last_seq}", session=turn.session)
+
+
+def commit_turn(claim: Claim, turn: Turn, commit: TurnCommit) -> Script[Committed]:
+    held = yield from hold(claim, session=turn.session)
+    row = yield from one(SESSION, session=turn.session)
+    if row is None or row[2] != turn.n:
+        return (yield from _repeated_commit(claim, turn, held))
+    if row[0] != turn.last_seq:
+        raise ClaimLost(f"{turn.session} is at entry {row[0]}, not {turn.last_seq}", session=turn.session)
+    current = yield from read_turn(claim, turn.session, turn.n, row[0])
+    phase = advance(current.phase, commit.event)
+    reason = plain(commit.reason)
+    last_seq = yield from append(turn.session, turn.n, row[0], commit.entries, claim)
+    title, places = row[4], places_of(commit.policies, _naming(claim, current, row))
+    closed = yield from one(
+        CLOSE_TURN,
+        session=turn.session,
+        n=turn.n,
+        phase=phase.value,
+        last_seq=last_seq,
+        tokens_in=commit.usage.tokens_in,
+        tokens_out=commit.usage.tokens_out,
+        reason=reason,
+        fence=claim.fence,
+        mailbox=claim.mailbox,
+        title=title,
+        places=places,
+    )
+    finished = yield from rows(FINISH_MESSAGES, mailbox=claim.mailbox, state=MESSAGE_STATES[phase].value, reason=reason)
+    channel = finished[-1][1] if finished else "http"
+    for reply in commit.replies:
+        yield from insert_reply(
+            reply,
+            mailbox=claim.mailbox,
+            address=claim.address,
+            channel=channel,
+            message=current.messages[-1],
+            session=turn.session,
+            turn=turn.n,
+        )
+    ratio = calibrate(row[3], commit.usage.tokens_in, commit.usage.estimated_in)
+    yield from run(CLOSED_SESSION, session=turn.session, last_seq=last_seq, ratio=ratio)
+    if closed is not None and closed[0] is not None:
+        yield from approval_sql.close(claim.mailbox, turn.session, turn.n)
+    yield from lighten(claim, len(finished))
+    newest = (turn.n, turn.first_seq, last_seq, claim.address, turn.principal, title, places, *_paths(current.where))
+    yield from schedule(turn.session, claim.agent, commit.policies, start=turn.first_seq - 1, newest=newest)
+    return Committed(held.depth - len(finished))
+
+
+def _naming(claim: Claim, turn: Turn, row: Row) -> NamingInputs:
+    return NamingInputs(
+        agent=claim.agent,
+        session=turn.session,
+        principal=turn.principal,
+        address=claim.address,
+        parent=SessionId(row[5]) if row[5] else None,
+        title=row[4],
+        directory=turn.where.directory,
+        repo=turn.where.repo,
+    )
+
+
+def _paths(where: Whereabouts) -> tuple[str | None, str | None]:
+    return where.directory or None, where.repo or None
+
+
+def _repeated_commit(claim: Claim, turn: Turn, held: Held) -> Script[Committed]:
+    row = yield from one(READ_TURN, session=turn.session, n=turn.n)
+    if row is None or Phase(row[0]) not in CLOSED or row[6] != claim.fence:
+        raise ClaimLost(f"turn {turn.n} of {turn.session} is not open", session=turn.session)
+    return Committed(held.depth)
+
+
+def observe(claim: Claim, session: SessionId, messages: Sequence[MessageId], held_why: str | None) -> Script[Committed]:
+    held = yield from hold(claim)
+    waiting = []
+    for message in messages:
+        found = yield from one(READ_WAITING, message=message, mailbox=claim.mailbox)
+        if found is not None:
+            waiting.append(found)
+    if not waiting:
+        return Committed(held.depth)
+    row = yield from live_session(claim, held, session, Principal(waiting[0][1]))
+    if row[2] is not None:
+        raise InvariantBroken(f"talk is observed while turn {row[2]} of {session} is open", session=session)
+    bodies = [
+        Observed(text=bytes(body).decode(), principal=principal, message=message, event_id=event_id, name=name or "")
+        for message, principal, event_id, body, name in waiting
+    ]
+    last_seq = yield from append(session, 0, row[0], bodies, claim)
+    state = MessageState.HELD if held_why else MessageState.OBSERVED
+    yield from many(
+        OBSERVE,
+        [{"message": found[0], "state": state.value, "reason": held_why, "session": session} for found in waiting],
+    )
+    speakers = {found[1] for found in waiting}
+    alone = int(len(speakers) == 1)
+    yield from run(OBSERVED_SESSION, session=session, last_seq=last_seq, principal=min(speakers), alone=alone)
+    yield from lighten(claim, len(waiting))
+    return Committed(held.depth - len(waiting))

@@ -1,0 +1,45 @@
+"""The tree of src/holdfast: which folders are subjects, and which files only decide or store.
+
+tests/test_tidy.py checks what the tables here say; tools/mutation plants bugs in the files that are pure.
+"""
+
+from pathlib import Path
+
+from tools import source
+
+SRC = Path(__file__).parents[1] / "src" / "holdfast"
+SUBJECTS = {"inbox", "turns", "sessions", "memory", "outbox", "audit"}
+
+# The doers of the subjects and of the kernel. Every other file there decides or stores: it has no effect.
+ACTING = {
+    *("audit/action_desk.py", "audit/actor.py"),
+    *("inbox/access_desk.py", "inbox/channel.py", "inbox/channels.py", "inbox/directory.py", "inbox/gateway.py"),
+    *("inbox/receiver.py", "inbox/router.py"),
+    *("kernel/folders.py", "kernel/hardening.py", "kernel/keyed_lock.py", "kernel/log.py", "kernel/loop.py"),
+    *("kernel/machine.py", "kernel/notifier.py", "kernel/spans.py", "kernel/time_zones.py"),
+    *("memory/delivery_call.py", "memory/dispatcher.py", "memory/edit_reader.py", "memory/files/*.py"),
+    *("memory/forgetter.py", "memory/notes_reviewer.py", "memory/notes_service.py", "memory/provider.py"),
+    *("memory/providers.py", "memory/recaller.py", "memory/reindex.py"),
+    *("outbox/account_sender.py", "outbox/draft_writer.py", "outbox/drafter.py", "outbox/reply_desk.py"),
+    *("outbox/reply_sender.py", "outbox/typing_indicator.py"),
+    *("sessions/compressor.py", "sessions/finish_desk.py", "sessions/finisher.py"),
+    *("turns/agents.py", "turns/approval_desk.py", "turns/chained_tools.py", "turns/context_window.py"),
+    *("turns/interruption.py", "turns/mailbox_processor.py", "turns/model.py", "turns/model_call.py"),
+    *("turns/runner.py", "turns/spend_recorder.py", "turns/tool.py", "turns/tool_calls.py", "turns/turn_run.py"),
+    *("turns/worker.py",),
+}
+ALSO_PURE = {
+    *("api/auth/access_token.py", "api/auth/login.py", "api/auth/token_binding.py", "api/limits/server_limits.py"),
+    *("providers/*/naming.py", "providers/local/ranking.py", "providers/local/stemmer.py"),
+    *("providers/local/synonyms.py", "providers/local/tokenizer.py"),
+    *("store/encryption/key.py", "store/script.py", "store/postgres/dialect.py", "store/protocols/*.py"),
+}
+
+
+def is_pure(path: Path) -> bool:
+    """Whether a file only decides or stores: values in, values or statements out."""
+    name = path.relative_to(SRC).as_posix()
+    if name.endswith("_sql.py") or source.like(name, dict.fromkeys(ALSO_PURE, "")):
+        return True
+    folder = name.partition("/")[0]
+    return folder in SUBJECTS | {"kernel"} and not source.like(name, dict.fromkeys(ACTING, ""))
