@@ -137,7 +137,7 @@ def effects(tree: ast.AST) -> list[str]:
 
 
 def acts(path: Path) -> bool:
-    tree = source.parse(path)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     concrete = [one for one in classes if not any("Protocol" in ast.unparse(base) for base in one.bases)]
     coroutines = [node for body in (tree, *concrete) for node in body.body if isinstance(node, ast.AsyncFunctionDef)]

@@ -41,7 +41,7 @@ async def a_letter(driver: Driver) -> Verbs:
     """Fern wrote to moss for the first time, and the message is being handed over."""
     address, _ = await _written(driver, "letter_1")
     return {
-        "hand over": party(accept_sql.accept, _arrival(driver, "letter_1", address), LIMITS, SECRET),
+        "hand over": party(accept_sql.accept_message, _arrival(driver, "letter_1", address), LIMITS, SECRET),
         "forget the person": person("forget_1"),
     }
 
@@ -56,7 +56,7 @@ async def a_letter_that_waits(driver: Driver) -> Verbs:
     mail = await driver.store.read_mail(taken, limit=1)
     return {
         "open": party(turn_sql.open_turn, taken, driver.opening(mail.session, mail.waiting)),
-        "hand over": party(accept_sql.accept, _arrival(driver, "letter_2", address), LIMITS, SECRET),
+        "hand over": party(accept_sql.accept_message, _arrival(driver, "letter_2", address), LIMITS, SECRET),
         "forget the person": person("forget_1"),
     }
 

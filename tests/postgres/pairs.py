@@ -71,7 +71,7 @@ PASSED = {
     lane_sql.claim_lanes: "()",
     lane_sql.hurry_lanes: "0",
     reply_sql.claim_replies: "()",
-    draft_sql.stray_drafts: "()",
+    draft_sql.take_stray_drafts: "()",
     forget_sql.sweep_forgotten: "0",
 }
 
@@ -93,16 +93,16 @@ async def _claim_of(driver: Driver, node: NodeId | None = None) -> Any:
 
 
 def person(id_: str, who: str = "ada") -> Party:
-    return party(forget_sql.forget, ForgetRequest(id=ForgetId(id_), person=Principal(who), agent=FERN))
+    return party(forget_sql.begin_forgetting, ForgetRequest(id=ForgetId(id_), person=Principal(who), agent=FERN))
 
 
 def whole(id_: str, session: SessionId) -> Party:
-    return party(forget_sql.forget, ForgetRequest(id=ForgetId(id_), session=session))
+    return party(forget_sql.begin_forgetting, ForgetRequest(id=ForgetId(id_), session=session))
 
 
 def backfilled(*arguments: Any) -> Any:
     """How many units were made; whether a session was looked at in vain does not matter."""
-    return (yield from backfill_sql.backfill(*arguments))[1]
+    return (yield from backfill_sql.backfill_sessions(*arguments))[1]
 
 
 def _ended(wish: Ending) -> Any:
@@ -137,14 +137,14 @@ async def mail(driver: Driver) -> Verbs:
     new, newer = driver.arrival("new", chat="new"), driver.arrival("newer", chat="new")
     limits = replace(LIMITS, mailbox_depth_max=2)
     return {
-        "accept one": party(accept_sql.accept, first, LIMITS, SECRET),
-        "accept two": party(accept_sql.accept, second, LIMITS, SECRET),
-        "accept one again": party(accept_sql.accept, again, LIMITS, SECRET),
-        "accept with little room": party(accept_sql.accept, second, limits, SECRET),
-        "accept one with little room": party(accept_sql.accept, first, limits, SECRET),
-        "accept at a new place": party(accept_sql.accept, new, LIMITS, SECRET),
-        "accept there too": party(accept_sql.accept, newer, LIMITS, SECRET),
-        "accept a picture": party(accept_sql.accept, replace(first, enclosures=(picture,)), LIMITS, SECRET),
+        "accept one": party(accept_sql.accept_message, first, LIMITS, SECRET),
+        "accept two": party(accept_sql.accept_message, second, LIMITS, SECRET),
+        "accept one again": party(accept_sql.accept_message, again, LIMITS, SECRET),
+        "accept with little room": party(accept_sql.accept_message, second, limits, SECRET),
+        "accept one with little room": party(accept_sql.accept_message, first, limits, SECRET),
+        "accept at a new place": party(accept_sql.accept_message, new, LIMITS, SECRET),
+        "accept there too": party(accept_sql.accept_message, newer, LIMITS, SECRET),
+        "accept a picture": party(accept_sql.accept_message, replace(first, enclosures=(picture,)), LIMITS, SECRET),
         "claim": party(node_sql.claim_mailbox, driver.node, ""),
         "claim elsewhere": party(node_sql.claim_mailbox, OTHER, ""),
         "claim by name": party(node_sql.claim_mailbox, driver.node, "n", name="n"),
@@ -196,7 +196,7 @@ async def a_lost_claim(driver: Driver) -> Verbs:
     return {
         "release the lost": party(node_sql.release_claim, lost, 5),
         "release": party(node_sql.release_claim, held, 0),
-        "accept": party(accept_sql.accept, driver.arrival("more"), LIMITS, SECRET),
+        "accept": party(accept_sql.accept_message, driver.arrival("more"), LIMITS, SECRET),
     }
 
 
@@ -223,8 +223,8 @@ async def an_open_turn(driver: Driver) -> Verbs:
         "commit": party(turn_sql.commit_turn, claim, turn, driver.commit("ok")),
         "step": party(turn_sql.append_step, claim, turn, tool_step()),
         "resume": party(turn_sql.resume_turn, claim, turn),
-        "accept": party(accept_sql.accept, message, LIMITS, SECRET),
-        "stop": party(accept_sql.accept, stop, LIMITS, SECRET),
+        "accept": party(accept_sql.accept_message, message, LIMITS, SECRET),
+        "stop": party(accept_sql.accept_message, stop, LIMITS, SECRET),
         "release": party(node_sql.release_claim, claim, 0),
         "retire": party(node_sql.retire_node, driver.node),
         "forget the person": person("forget_1"),
@@ -376,7 +376,7 @@ async def ended(driver: Driver) -> Verbs:
         "claim elsewhere": party(finalisation_sql.claim_finalisation, OTHER, ""),
         "claim by name": party(finalisation_sql.claim_finalisation, driver.node, "f", name="f"),
         "claim by name again": party(finalisation_sql.claim_finalisation, driver.node, "f", name="f"),
-        "accept": party(accept_sql.accept, driver.arrival("more"), LIMITS, SECRET),
+        "accept": party(accept_sql.accept_message, driver.arrival("more"), LIMITS, SECRET),
         "resume elsewhere": party(command_sql.run_command, there, resume),
         "forget the person": person("forget_1"),
         "retry": party(finalisation_sql.retry_finalisation, session, 1),
@@ -393,7 +393,7 @@ async def ending(driver: Driver) -> Verbs:
     return {
         "end": party(_ended, wish),
         "end too": party(_ended, wish),
-        "accept": party(accept_sql.accept, driver.arrival("more"), LIMITS, SECRET),
+        "accept": party(accept_sql.accept_message, driver.arrival("more"), LIMITS, SECRET),
         "resume elsewhere": party(command_sql.run_command, there, resume),
         "forget the session": whole("forget_2", session),
         "forget the person": person("forget_1"),
@@ -420,7 +420,7 @@ async def finishing(driver: Driver) -> Verbs:
         "record": party(finalisation_sql.record_finalisation, held, asked),
         "put off": party(finalisation_sql.record_finalisation, held, put_off),
         "retire": party(node_sql.retire_node, driver.node),
-        "accept": party(accept_sql.accept, driver.arrival("more"), LIMITS, SECRET),
+        "accept": party(accept_sql.accept_message, driver.arrival("more"), LIMITS, SECRET),
         "forget the person": person("forget_1"),
         "forget the session": whole("forget_2", held.session),
     }
@@ -437,7 +437,7 @@ async def closing(driver: Driver) -> Verbs:
     there = await driver.claim("there")
     return {
         "close": party(finalisation_sql.record_finalisation, held, finalisation_sql.Recorded(FinishEvent.CLOSED)),
-        "accept": party(accept_sql.accept, driver.arrival("more"), LIMITS, SECRET),
+        "accept": party(accept_sql.accept_message, driver.arrival("more"), LIMITS, SECRET),
         "resume elsewhere": party(command_sql.run_command, there, resume),
         "record": party(record_sql.record_turn, turn_record("b", session=held.session)),
         "retire": party(node_sql.retire_node, driver.node),
@@ -621,7 +621,7 @@ async def parked(driver: Driver) -> Verbs:
 def link(principal: str, person: str, request_id: str = "") -> Party:
     operation = OperationId(f"link {principal} {person} {request_id}")
     request = LinkRequest(principal=Principal(principal), person=Principal(person), by="test", operation=operation)
-    return party(identity_sql.link, request)
+    return party(identity_sql.link_principals, request)
 
 
 async def people(driver: Driver) -> Verbs:
@@ -638,8 +638,8 @@ async def people(driver: Driver) -> Verbs:
         "link the person": link("ada", "eve"),
         "link to the linked": link("tg:bob", "tg:ada"),
         "link a second": link("dc:ada", "ada"),
-        "unlink": party(identity_sql.unlink, Principal("tg:ada"), "test", OperationId("unlink 1")),
-        "unlink too": party(identity_sql.unlink, Principal("tg:ada"), "test", OperationId("unlink 2")),
+        "unlink": party(identity_sql.unlink_principal, Principal("tg:ada"), "test", OperationId("unlink 1")),
+        "unlink too": party(identity_sql.unlink_principal, Principal("tg:ada"), "test", OperationId("unlink 2")),
     }
 
 
@@ -679,8 +679,8 @@ async def moves(driver: Driver) -> Verbs:
         "b to a": move("b", "a"),
         "a to d": move("a", "d"),
         "b to d": move("b", "d"),
-        "accept at c": party(accept_sql.accept, there, LIMITS, SECRET),
-        "accept at d": party(accept_sql.accept, here, LIMITS, SECRET),
+        "accept at c": party(accept_sql.accept_message, there, LIMITS, SECRET),
+        "accept at d": party(accept_sql.accept_message, here, LIMITS, SECRET),
         "move a to c": party(
             identity_sql.move_address,
             address["a"],
@@ -751,8 +751,8 @@ async def asked(driver: Driver) -> Verbs:
     return {
         "approve": party(approval_sql.decide_approval, id_, Decision.APPROVED, "op", ""),
         "deny": party(approval_sql.decide_approval, id_, Decision.DENIED, "op2", ""),
-        "approve here": party(accept_sql.accept, driver.arrival("/approve K7M2QX"), LIMITS, SECRET),
-        "stop": party(accept_sql.accept, driver.arrival("/stop"), LIMITS, SECRET),
+        "approve here": party(accept_sql.accept_message, driver.arrival("/approve K7M2QX"), LIMITS, SECRET),
+        "stop": party(accept_sql.accept_message, driver.arrival("/stop"), LIMITS, SECRET),
         "release": party(node_sql.release_claim, claim, 0),
         "commit": party(turn_sql.commit_turn, claim, turn, driver.commit("no", event=TurnEvent.INTERRUPTED)),
         "forget the person": person("forget_1"),
@@ -911,8 +911,8 @@ async def stray(driver: Driver) -> Verbs:
         await driver.store.release_claim(claim)
     driver.clock.advance(1)
     return {
-        "find strays": party(draft_sql.stray_drafts, 10),
-        "find strays too": party(draft_sql.stray_drafts, 10),
+        "find strays": party(draft_sql.take_stray_drafts, 10),
+        "find strays too": party(draft_sql.take_stray_drafts, 10),
         "claim replies": claim_replies(driver.node, "r"),
     }
 
@@ -948,9 +948,9 @@ async def attachments(driver: Driver) -> Verbs:
         "drop four": party(attachment_sql.drop_enclosures, ["four"]),
         "drop both": party(attachment_sql.drop_enclosures, ["one", "four"]),
         "bring it again": party(attachment_sql.enclose, MessageId("three"), (picture,)),
-        "note read": party(attachment_sql.note_read, "acc", "conv", 5, "e5"),
-        "note read further": party(attachment_sql.note_read, "acc", "conv", 9, "e9"),
-        "prune": party(upkeep_sql.prune, 0, 10, SECRET),
+        "note read": party(attachment_sql.note_position, "acc", "conv", 5, "e5"),
+        "note read further": party(attachment_sql.note_position, "acc", "conv", 9, "e9"),
+        "prune": party(upkeep_sql.prune_messages, 0, 10, SECRET),
     }
 
 

@@ -58,9 +58,9 @@ async def newcomers(driver: Driver) -> Verbs:
     knock = driver.arrival("knock", chat="door", channel="telegram")
     everywhere = ForgetRequest(id=ForgetId("forget_3"), person=Principal("ada"))
     return {
-        "accept": party(accept_sql.accept, new, LIMITS, SECRET),
-        "accept a picture": party(accept_sql.accept, replace(new, enclosures=(picture,)), LIMITS, SECRET),
-        "accept a stop": party(accept_sql.accept, driver.arrival("/stop", chat="new"), LIMITS, SECRET),
+        "accept": party(accept_sql.accept_message, new, LIMITS, SECRET),
+        "accept a picture": party(accept_sql.accept_message, replace(new, enclosures=(picture,)), LIMITS, SECRET),
+        "accept a stop": party(accept_sql.accept_message, driver.arrival("/stop", chat="new"), LIMITS, SECRET),
         "ask to be let in": party(access_sql.ask_pairing, ask, PairingPolicy()),
         "ask and speak": party(_ask_and_speak, ask, knock),
         "record": party(record_sql.record_turn, turn_record("b", policies=(retain(),))),
@@ -70,15 +70,15 @@ async def newcomers(driver: Driver) -> Verbs:
         "link": link("tg:ada", "ada"),
         "move": move("home", "new"),
         "forget the person": person("forget_1"),
-        "forget the person everywhere": party(forget_sql.forget, everywhere),
-        "prune": party(upkeep_sql.prune, -1, 10, SECRET),
+        "forget the person everywhere": party(forget_sql.begin_forgetting, everywhere),
+        "prune": party(upkeep_sql.prune_messages, -1, 10, SECRET),
     }
 
 
 def _ask_and_speak(ask: PairingAsk, knock: Arrival) -> Any:
     """Two that follow each other at once: the first makes the mailbox, the second finds it there."""
     yield from access_sql.ask_pairing(ask, PairingPolicy())
-    return (yield from accept_sql.accept(knock, LIMITS, SECRET))
+    return (yield from accept_sql.accept_message(knock, LIMITS, SECRET))
 
 
 async def guests(driver: Driver) -> Verbs:
@@ -95,7 +95,7 @@ async def guests(driver: Driver) -> Verbs:
         "backfill": party(backfilled, FERN, retain("late"), "", 10),
         "forget the person": person("forget_1"),
         "forget the person everywhere": party(
-            forget_sql.forget, ForgetRequest(id=ForgetId("forget_3"), person=Principal("ada"))
+            forget_sql.begin_forgetting, ForgetRequest(id=ForgetId("forget_3"), person=Principal("ada"))
         ),
         "forget the session": whole("forget_2", SessionId("hermes-1")),
     }

@@ -30,8 +30,8 @@ async def stopped(driver: Driver) -> Verbs:
     await driver.accept(driver.arrival("/stop"))
     driver.clock.advance(5)
     return {
-        "stop": party(accept_sql.accept, driver.arrival("/stop"), LIMITS, SECRET),
-        "stop too": party(accept_sql.accept, driver.arrival("/stop"), LIMITS, SECRET),
+        "stop": party(accept_sql.accept_message, driver.arrival("/stop"), LIMITS, SECRET),
+        "stop too": party(accept_sql.accept_message, driver.arrival("/stop"), LIMITS, SECRET),
         "commit": party(turn_sql.commit_turn, claim, turn, driver.commit("ok")),
     }
 
@@ -70,7 +70,7 @@ async def overheard(driver: Driver) -> Verbs:
     opening = driver.opening(None, mail.waiting)
     return {
         "open": party(turn_sql.open_turn, claim, opening),
-        "observe": party(turn_sql.observe, claim, opening.session, [message], None),
+        "observe": party(turn_sql.observe_messages, claim, opening.session, [message], None),
     }
 
 

@@ -8,7 +8,7 @@ import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from holdfast.inbox.addressing import hash_of
-from holdfast.inbox.attachment_sql import attachment, drop_enclosures, enclose
+from holdfast.inbox.attachment_sql import drop_enclosures, enclose, read_attachment
 from holdfast.inbox.message import Enclosure
 from holdfast.kernel.ids import MessageId
 from holdfast.store.script import one, run
@@ -38,7 +38,7 @@ def come(message):
 
 
 def kept(db):
-    return db.read("attachment", lambda: attachment(PICTURE.hash))
+    return db.read("attachment", lambda: read_attachment(PICTURE.hash))
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.kernel.ids import ForgetId
 from holdfast.memory.forget import ForgetRequest
-from holdfast.memory.forget_sql import forget
+from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.sessions.command_sql import run_command
 from holdfast.store.sql_store import SqlStore
 from holdfast.testing import ManualClock
@@ -29,7 +29,7 @@ async def test_a_session_that_is_forgotten_while_it_is_resumed_does_not_go_on(dr
     claim = await driver.claim()
     resuming = driver.command_run(message, f"/resume {old}")
     request = ForgetRequest(id=ForgetId("f1"), session=old)
-    async with uncommitted(driver.database, watch, lambda: forget(request)):
+    async with uncommitted(driver.database, watch, lambda: begin_forgetting(request)):
         done = await done_or_waiting(driver.database, watch, lambda: run_command(claim, resuming))
     await done
     assert await driver.rows("select session_id from mailbox") == [(here,)]

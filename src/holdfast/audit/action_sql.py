@@ -127,7 +127,7 @@ def _kept(text: str) -> str:
 # --- reading ---------------------------------------------------------------------------------------
 
 
-def actions(wanted: ActionFilter, after: int, limit: int, *, oldest_first: bool) -> Script[Sequence[Action]]:
+def list_actions(wanted: ActionFilter, after: int, limit: int, *, oldest_first: bool) -> Script[Sequence[Action]]:
     where = {
         "actor": wanted.actor,
         "verb": wanted.act.stored if wanted.act else "",
@@ -139,7 +139,7 @@ def actions(wanted: ActionFilter, after: int, limit: int, *, oldest_first: bool)
     return [action_of(row) for row in found]
 
 
-def last_action() -> Script[tuple[int, bytes]]:
+def read_last_action() -> Script[tuple[int, bytes]]:
     row = yield from one(LAST)
     return (0, NO_DIGEST) if row is None else (int(row[0]), bytes(row[1]))
 

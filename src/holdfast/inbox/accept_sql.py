@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.inbox.agent_chain import stored
-from holdfast.inbox.attachment_sql import enclose, note_read
+from holdfast.inbox.attachment_sql import enclose, note_position
 from holdfast.inbox.message import (
     Accepted,
     AcceptOutcome,
@@ -94,10 +94,10 @@ class Box:
     now: int
 
 
-def accept(arrival: Arrival, limits: Limits, secret: bytes, via: By = PROGRAM) -> Script[AcceptOutcome]:
+def accept_message(arrival: Arrival, limits: Limits, secret: bytes, via: By = PROGRAM) -> Script[AcceptOutcome]:
     box = yield from _mailbox(arrival)
     if arrival.position is not None:
-        yield from note_read(arrival.account, arrival.conversation, arrival.position, arrival.event_id)
+        yield from note_position(arrival.account, arrival.conversation, arrival.position, arrival.event_id)
     known = yield from _known(arrival, secret)
     if known is not None:
         return known
@@ -150,7 +150,7 @@ def _is_forgotten(arrival: Arrival) -> Script[bool]:
     return row is not None and row[0] == 0
 
 
-def took_in(account: str, conversation: str, event_id: str, secret: bytes) -> Script[bool]:
+def was_accepted(account: str, conversation: str, event_id: str, secret: bytes) -> Script[bool]:
     """Whether the event is in a mailbox, or was; one that was refused never was."""
     row = yield from _find(account, conversation, event_id, secret)
     return row is not None and row[2] != MessageState.REFUSED.value

@@ -56,7 +56,7 @@ DROP_ALL = "delete from pairing where principal = :principal and (:agent = '' or
 ADMIT_WORD, DENY_WORD = "admit", "deny"
 
 
-def admitted(agent: AgentName, principal: Principal) -> Script[bool]:
+def is_admitted(agent: AgentName, principal: Principal) -> Script[bool]:
     """Whether an operator let them in, under this principal or another of the same person."""
     return (yield from one(ADMITTED, agent=agent, principal=principal)) is not None
 
@@ -157,7 +157,7 @@ def unpair(
     return tuple(sorted(gone))
 
 
-def pairings(agent: AgentName | None, policy: PairingPolicy, limit: int) -> Script[tuple[PairingView, ...]]:
+def list_pairings(agent: AgentName | None, policy: PairingPolicy, limit: int) -> Script[tuple[PairingView, ...]]:
     """Newest first."""
     found = yield from rows(LIST, agent=agent or "", limit=limit)
     return tuple(_view(row, policy) for row in found)

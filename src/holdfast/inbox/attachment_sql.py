@@ -45,12 +45,12 @@ DROP_UNUSED = """
 delete from attachment where hash = :hash and not exists (select 1 from enclosure where enclosure.hash = :hash)"""
 
 
-def note_read(account: str, conversation: str, position: int, event_id: str) -> Script[None]:
+def note_position(account: str, conversation: str, position: int, event_id: str) -> Script[None]:
     """An event was dealt with, kept or not; whatever is older is not asked for again."""
     yield from run(NOTE, account=account, conversation=conversation, position=position, event_id=event_id)
 
 
-def read_up_to(account: str) -> Script[Mapping[str, tuple[int, str]]]:
+def read_positions(account: str) -> Script[Mapping[str, tuple[int, str]]]:
     found = yield from rows(READ_UP_TO, account=account)
     return {conversation: (position, event_id) for conversation, position, event_id in found}
 
@@ -102,20 +102,20 @@ def drop_enclosures_by(agent: AgentName, person: Principal) -> Script[int]:
     return (yield from drop_enclosures(row[0] for row in found))
 
 
-def enclosures(message: MessageId) -> Script[Sequence[EnclosureView]]:
+def list_attachments(message: MessageId) -> Script[Sequence[EnclosureView]]:
     return [EnclosureView(*row) for row in (yield from rows(ENCLOSURES, message=message))]
 
 
-def enclosure_of(hash_: str, agent: str | None) -> Script[EnclosureView | None]:
+def find_attachment(hash_: str, agent: str | None) -> Script[EnclosureView | None]:
     row = yield from one(ENCLOSURE_OF, hash=hash_, agent=agent or "")
     return EnclosureView(*row) if row else None
 
 
-def attachments_bytes(agent: AgentName) -> Script[int]:
+def count_attachment_bytes(agent: AgentName) -> Script[int]:
     row = yield from one(BYTES_OF_AGENT, agent=agent)
     return int(row[0]) if row else 0
 
 
-def attachment(hash_: str) -> Script[bytes | None]:
+def read_attachment(hash_: str) -> Script[bytes | None]:
     row = yield from one(BODY, hash=hash_)
     return bytes(row[0]) if row else None

@@ -64,7 +64,7 @@ insert into withdrawal (agent, n) values (:agent, 1) on conflict (agent) do upda
 # --- links -------------------------------------------------------------------------------------------
 
 
-def link(request: LinkRequest, by: By = PROGRAM) -> Script[Link]:
+def link_principals(request: LinkRequest, by: By = PROGRAM) -> Script[Link]:
     """Raises `IdentityConflict`. A link that exists already is given back as it is."""
     ends = {"principal": request.principal, "person": request.person}
     before = yield from operation_sql.start(request.operation, "link", request.by)
@@ -98,7 +98,7 @@ def _lock_both(ends: Mapping[str, str]) -> Script[dict[str, Row]]:
     return found
 
 
-def unlink(principal: Principal, owner: str, operation: OperationId, by: By = PROGRAM) -> Script[Link | None]:
+def unlink_principal(principal: Principal, owner: str, operation: OperationId, by: By = PROGRAM) -> Script[Link | None]:
     """The link that was taken back; None when there was none."""
     before = yield from operation_sql.start(operation, "unlink", owner)
     if before is not None:
@@ -113,12 +113,12 @@ def unlink(principal: Principal, owner: str, operation: OperationId, by: By = PR
     return Link(principal=principal, person=Principal(row[0]), at=Instant(row[1]))
 
 
-def links(limit: int) -> Script[tuple[Link, ...]]:
+def list_links(limit: int) -> Script[tuple[Link, ...]]:
     found = yield from rows(LINKS, limit=limit)
     return tuple(Link(principal=Principal(who), person=Principal(person), at=Instant(at)) for who, person, at in found)
 
 
-def kin(principal: Principal) -> Script[tuple[Principal, ...]]:
+def linked_principals(principal: Principal) -> Script[tuple[Principal, ...]]:
     """Everybody who is the same person, themselves included."""
     found = {row[0] for row in (yield from rows(KIN, principal=principal))} | {principal}
     return tuple(Principal(name) for name in sorted(found))

@@ -24,7 +24,7 @@ select n, place, id, stream, from_seq, through_seq, from_turn, through_turn, op,
    and op <> 'erase' order by n limit :limit"""
 
 
-def backfill(
+def backfill_sessions(
     agent: AgentName, policy: DeliveryPolicy, after: str, limit: int, by: By = PROGRAM
 ) -> Script[tuple[str, int, bool]]:
     """Schedule all turns of sessions that the provider has no cursor in.
@@ -63,7 +63,7 @@ def _fill(session: SessionId, agent: AgentName, policy: DeliveryPolicy, start: i
     return len(units)
 
 
-def delivered_parcels(key: LaneKey, after: int, limit: int) -> Script[tuple[tuple[int, Parcel], ...]]:
+def list_delivered_parcels(key: LaneKey, after: int, limit: int) -> Script[tuple[tuple[int, Parcel], ...]]:
     """A page of everything that was delivered, in order, rendered again; each with its number."""
     found = yield from rows(DELIVERED, agent=key.agent, provider=key.provider, after=after, limit=limit)
     parcels: list[tuple[int, Parcel]] = []

@@ -210,7 +210,7 @@ def next_due(keys: Sequence[LaneKey]) -> Script[tuple[Instant | None, ...]]:
     return tuple(found)
 
 
-def lane_keys(*, ever: bool = False) -> Script[tuple[LaneKey, ...]]:
+def list_lane_keys(*, ever: bool = False) -> Script[tuple[LaneKey, ...]]:
     """Whose lanes have work, or with `ever` had some, configured or not."""
     found = yield from rows(PAIRS_EVER if ever else PAIRS)
     return tuple(LaneKey(AgentName(agent), Provider(provider)) for agent, provider in found)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from holdfast.audit import action_sql
 from holdfast.audit.action import PROGRAM, Act, By
 from holdfast.inbox.address import agent_name, check_part
-from holdfast.inbox.identity_sql import kin, withdraw
+from holdfast.inbox.identity_sql import linked_principals, withdraw
 from holdfast.kernel.ids import AgentName, Instant, Principal
 from holdfast.memory.cursor_sql import schedule_notes
 from holdfast.memory.delivery import MemoryNote
@@ -206,7 +206,7 @@ def read_memory(agent: AgentName, subject: str) -> Script[Memory]:
     return (yield from _memory(stream, agent, subject, int(row[0]) if row else 0))
 
 
-def memory_subjects(agent: AgentName, after: str | None, limit: int) -> Script[Sequence[str]]:
+def list_memory_subjects(agent: AgentName, after: str | None, limit: int) -> Script[Sequence[str]]:
     """Everybody the agent ever kept a note about, the agent itself as ''. `after` is the last of the page before."""
     if after is None:
         found = yield from rows(SUBJECTS_FIRST, agent=agent, limit=limit)
@@ -217,20 +217,20 @@ def memory_subjects(agent: AgentName, after: str | None, limit: int) -> Script[S
 
 def _all_subjects(agent: AgentName) -> Script[Sequence[str]]:
     found: list[str] = []
-    while page := (yield from memory_subjects(agent, found[-1] if found else None, SUBJECTS_PAGE)):
+    while page := (yield from list_memory_subjects(agent, found[-1] if found else None, SUBJECTS_PAGE)):
         found += page
     return found
 
 
-def memory_history(agent: AgentName, subject: str, after: int, limit: int) -> Script[Sequence[MemoryOperation]]:
+def list_memory_operations(agent: AgentName, subject: str, after: int, limit: int) -> Script[Sequence[MemoryOperation]]:
     """Operations after one, oldest first."""
     found = yield from rows(HISTORY, stream=_stream(agent, subject), after=after, limit=limit)
     return [operation_of(row) for row in found]
 
 
-def notes_shown(audience: Audience) -> Script[ShownNotes]:
+def read_shown_notes(audience: Audience) -> Script[ShownNotes]:
     """What the audience may be shown, with the linked accounts that its principal has now."""
-    linked = yield from kin(audience.principal)
+    linked = yield from linked_principals(audience.principal)
     audience = replace(audience, kin=tuple(one for one in linked if one != audience.principal))
     found: dict[str, Memory] = {}
     subjects = (yield from _all_subjects(audience.agent)) if audience.sees_all else ()

@@ -135,7 +135,7 @@ def hand_over(n: int) -> Script[None]:
         yield from run(TAKEN_OVER, n=n, fate=fate.value, receipt=row[0])
 
 
-def stray_drafts(limit: int) -> Script[tuple[StrayDraft, ...]]:
+def take_stray_drafts(limit: int) -> Script[tuple[StrayDraft, ...]]:
     """Those that stand in a chat and that no reply will replace. The others are let go: nothing can be done.
 
     Each is given to one caller at a time; one that could not be retracted is given again when its hold is over.

@@ -237,7 +237,7 @@ def resend_reply(wanted: ReplyId, by: By = PROGRAM) -> Script[str]:
     return "pending"
 
 
-def reply(wanted: ReplyId) -> Script[PostedReply]:
+def read_reply(wanted: ReplyId) -> Script[PostedReply]:
     row = yield from one(ONE, id=wanted)
     if row is None:
         raise _not_found(wanted)
@@ -248,7 +248,7 @@ def _not_found(wanted: str) -> ReplyNotFound:
     return ReplyNotFound(f"there is no reply {wanted[:80]!r}", reply=wanted[:80])
 
 
-def replies(
+def list_replies(
     state: str | None, agent: str | None, channel: str | None, after: int, limit: int
 ) -> Script[list[PostedReply]]:
     found = yield from rows(

@@ -17,7 +17,7 @@ PARKED = "select provider, state, count(*) from delivery where state = 'parked' 
 REPLIES = "select channel, state, count(*) from reply where state <> 'delivered' group by channel, state"
 
 
-def gauges() -> Script[Gauges]:
+def read_gauges() -> Script[Gauges]:
     at, oldest = (yield from one(OLDEST)) or (0, None)
     waiting = yield from rows(WAITING)
     open_ = yield from rows(DELIVERIES)

@@ -29,7 +29,9 @@ select reply.id, reply.message, reply.body, reply.state, reply.session, reply.tu
 TURN_LAST = "select message from inbound where session = :session and turn = :turn order by seq desc limit 1"
 
 
-def conversation(address: str, account: str, conversation: str, before: int, limit: int) -> Script[Sequence[ChatLine]]:
+def read_conversation(
+    address: str, account: str, conversation: str, before: int, limit: int
+) -> Script[Sequence[ChatLine]]:
     """The newest messages before a position, with their replies, oldest first."""
     place = {"account": account, "conversation": conversation}
     said = yield from rows(SAID, address=address, before=before, limit=limit, **place)

@@ -115,12 +115,12 @@ class Recorded(NamedTuple):
 # --- ending and reopening an epoch -----------------------------------------------------------------
 
 
-def open_agents() -> Script[tuple[Instant, tuple[AgentName, ...]]]:
+def list_open_agents() -> Script[tuple[Instant, tuple[AgentName, ...]]]:
     found = yield from rows(OPEN_AGENTS)
     return Instant(found[0][1] if found else 0), tuple(AgentName(name) for name, _ in found)
 
 
-def expired_sessions(agent: AgentName, before: Instant, limit: int) -> Script[Sequence[Expired]]:
+def list_expired_sessions(agent: AgentName, before: Instant, limit: int) -> Script[Sequence[Expired]]:
     found = yield from rows(EXPIRED, agent=agent, before=before, limit=limit)
     return [Expired(session=SessionId(row[0]), epoch=row[1], active_at=Instant(row[2])) for row in found]
 
@@ -275,7 +275,7 @@ def forget_answers(session: SessionId) -> Script[None]:
     yield from run(BLANK, session=session, blank=b"{}")
 
 
-def finalisations(
+def list_finalisations(
     session: SessionId | None, limit: int, *, agent: str | None = None, state: str | None = None
 ) -> Script[Sequence[Finalisation]]:
     found = yield from rows(LISTED, session=session or "", agent=agent or "", step=state or "", limit=limit)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from holdfast.inbox.attachment_sql import enclosures
+from holdfast.inbox.attachment_sql import list_attachments
 from holdfast.inbox.message import UNFINISHED, MessageState
 from holdfast.kernel.errors import MessageNotFound, SessionNotFound
 from holdfast.kernel.ids import AgentName, ApprovalId, Instant, MailboxId, MessageId, Principal, SessionId
@@ -94,7 +94,7 @@ select count(*), coalesce(max(seq), 0), (select fork_n from session where id = :
 NEXT_READY = "select min(ready_at) from mailbox where owner is null and ready_at is not null"
 
 
-def message(wanted: MessageId) -> Script[MessageTrace]:
+def trace_message(wanted: MessageId) -> Script[MessageTrace]:
     row = yield from one(MESSAGE, message=wanted)
     if row is None:
         raise MessageNotFound(f"no message {wanted!r} was accepted here", message=wanted)
@@ -123,7 +123,7 @@ def message(wanted: MessageId) -> Script[MessageTrace]:
         attempt=row[12] or 0,
         reply=reply,
         deliveries=found,
-        enclosures=tuple((yield from enclosures(wanted))) if row[19] else (),
+        enclosures=tuple((yield from list_attachments(wanted))) if row[19] else (),
         hop=row[20],
         token=row[21] or "",
         tokens_in=row[15] or 0,
@@ -144,7 +144,7 @@ def _question(mailbox: str) -> Script[OpenQuestion | None]:
     return OpenQuestion(id=ApprovalId(row[0]), tool=row[1], text=text, due_at=Instant(row[2]), cut=row[5])
 
 
-def unanswered(address: str, request: str) -> Script[MessageId | None]:
+def find_unanswered(address: str, request: str) -> Script[MessageId | None]:
     row = yield from one(UNANSWERED, address=address, request=request)
     return MessageId(row[0]) if row else None
 
@@ -200,7 +200,9 @@ def _reply(wanted: MessageId, session: str | None, turn: int | None) -> Script[R
     )
 
 
-def deliveries(provider: str | None, state: str | None, after: int, limit: int) -> Script[tuple[DeliveryView, ...]]:
+def list_deliveries(
+    provider: str | None, state: str | None, after: int, limit: int
+) -> Script[tuple[DeliveryView, ...]]:
     found = yield from rows(
         DELIVERY_PAGE, provider=provider or "", state=state or "", before=after or NO_LIMIT, limit=limit
     )
@@ -229,7 +231,7 @@ def delivery_of(row: Row) -> DeliveryView:
     )
 
 
-def mailbox(address: str) -> Script[MailboxView | None]:
+def find_mailbox(address: str) -> Script[MailboxView | None]:
     row = yield from one(MAILBOX, address=address)
     if row is None:
         return None
@@ -245,14 +247,14 @@ def mailbox(address: str) -> Script[MailboxView | None]:
     )
 
 
-def session(wanted: SessionId) -> Script[Session]:
+def read_session(wanted: SessionId) -> Script[Session]:
     row = yield from one(SESSION, session=wanted)
     if row is None:
         raise SessionNotFound(f"there is no session {wanted}", session=wanted)
     return session_of(row)
 
 
-def sessions(agent: str | None, address: str | None, after: str, limit: int) -> Script[Sequence[Session]]:
+def list_sessions(agent: str | None, address: str | None, after: str, limit: int) -> Script[Sequence[Session]]:
     """Raises `InvalidInput` for an `after` that is not there (any more): an empty page would say that none is left."""
     if after and (yield from one(IS_SESSION, session=after)) is None:
         raise no_place_after(after)
@@ -288,20 +290,20 @@ def session_of(row: Row) -> Session:
     )
 
 
-def entry_page(wanted: SessionId, after: int, limit: int) -> Script[Sequence[EntryView]]:
-    yield from session(wanted)
+def list_entries(wanted: SessionId, after: int, limit: int) -> Script[Sequence[EntryView]]:
+    yield from read_session(wanted)
     links = yield from chain(wanted)
     page = yield from entries(links, after=after, limit=limit)
     voiding = yield from undos(links, after=after)
     return [EntryView(entry=entry, undone=is_undone(entry, voiding)) for entry in page]
 
 
-def summaries(wanted: SessionId) -> Script[Sequence[Summary]]:
-    yield from session(wanted)
+def list_summaries(wanted: SessionId) -> Script[Sequence[Summary]]:
+    yield from read_session(wanted)
     return [summary_of(row) for row in (yield from rows(SUMMARIES, session=wanted))]
 
 
-def snapshot(wanted: SessionId, n: int) -> Script[tuple[Summary, Sequence[EntryView]]]:
+def read_snapshot(wanted: SessionId, n: int) -> Script[tuple[Summary, Sequence[EntryView]]]:
     """As it was when the summary was made: later undos do not change a snapshot."""
     row = yield from one(SUMMARY, session=wanted, n=n)
     if row is None:
@@ -313,12 +315,12 @@ def snapshot(wanted: SessionId, n: int) -> Script[tuple[Summary, Sequence[EntryV
     return found, [EntryView(entry=entry, undone=is_undone(entry, voiding)) for entry in covered]
 
 
-def operations(wanted: SessionId | None, after: str, limit: int) -> Script[Sequence[Operation]]:
+def list_operations(wanted: SessionId | None, after: str, limit: int) -> Script[Sequence[Operation]]:
     found = yield from rows(OPERATIONS, session=wanted or "", after=after, limit=limit)
     return [operation_of(row) for row in found]
 
 
-def facts(after: str, limit: int) -> Script[Sequence[SessionFacts]]:
+def list_session_facts(after: str, limit: int) -> Script[Sequence[SessionFacts]]:
     found = yield from rows(ALL_SESSIONS, after=after, limit=limit)
     result = []
     for row in found:
@@ -327,8 +329,8 @@ def facts(after: str, limit: int) -> Script[Sequence[SessionFacts]]:
         result.append(
             SessionFacts(
                 session=one_session,
-                operations=tuple((yield from operations(one_session.id, "", 10_000))),
-                summaries=tuple((yield from summaries(one_session.id))),
+                operations=tuple((yield from list_operations(one_session.id, "", 10_000))),
+                summaries=tuple((yield from list_summaries(one_session.id))),
                 fork_n=fork_n,
                 entries=count,
                 last_seq=max(last_seq, one_session.fork_seq),

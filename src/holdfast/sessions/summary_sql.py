@@ -58,7 +58,7 @@ def begin_operation(operation: OperationId, kind: str, session: SessionId, node:
     return operation_of(made)
 
 
-def open_operation(session: SessionId, kind: str) -> Script[OperationId | None]:
+def find_open_operation(session: SessionId, kind: str) -> Script[OperationId | None]:
     row = yield from one(OPEN, session=session, kind=kind)
     return OperationId(row[0]) if row is not None and row[-1] else None
 

@@ -97,31 +97,35 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
     # --- accepting and claiming
 
     async def accept(self, arrival: Arrival, limits: Limits) -> AcceptOutcome:
-        return await self._act("accept", lambda via: accept_sql.accept(arrival, limits, self._secret, via))
+        return await self._act("accept", lambda via: accept_sql.accept_message(arrival, limits, self._secret, via))
 
     async def note_read(self, account: str, conversation: str, position: int, event_id: str) -> None:
-        await self._db.write("note_read", lambda: attachment_sql.note_read(account, conversation, position, event_id))
+        await self._db.write(
+            "note_read", lambda: attachment_sql.note_position(account, conversation, position, event_id)
+        )
 
     async def unanswered(self, address: str, request: str) -> MessageId | None:
-        return await self._db.read("unanswered", lambda: history_sql.unanswered(address, request))
+        return await self._db.read("unanswered", lambda: history_sql.find_unanswered(address, request))
 
     async def read_up_to(self, account: str) -> Mapping[str, tuple[int, str]]:
-        return await self._db.read("read_up_to", lambda: attachment_sql.read_up_to(account))
+        return await self._db.read("read_up_to", lambda: attachment_sql.read_positions(account))
 
     async def took_in(self, account: str, conversation: str, event_id: str) -> bool:
-        return await self._db.read("took_in", lambda: accept_sql.took_in(account, conversation, event_id, self._secret))
+        return await self._db.read(
+            "took_in", lambda: accept_sql.was_accepted(account, conversation, event_id, self._secret)
+        )
 
     async def enclosures(self, message: MessageId) -> Sequence[EnclosureView]:
-        return await self._db.read("enclosures", lambda: attachment_sql.enclosures(message))
+        return await self._db.read("enclosures", lambda: attachment_sql.list_attachments(message))
 
     async def enclosure_of(self, hash: str, *, agent: str | None = None) -> EnclosureView | None:
-        return await self._db.read("enclosure_of", lambda: attachment_sql.enclosure_of(hash, agent))
+        return await self._db.read("enclosure_of", lambda: attachment_sql.find_attachment(hash, agent))
 
     async def attachments_bytes(self, agent: AgentName) -> int:
-        return await self._db.read("attachments_bytes", lambda: attachment_sql.attachments_bytes(agent))
+        return await self._db.read("attachments_bytes", lambda: attachment_sql.count_attachment_bytes(agent))
 
     async def attachment(self, hash: str) -> bytes | None:
-        return await self._db.read("attachment", lambda: attachment_sql.attachment(hash))
+        return await self._db.read("attachment", lambda: attachment_sql.read_attachment(hash))
 
     async def claim_mailbox(self, node: NodeId, *, name: str = "") -> Claim | None:
         return await self._db.write("claim_mailbox", lambda: node_sql.claim_mailbox(node, name), name=name)
@@ -152,7 +156,7 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
     async def observe(
         self, claim: Claim, session: SessionId, messages: Sequence[MessageId], *, held: str | None = None
     ) -> Committed:
-        return await self._db.write("observe", lambda: turn_sql.observe(claim, session, messages, held))
+        return await self._db.write("observe", lambda: turn_sql.observe_messages(claim, session, messages, held))
 
     async def record_turn(self, record_: TurnRecord) -> Recorded:
         return await self._db.write("record_turn", lambda: record_sql.record_turn(record_))
@@ -166,16 +170,16 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
         )
 
     async def approval(self, approval: ApprovalId) -> ApprovalView:
-        return await self._db.read("approval", lambda: approval_view_sql.approval(approval))
+        return await self._db.read("approval", lambda: approval_view_sql.find_approval(approval))
 
     async def waits_at(self, address: str, approval: ApprovalId) -> bool:
-        return await self._db.read("waits_at", lambda: approval_sql.waits_at(address, approval))
+        return await self._db.read("waits_at", lambda: approval_sql.is_waiting_at(address, approval))
 
     async def approvals(
         self, *, decided: bool = False, agent: str | None = None, limit: int = 100
     ) -> Sequence[ApprovalView]:
         return await self._db.read(
-            "approvals", lambda: approval_view_sql.approvals(limit, decided=decided, agent=agent)
+            "approvals", lambda: approval_view_sql.list_approvals(limit, decided=decided, agent=agent)
         )
 
     # --- lanes
@@ -215,13 +219,13 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
     async def backfill(
         self, agent: AgentName, policy: DeliveryPolicy, *, after: str = "", limit: int
     ) -> tuple[str, int, bool]:
-        return await self._act("backfill", lambda by: backfill_sql.backfill(agent, policy, after, limit, by))
+        return await self._act("backfill", lambda by: backfill_sql.backfill_sessions(agent, policy, after, limit, by))
 
     async def next_due(self, keys: Sequence[LaneKey]) -> tuple[Instant | None, ...]:
         return await self._db.read("next_due", lambda: lanes_.next_due(keys))
 
     async def lane_keys(self, *, ever: bool = False) -> tuple[LaneKey, ...]:
-        return await self._db.read("lane_keys", lambda: lanes_.lane_keys(ever=ever))
+        return await self._db.read("lane_keys", lambda: lanes_.list_lane_keys(ever=ever))
 
     # --- sessions, operations, summaries
 
@@ -242,7 +246,7 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
         )
 
     async def open_operation(self, session: SessionId, kind: str) -> OperationId | None:
-        return await self._db.read("open_operation", lambda: summary_sql.open_operation(session, kind))
+        return await self._db.read("open_operation", lambda: summary_sql.find_open_operation(session, kind))
 
     async def commit_summary(self, operation: Operation, draft: SummaryDraft) -> Summary:
         return await self._db.write("commit_summary", lambda: summary_sql.commit_summary(operation, draft))
@@ -262,20 +266,22 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
         return await self._db.read("memory", lambda: notes_sql.read_memory(agent, subject))
 
     async def notes_shown(self, audience: Audience) -> ShownNotes:
-        return await self._db.read("notes_shown", lambda: notes_sql.notes_shown(audience))
+        return await self._db.read("notes_shown", lambda: notes_sql.read_shown_notes(audience))
 
     async def memory_history(
         self, agent: AgentName, subject: str = "", *, after: int = 0, limit: int = 200
     ) -> Sequence[MemoryOperation]:
-        return await self._db.read("memory_history", lambda: notes_sql.memory_history(agent, subject, after, limit))
+        return await self._db.read(
+            "memory_history", lambda: notes_sql.list_memory_operations(agent, subject, after, limit)
+        )
 
     async def memory_subjects(self, agent: AgentName, *, after: str | None = None, limit: int = 1_000) -> Sequence[str]:
-        return await self._db.read("memory_subjects", lambda: notes_sql.memory_subjects(agent, after, limit))
+        return await self._db.read("memory_subjects", lambda: notes_sql.list_memory_subjects(agent, after, limit))
 
     # --- forgetting
 
     async def forget(self, request: ForgetRequest) -> Forgetting:
-        found = await self._act("forget", lambda by: forget_sql.forget(request, by))
+        found = await self._act("forget", lambda by: forget_sql.begin_forgetting(request, by))
         self._contexts.clear()
         return found
 
@@ -283,20 +289,20 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
         return await self._db.write("sweep_forgotten", lambda: forget_sql.sweep_forgotten(quiet_ms, SWEPT_MAX))
 
     async def scrub_forgotten(self) -> int:
-        waiting = await self._db.read("scrub_forgotten", forget_sql.unscrubbed)
+        waiting = await self._db.read("scrub_forgotten", forget_sql.list_unscrubbed)
         if waiting:
             receipt = await self._db.scrub()
             await self._db.write("scrub_forgotten", lambda: forget_sql.mark_scrubbed(waiting, receipt))
         return len(waiting)
 
     async def forgetting(self, id: ForgetId) -> Forgetting:
-        return await self._db.read("forgetting", lambda: forget_sql.forgetting(id))
+        return await self._db.read("forgetting", lambda: forget_sql.read_forgetting(id))
 
     async def newest_forgetting(self) -> ForgetId | None:
-        return await self._db.read("newest_forgetting", forget_sql.newest_forgetting)
+        return await self._db.read("newest_forgetting", forget_sql.find_newest_forgetting)
 
     async def open_forgettings(self) -> Sequence[ForgetId]:
-        return await self._db.read("open_forgettings", forget_sql.open_forgettings)
+        return await self._db.read("open_forgettings", forget_sql.list_open_forgettings)
 
     # --- tokens
 
@@ -321,7 +327,7 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
         return await self._db.write("prove_write", upkeep_sql.prove_write)
 
     async def prune(self, *, older_than_ms: int, limit: int) -> int:
-        return await self._db.write("prune", lambda: upkeep_sql.prune(older_than_ms, limit, self._secret))
+        return await self._db.write("prune", lambda: upkeep_sql.prune_messages(older_than_ms, limit, self._secret))
 
     def wal_bytes(self) -> int:
         return self._db.wal_bytes()
@@ -335,57 +341,57 @@ class SqlStore(ReplyVerbs, FinishVerbs, AccessVerbs, LoginVerbs, SpendVerbs):
     # --- questions
 
     async def message(self, message: MessageId) -> MessageTrace:
-        return await self._db.read("message", lambda: history_sql.message(message))
+        return await self._db.read("message", lambda: history_sql.trace_message(message))
 
     async def mailbox(self, address: str) -> MailboxView | None:
-        return await self._db.read("mailbox", lambda: history_sql.mailbox(address))
+        return await self._db.read("mailbox", lambda: history_sql.find_mailbox(address))
 
     async def conversation(self, address: str, *, before: int, limit: int) -> Sequence[ChatLine]:
         at = parse(address)  # over HTTP the account is the agent and the conversation the chat (D38)
         return await self._db.read(
-            "conversation", lambda: conversation_sql.conversation(address, at.agent, at.chat, before, limit)
+            "conversation", lambda: conversation_sql.read_conversation(address, at.agent, at.chat, before, limit)
         )
 
     async def session(self, session: SessionId) -> Session:
-        return await self._db.read("session", lambda: history_sql.session(session))
+        return await self._db.read("session", lambda: history_sql.read_session(session))
 
     async def sessions(
         self, *, agent: str | None = None, address: str | None = None, after: str = "", limit: int = 100
     ) -> Sequence[Session]:
-        return await self._db.read("sessions", lambda: history_sql.sessions(agent, address, after, limit))
+        return await self._db.read("sessions", lambda: history_sql.list_sessions(agent, address, after, limit))
 
     async def entries(self, session: SessionId, *, after: int = 0, limit: int = 200) -> Sequence[EntryView]:
-        return await self._db.read("entries", lambda: history_sql.entry_page(session, after, limit))
+        return await self._db.read("entries", lambda: history_sql.list_entries(session, after, limit))
 
     async def context(self, session: SessionId) -> Context:
         return await self.read_context(session)
 
     async def summaries(self, session: SessionId) -> Sequence[Summary]:
-        return await self._db.read("summaries", lambda: history_sql.summaries(session))
+        return await self._db.read("summaries", lambda: history_sql.list_summaries(session))
 
     async def snapshot(self, session: SessionId, n: int) -> tuple[Summary, Sequence[EntryView]]:
-        return await self._db.read("snapshot", lambda: history_sql.snapshot(session, n))
+        return await self._db.read("snapshot", lambda: history_sql.read_snapshot(session, n))
 
     async def operations(
         self, *, session: SessionId | None = None, after: str = "", limit: int = 1_000
     ) -> Sequence[Operation]:
-        return await self._db.read("operations", lambda: history_sql.operations(session, after, limit))
+        return await self._db.read("operations", lambda: history_sql.list_operations(session, after, limit))
 
     async def facts(self, *, after: str = "", limit: int = 100) -> Sequence[SessionFacts]:
-        return await self._db.read("facts", lambda: history_sql.facts(after, limit))
+        return await self._db.read("facts", lambda: history_sql.list_session_facts(after, limit))
 
     async def deliveries(
         self, *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100
     ) -> Sequence[DeliveryView]:
-        return await self._db.read("deliveries", lambda: history_sql.deliveries(provider, state, after, limit))
+        return await self._db.read("deliveries", lambda: history_sql.list_deliveries(provider, state, after, limit))
 
     async def delivered_parcels(
         self, key: LaneKey, *, after: int = 0, limit: int = 200
     ) -> Sequence[tuple[int, Parcel]]:
-        return await self._db.read("delivered_parcels", lambda: backfill_sql.delivered_parcels(key, after, limit))
+        return await self._db.read("delivered_parcels", lambda: backfill_sql.list_delivered_parcels(key, after, limit))
 
     async def gauges(self) -> Gauges:
-        return await self._db.read("gauges", gauges_sql.gauges)
+        return await self._db.read("gauges", gauges_sql.read_gauges)
 
     async def next_ready(self) -> Instant | None:
         return await self._db.read("next_ready", history_sql.next_ready)

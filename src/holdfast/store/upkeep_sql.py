@@ -35,7 +35,7 @@ def prove_write() -> Script[Instant]:
     return Instant(row[0] if row else 0)
 
 
-def prune(older_than_ms: int, limit: int, secret: bytes) -> Script[int]:
+def prune_messages(older_than_ms: int, limit: int, secret: bytes) -> Script[int]:
     old = yield from rows(OLD, older_than_ms=older_than_ms, limit=limit)
     buried = [
         {

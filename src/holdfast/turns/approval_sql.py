@@ -280,7 +280,7 @@ def decide_approval(
         yield from _record(by, id, decision, current.tool, asked)
     elif current.decision is not decision:
         yield from action_sql.refuse(Act.APPROVAL_DECIDED, by, id, f"already_{current.decision.value}")
-    return (yield from approval_view_sql.approval(id))
+    return (yield from approval_view_sql.find_approval(id))
 
 
 def _require_proof(id: ApprovalId, decision: Decision, typed: str) -> Script[Asked]:
@@ -300,7 +300,7 @@ def forget_digests(session: SessionId, turn: int) -> Script[None]:
     yield from run(FORGET_DIGESTS, session=session, turn=turn)
 
 
-def waits_at(address: str, id: ApprovalId) -> Script[bool]:
+def is_waiting_at(address: str, id: ApprovalId) -> Script[bool]:
     return (yield from one(WAITS_AT, address=address, id=plain(id))) is not None
 
 

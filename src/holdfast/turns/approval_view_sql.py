@@ -52,14 +52,14 @@ def asked_of(row: Row) -> Script[Asked]:
     return Asked(call_digest(wish.name, wish.arguments, b""), b"", was_cut, on_record=False)
 
 
-def approval(wanted: ApprovalId) -> Script[ApprovalView]:
+def find_approval(wanted: ApprovalId) -> Script[ApprovalView]:
     row = yield from one(VIEW, id=plain(wanted))
     if row is None:
         raise ApprovalNotFound(f"there is no approval {wanted[:40]!r}", approval=wanted[:40])
     return (yield from _view(row))
 
 
-def approvals(limit: int, *, decided: bool, agent: str | None = None) -> Script[Sequence[ApprovalView]]:
+def list_approvals(limit: int, *, decided: bool, agent: str | None = None) -> Script[Sequence[ApprovalView]]:
     """Those that wait, oldest first; with `decided`, all of them, newest first."""
     found = yield from rows(NEWEST if decided else OPEN, limit=limit, agent=agent or "")
     views = []

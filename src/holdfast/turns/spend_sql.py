@@ -31,12 +31,12 @@ def record_spend(spend: Spend) -> Script[None]:
     )
 
 
-def spent(agent: AgentName, since: Instant) -> Script[int]:
+def sum_spent(agent: AgentName, since: Instant) -> Script[int]:
     row = yield from one(SPENT, agent=agent, since=since)
     return int(row[0]) if row else 0
 
 
-def spend_by_model(days: int, agent: AgentName | None) -> Script[Sequence[SpendTotal]]:
+def sum_spend_by_model(days: int, agent: AgentName | None) -> Script[Sequence[SpendTotal]]:
     found = yield from rows(BY_MODEL, before_ms=(days - 1) * DAY_MS, agent=agent or "")
     return [
         SpendTotal(

@@ -361,7 +361,9 @@ def _repeated_commit(claim: Claim, turn: Turn, held: Held) -> Script[Committed]:
     return Committed(held.depth)
 
 
-def observe(claim: Claim, session: SessionId, messages: Sequence[MessageId], held_why: str | None) -> Script[Committed]:
+def observe_messages(
+    claim: Claim, session: SessionId, messages: Sequence[MessageId], held_why: str | None
+) -> Script[Committed]:
     held = yield from hold(claim)
     waiting = []
     for message in messages:

@@ -26,10 +26,10 @@ class AccessVerbs(ActionVerbs):
         return await self._act("unpair", lambda who: access_sql.unpair(principal, agent, by, operation, who))
 
     async def link(self, request: LinkRequest) -> Link:
-        return await self._act("link", lambda by: identity_sql.link(request, by))
+        return await self._act("link", lambda by: identity_sql.link_principals(request, by))
 
     async def unlink(self, principal: Principal, *, by: str, operation: OperationId) -> Link | None:
-        return await self._act("unlink", lambda who: identity_sql.unlink(principal, by, operation, who))
+        return await self._act("unlink", lambda who: identity_sql.unlink_principal(principal, by, operation, who))
 
     async def move_address(self, old: Address, new: Address, *, by: str, operation: OperationId) -> Moved:
         return await self._act("move_address", lambda who: identity_sql.move_address(old, new, by, operation, who))
@@ -40,15 +40,15 @@ class AccessVerbs(ActionVerbs):
         )
 
     async def admitted(self, agent: AgentName, principal: Principal) -> bool:
-        return await self._db.read("admitted", lambda: access_sql.admitted(agent, principal))
+        return await self._db.read("admitted", lambda: access_sql.is_admitted(agent, principal))
 
     async def pairings(
         self, *, agent: AgentName | None = None, limit: int = LISTED_MAX, policy: PairingPolicy = PAIRING
     ) -> Sequence[PairingView]:
-        return await self._db.read("pairings", lambda: access_sql.pairings(agent, policy, limit))
+        return await self._db.read("pairings", lambda: access_sql.list_pairings(agent, policy, limit))
 
     async def links(self, *, limit: int = LISTED_MAX) -> Sequence[Link]:
-        return await self._db.read("links", lambda: identity_sql.links(limit))
+        return await self._db.read("links", lambda: identity_sql.list_links(limit))
 
     async def kin(self, principal: Principal) -> Sequence[Principal]:
-        return await self._db.read("kin", lambda: identity_sql.kin(principal))
+        return await self._db.read("kin", lambda: identity_sql.linked_principals(principal))

@@ -34,8 +34,8 @@ class ActionVerbs:
         self, wanted: ActionFilter = EVERY_ACTION, *, after: int = 0, limit: int = 100, oldest_first: bool = False
     ) -> Sequence[Action]:
         return await self._db.read(
-            "actions", lambda: action_sql.actions(wanted, after, limit, oldest_first=oldest_first)
+            "actions", lambda: action_sql.list_actions(wanted, after, limit, oldest_first=oldest_first)
         )
 
     async def last_action(self) -> tuple[int, bytes]:
-        return await self._db.read("last_action", action_sql.last_action)
+        return await self._db.read("last_action", action_sql.read_last_action)

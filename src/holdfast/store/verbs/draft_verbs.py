@@ -20,7 +20,7 @@ class DraftVerbs:
         await self._db.write("release_draft", lambda: draft_sql.release_draft(draft, quiet_ms))
 
     async def stray_drafts(self, *, limit: int) -> tuple[StrayDraft, ...]:
-        return await self._db.write("stray_drafts", lambda: draft_sql.stray_drafts(limit))
+        return await self._db.write("stray_drafts", lambda: draft_sql.take_stray_drafts(limit))
 
     async def drop_draft(self, stray: StrayDraft) -> None:
         await self._db.write("drop_draft", lambda: draft_sql.drop_draft(stray))

@@ -13,10 +13,12 @@ class FinishVerbs(ActionVerbs):
     """Implements what the ports `Store` and `Reader` say about finalisations."""
 
     async def open_agents(self) -> tuple[Instant, tuple[AgentName, ...]]:
-        return await self._db.read("open_agents", finalisation_sql.open_agents)
+        return await self._db.read("open_agents", finalisation_sql.list_open_agents)
 
     async def expired_sessions(self, agent: AgentName, *, before: Instant, limit: int) -> Sequence[Expired]:
-        return await self._db.read("expired_sessions", lambda: finalisation_sql.expired_sessions(agent, before, limit))
+        return await self._db.read(
+            "expired_sessions", lambda: finalisation_sql.list_expired_sessions(agent, before, limit)
+        )
 
     async def begin_finalisation(self, ending: Ending) -> Finalisation | NotEnded:
         return await self._db.write("begin_finalisation", lambda: finalisation_sql.begin_finalisation(ending))
@@ -59,5 +61,5 @@ class FinishVerbs(ActionVerbs):
         limit: int = 100,
     ) -> Sequence[Finalisation]:
         return await self._db.read(
-            "finalisations", lambda: finalisation_sql.finalisations(session, limit, agent=agent, state=state)
+            "finalisations", lambda: finalisation_sql.list_finalisations(session, limit, agent=agent, state=state)
         )

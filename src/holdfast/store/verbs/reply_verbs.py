@@ -46,7 +46,7 @@ class ReplyVerbs(DraftVerbs, ActionVerbs):
         return await self._act("resend_reply", lambda by: reply_sql.resend_reply(reply, by))
 
     async def reply(self, reply: ReplyId) -> PostedReply:
-        return await self._db.read("reply", lambda: reply_sql.reply(reply))
+        return await self._db.read("reply", lambda: reply_sql.read_reply(reply))
 
     async def replies(
         self,
@@ -57,4 +57,4 @@ class ReplyVerbs(DraftVerbs, ActionVerbs):
         after: int = 0,
         limit: int = 100,
     ) -> Sequence[PostedReply]:
-        return await self._db.read("replies", lambda: reply_sql.replies(state, agent, channel, after, limit))
+        return await self._db.read("replies", lambda: reply_sql.list_replies(state, agent, channel, after, limit))

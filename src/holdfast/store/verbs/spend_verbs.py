@@ -17,7 +17,7 @@ class SpendVerbs:
         await self._db.write("record_spend", lambda: spend_sql.record_spend(spent))
 
     async def spent(self, agent: AgentName, since: Instant) -> int:
-        return await self._db.read("spent", lambda: spend_sql.spent(agent, since))
+        return await self._db.read("spent", lambda: spend_sql.sum_spent(agent, since))
 
     async def spend_by_model(self, *, days: int = 1, agent: AgentName | None = None) -> Sequence[SpendTotal]:
-        return await self._db.read("spend_by_model", lambda: spend_sql.spend_by_model(days, agent))
+        return await self._db.read("spend_by_model", lambda: spend_sql.sum_spend_by_model(days, agent))
