@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.runtime import Runtime
     from holdfast.turns.policy import AgentPolicy, Arrivals
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 # In the order of the flow; loaded on first use, so that importing the package costs next to nothing.
 _PUBLIC = {
