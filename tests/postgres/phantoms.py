@@ -17,7 +17,9 @@ from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.notes import MemoryUndo
 from holdfast.sessions import command_sql, summary_sql
 from holdfast.store import upkeep_sql
+from holdfast.store.node_sql import release_claim
 from holdfast.turns import record_sql
+from holdfast.turns.record_sql import record_turn
 from tests.contract.driver import LIMITS, Driver, retain
 from tests.contract.driver import record as turn_record
 from tests.postgres.pairs import (
@@ -42,7 +44,7 @@ async def newcomers(driver: Driver) -> Verbs:
     await driver.say("before", channel="telegram")
     claim = await driver.claim()
     await driver.answer(claim, await driver.open(claim))
-    await driver.store.release_claim(claim)
+    await driver.db.write(release_claim(claim))
     picture = Enclosure(hash=hash_of(b"p"), name="a.png", media_type="image/png", body=b"p")
     new = driver.arrival("new", chat="new")
     ask = PairingAsk(
@@ -77,15 +79,15 @@ async def newcomers(driver: Driver) -> Verbs:
 
 def _ask_and_speak(ask: PairingAsk, knock: Arrival) -> Any:
     """Two that follow each other at once: the first makes the mailbox, the second finds it there."""
-    yield from access_sql.ask_pairing(ask, PairingPolicy())
+    yield from access_sql.ask_pairing(ask, policy=PairingPolicy())
     return (yield from accept_sql.accept_message(knock, LIMITS, SECRET))
 
 
 async def guests(driver: Driver) -> Verbs:
     """In a session that others write to, a person speaks for the first time."""
     policies = (retain(),)
-    await driver.store.record_turn(turn_record("a", who="bob", policies=policies))
-    await driver.store.record_turn(turn_record("a", session="other", policies=policies))
+    await driver.db.write(record_turn(turn_record("a", who="bob", policies=policies)))
+    await driver.db.write(record_turn(turn_record("a", session="other", policies=policies)))
     quoted = replace(turn_record("c", who="bob", policies=policies), entries=turn_record("x", text="hi").entries)
     return {
         "record": party(record_sql.record_turn, turn_record("b", policies=policies)),

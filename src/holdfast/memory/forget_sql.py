@@ -26,7 +26,7 @@ from holdfast.memory.quotation_sql import find_quotations
 from holdfast.memory.visibility import person_scope
 from holdfast.sessions.delete_sql import blank_session, lock_line
 from holdfast.store.agent_lock_sql import hold_agents
-from holdfast.store.script import Row, Script, many, one, plain, rows, run
+from holdfast.store.script import Row, Script, many, one, plain, rows, run, verb
 
 FIELDS = "id, agent, kind, subject, requested_at, blanked, scrubbed_at, scrub_receipt, swept_at, kept"
 BY_ID = f"select {FIELDS} from forget where id = :id"
@@ -71,6 +71,7 @@ SWEPT = """
 update forget set swept_at = :now, scrubbed_at = case when :found > 0 then null else scrubbed_at end where id = :id"""
 
 
+@verb
 def begin_forgetting(request: ForgetRequest, by: By = PROGRAM) -> Script[Forgetting]:
     """Raises `SessionNotFound`, and `IdempotencyConflict` for an id that named something else before."""
     agent = (yield from _agent(request)) if request.session is not None else request.agent or ""
@@ -199,25 +200,33 @@ def _blank_echoes(agent: AgentName) -> Script[int]:
 # --- what follows ------------------------------------------------------------------------------------
 
 
+@verb
 def find_newest_forgetting() -> Script[ForgetId | None]:
     row = yield from one(NEWEST)
     return None if row is None else ForgetId(row[0])
 
 
+@verb
 def list_open_forgettings() -> Script[tuple[ForgetId, ...]]:
     return tuple(ForgetId(id_) for (id_,) in (yield from rows(OPEN, limit=OPEN_MAX)))
 
 
+@verb
 def list_unscrubbed() -> Script[tuple[ForgetId, ...]]:
     """Requests whose bytes may still be in the store's files."""
     return tuple(ForgetId(id_) for (id_,) in (yield from rows(UNSCRUBBED)))
 
 
+@verb
 def mark_scrubbed(requests: Sequence[ForgetId], receipt: str) -> Script[None]:
     yield from many(SCRUBBED, [{"id": id_, "receipt": plain(receipt)} for id_ in requests])
 
 
-def sweep_forgotten(quiet_ms: int, limit: int) -> Script[int]:
+SWEPT_MAX = 100  # requests in one transaction
+
+
+@verb
+def sweep_forgotten(*, quiet_ms: int, limit: int = SWEPT_MAX) -> Script[int]:
     """Blank what recall copied between a request and the last receipt of its providers; how many requests.
 
     The files are scrubbed once more where anything was found.
@@ -231,6 +240,7 @@ def sweep_forgotten(quiet_ms: int, limit: int) -> Script[int]:
     return len(found)
 
 
+@verb
 def read_forgetting(id_: ForgetId) -> Script[Forgetting]:
     row = yield from one(BY_ID, id=id_)
     if row is None:

@@ -1,8 +1,8 @@
 """How much there is to do now. Each question is answered from a partial index over what is still open."""
 
 from holdfast.kernel.ids import Instant
-from holdfast.store.protocols.reader import Gauges
-from holdfast.store.script import Script, one, rows
+from holdfast.store.gauges import Gauges
+from holdfast.store.script import Script, one, rows, verb
 
 WAITING = """
 select mailbox.agent, count(*) from inbound join mailbox on mailbox.id = inbound.mailbox
@@ -17,6 +17,7 @@ PARKED = "select provider, state, count(*) from delivery where state = 'parked' 
 REPLIES = "select channel, state, count(*) from reply where state <> 'delivered' group by channel, state"
 
 
+@verb
 def read_gauges() -> Script[Gauges]:
     at, oldest = (yield from one(OLDEST)) or (0, None)
     waiting = yield from rows(WAITING)
