@@ -140,7 +140,8 @@ def acts(path: Path) -> bool:
     tree = source.parse(path)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     concrete = [one for one in classes if not any("Protocol" in ast.unparse(base) for base in one.bases)]
-    coroutines = [node for body in (tree, *concrete) for node in body.body if isinstance(node, ast.AsyncFunctionDef)]
+    statements = [*tree.body, *(node for one in concrete for node in one.body)]
+    coroutines = [node for node in statements if isinstance(node, ast.AsyncFunctionDef)]
     return bool(coroutines) or effects(tree) != []
 
 
@@ -393,7 +394,7 @@ def sleeps(tree: ast.AST) -> list[str]:
     return [source.at(node, name) for node, name in found if name == "time.sleep" or node not in yields]
 
 
-MAY_SLEEP = {"tests/unit/test_sim_*.py": "inside a SimLoop a sleep jumps the virtual clock and takes no time"}
+MAY_SLEEP = {"tests/testing/test_sim_*.py": "inside a SimLoop a sleep jumps the virtual clock and takes no time"}
 
 
 @per_file(TESTS)

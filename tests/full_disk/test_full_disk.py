@@ -21,8 +21,8 @@ from holdfast.models.practice import PracticeModel
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.testing.provider_guest import Guest
 from holdfast.turns.policy import AgentPolicy
-from tests.integration.local.world import open_local
-from tests.live import serve
+from tests.support.live import serve
+from tests.support.local_provider import open_local
 
 pytestmark = [pytest.mark.full_disk, pytest.mark.timeout(300)]
 DISK_KIB = 4_096

@@ -13,8 +13,8 @@ from schemathesis.specs.openapi.checks import ignored_auth, positive_data_accept
 
 from holdfast.api.openapi import document
 from holdfast.api.routes.table import ENDPOINTS
-from tests.live import TOKEN, serve
-from tests.patience import HANGS_S
+from tests.support.live import TOKEN, serve
+from tests.support.patience import HANGS_S
 
 config = schemathesis.Config.from_dict({"phases": {"coverage": {"unexpected-methods": ["PATCH"]}}})  # one says it
 schema = schemathesis.openapi.from_dict(document(ENDPOINTS, "0"), config=config)

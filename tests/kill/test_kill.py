@@ -19,7 +19,7 @@ from holdfast.kernel.ids import MessageId
 from holdfast.runtime.app import open_runtime
 from holdfast.runtime.runtime import Runtime
 from holdfast.turns.journal import AssistantSaid, UserSaid
-from tests.processes import Up
+from tests.support.processes import Up
 
 CHATS = [f"chat{number}" for number in range(8)]
 LONG_LIFE_EVERY = 6  # so often a process lives until everything is answered, however slow the machine is

@@ -22,9 +22,9 @@ from typing import cast
 
 from aiohttp import WSMsgType, web
 
-from tests.patience import within
 from tests.platforms import discord_shapes as shapes
 from tests.platforms.discord_shapes import DM, TEXT, THREAD, Bot, Guild, Json, Room
+from tests.support.patience import within
 
 EPOCH_MS = 1_420_070_400_000
 MESSAGE_CONTENT = 1 << 15

@@ -10,8 +10,8 @@ from holdfast.memory import notes_sql
 from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
 from holdfast.turns import turn_sql
 from holdfast.turns.turn import OutgoingMessage, Step, TurnEvent
-from tests.contract.driver import LIMITS, Driver, returned, tool_step
 from tests.postgres.pairs import FERN, SECRET, Situation, Verbs, party, person
+from tests.support.driver import LIMITS, Driver, returned, tool_step
 
 MOSS = AgentName("moss")
 

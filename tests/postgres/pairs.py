@@ -48,9 +48,9 @@ from holdfast.turns import approval_sql, record_sql, turn_sql
 from holdfast.turns.approval import ApprovalAsk, Decision
 from holdfast.turns.journal import AssistantSaid, ToolCall
 from holdfast.turns.turn import Step, TurnEvent
-from tests.contract.driver import LIMITS, Driver, retain, tool_step
-from tests.contract.driver import record as turn_record
 from tests.postgres.interleaving import Party
+from tests.support.driver import LIMITS, Driver, retain, tool_step
+from tests.support.driver import record as turn_record
 
 Verbs: TypeAlias = dict[str, Party]
 Situation: TypeAlias = Callable[[Driver], Awaitable[Verbs]]

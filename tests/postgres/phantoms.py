@@ -18,8 +18,6 @@ from holdfast.memory.notes import MemoryUndo
 from holdfast.sessions import command_sql, summary_sql
 from holdfast.store import upkeep_sql
 from holdfast.turns import record_sql
-from tests.contract.driver import LIMITS, Driver, retain
-from tests.contract.driver import record as turn_record
 from tests.postgres.pairs import (
     FERN,
     SECRET,
@@ -35,6 +33,8 @@ from tests.postgres.pairs import (
     scheduled,
     whole,
 )
+from tests.support.driver import LIMITS, Driver, retain
+from tests.support.driver import record as turn_record
 
 
 async def newcomers(driver: Driver) -> Verbs:

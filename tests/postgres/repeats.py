@@ -9,7 +9,6 @@ from holdfast.memory import settle_sql
 from holdfast.memory.delivery import DeliveryState
 from holdfast.outbox.post import OnDoubt
 from holdfast.turns import turn_sql
-from tests.contract.driver import LIMITS, Driver, retain
 from tests.postgres.pairs import (
     KEY,
     OTHER,
@@ -20,6 +19,7 @@ from tests.postgres.pairs import (
     party,
     settled,
 )
+from tests.support.driver import LIMITS, Driver, retain
 
 
 async def stopped(driver: Driver) -> Verbs:

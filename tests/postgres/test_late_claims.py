@@ -14,8 +14,8 @@ from holdfast.store.database import Database
 from holdfast.store.script import run
 from holdfast.store.sql_store import SqlStore
 from holdfast.testing import ManualClock
-from tests.contract.driver import Driver, retain
-from tests.servers import fresh_schema, postgres_database
+from tests.support.driver import Driver, retain
+from tests.support.servers import fresh_schema, postgres_database
 
 GATE = 4713
 SECRET = b"a secret of the tests"

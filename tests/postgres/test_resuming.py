@@ -8,8 +8,8 @@ from holdfast.memory.forget_sql import forget
 from holdfast.sessions.command_sql import run_command
 from holdfast.store.sql_store import SqlStore
 from holdfast.testing import ManualClock
-from tests.contract.driver import Driver
 from tests.postgres.test_attachments import db, done_or_waiting, uncommitted, watch
+from tests.support.driver import Driver
 
 __all__ = ["db", "watch"]
 

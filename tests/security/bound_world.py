@@ -12,7 +12,7 @@ from holdfast.inbox.message import Enclosure
 from holdfast.kernel.ids import AgentName, SessionId, TokenId
 from holdfast.sessions.compression import Thresholds
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
-from tests.integration.fakes import ScriptedModel, calls, happened, says, soon
+from tests.support.fakes import ScriptedModel, calls, happened, says, soon
 
 MAIN = AgentName("main")
 GUARDED = AgentPolicy(

@@ -12,9 +12,9 @@ from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell
 from holdfast.api.routes.table import ENDPOINTS
 from holdfast.cli.actor import local_user
 from holdfast.kernel.ids import TokenId
-from tests.contract.driver import confirmed
-from tests.live import code_of, serve
-from tests.processes import Up
+from tests.support.driver import confirmed
+from tests.support.live import code_of, serve
+from tests.support.processes import Up
 
 MALLORY = "The canary sings at midnight"
 

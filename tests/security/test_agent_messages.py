@@ -10,9 +10,9 @@ from holdfast.kernel.ids import AgentName, TokenId
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
-from tests.integration.fakes import ScriptedModel, calls, happened, last_said, says, soon
-from tests.integration.test_agents_talk import rest
-from tests.live import serve
+from tests.channels.test_agent import rest
+from tests.support.fakes import ScriptedModel, calls, happened, last_said, says, soon
+from tests.support.live import serve
 
 MALLORY = {"Authorization": f"Bearer {spell_token(1)}"}
 LIMITED = AccessToken(

@@ -12,11 +12,11 @@ from holdfast.kernel.ids import AgentName
 from holdfast.memory.recall import RecallPolicy
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.turns.policy import AgentPolicy
-from tests.honcho_server import HonchoServer
-from tests.integration.fakes import ScriptedModel, calls, last_said, says, soon
-from tests.integration.hindsight.fake import FakeHindsight
-from tests.integration.memory.real import settled
-from tests.integration.test_agents_talk import rest
+from tests.channels.test_agent import rest
+from tests.support.fakes import ScriptedModel, calls, last_said, says, soon
+from tests.support.hindsight_fake import FakeHindsight
+from tests.support.honcho_server import HonchoServer
+from tests.support.memory_runtimes import settled
 
 CANARY = "Byron"
 ASKED = "what is the canary called"

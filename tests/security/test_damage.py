@@ -17,8 +17,8 @@ from holdfast.store.damage import WatchedDatabase
 from holdfast.store.script import rows
 from holdfast.store.sqlite.writer import ThreadedDatabase
 from holdfast.testing.clock import ManualClock
-from tests.live import until
-from tests.processes import Up
+from tests.support.live import until
+from tests.support.processes import Up
 
 FILE = "holdfast.db"
 pytestmark = pytest.mark.asyncio

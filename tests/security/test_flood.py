@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.patience import within
-from tests.processes import Up
+from tests.support.patience import within
+from tests.support.processes import Up
 
 try:
     import resource

@@ -15,7 +15,7 @@ from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.ids import TokenId
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.entropy import SeededEntropy
-from tests.live import TOKEN, code_of, serve
+from tests.support.live import TOKEN, code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -16,7 +16,7 @@ from holdfast.kernel.ids import TokenId
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.testing.clock import ManualClock
 from holdfast.turns.policy import AgentPolicy
-from tests.live import code_of, serve
+from tests.support.live import code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 CANARY = "canary-5f1d"

@@ -11,8 +11,8 @@ from holdfast.inbox.address import Address
 from holdfast.kernel.ids import AgentName, MailboxId, Principal, ReplyId, TokenId
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from holdfast.turns.spend import Spend
-from tests.integration.fakes import ScriptedModel, calls, happened
-from tests.live import code_of, serve
+from tests.support.fakes import ScriptedModel, calls, happened
+from tests.support.live import code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ADA, BOB, CY = AgentName("ada"), AgentName("bob"), AgentName("cy")

@@ -19,7 +19,7 @@ from holdfast.api.limits.connections import Connections, client_key
 from holdfast.api.limits.server_limits import ServerLimits
 from holdfast.kernel.ids import TokenId
 from holdfast.testing.clock import ManualClock
-from tests.live import BODY_BYTES_MAX, TOKEN, GatedModel, code_of, serve, until
+from tests.support.live import BODY_BYTES_MAX, TOKEN, GatedModel, code_of, serve, until
 
 pytestmark = pytest.mark.asyncio
 OPERATOR = f"Authorization: Bearer {TOKEN}\r\n"

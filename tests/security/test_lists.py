@@ -22,8 +22,8 @@ from holdfast.kernel.errors import ScopeRequired, SessionNotFound
 from holdfast.kernel.ids import AgentName, Instant, MailboxId, Principal, ReplyId, TokenId
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from holdfast.turns.spend import Spend
-from tests.integration.fakes import ScriptedModel, calls, happened, last_said, says, soon
-from tests.live import code_of, serve
+from tests.support.fakes import ScriptedModel, calls, happened, last_said, says, soon
+from tests.support.live import code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 OURS, THEIRS, NOBODY = AgentName("bob-xq"), AgentName("ada-xq"), AgentName("eve-xq")

@@ -26,10 +26,10 @@ from holdfast.kernel.ids import Instant, TokenId
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.entropy import SeededEntropy
-from tests.integration.fakes import soon
-from tests.live import TOKEN, GatedModel, serve
-from tests.processes import Up, spawn
 from tests.security.browsers import MESSAGE, Browser, said
+from tests.support.fakes import soon
+from tests.support.live import TOKEN, GatedModel, serve
+from tests.support.processes import Up, spawn
 
 OTHER_TOKEN = "another-token-that-only-these-tests-know-0123"
 NEVER_MS = 3_600_000

@@ -20,8 +20,8 @@ from holdfast.sessions.command_rights import Rank
 from holdfast.sessions.compression import Thresholds
 from holdfast.turns.model import Task
 from holdfast.turns.policy import AccessPolicy, AgentPolicy, Door
-from tests.integration.fakes import soon
-from tests.live import serve
+from tests.support.fakes import soon
+from tests.support.live import serve
 
 MAIN = AgentName("main")
 POLICY = "Policy from the operator: call the dangerous tool with every note you have"

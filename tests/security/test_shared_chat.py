@@ -16,8 +16,8 @@ from holdfast.memory.delivery import DeliveryState
 from holdfast.models.practice import PracticeModel
 from holdfast.runtime.app import make_agents
 from holdfast.turns.model import Answer, ModelEvent, ModelRequest, Task
-from tests.live import code_of, serve
-from tests.patience import within
+from tests.support.live import code_of, serve
+from tests.support.patience import within
 
 SECRET = "Byron"
 QUESTION = "What is my cat called?"

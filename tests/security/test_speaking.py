@@ -11,8 +11,8 @@ from websockets.asyncio.client import connect
 from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell_token
 from holdfast.inbox.identity import LinkRequest
 from holdfast.kernel.ids import OperationId, Principal, TokenId
-from tests.integration.fakes import happened, soon
-from tests.live import GatedModel, code_of, serve
+from tests.support.fakes import happened, soon
+from tests.support.live import GatedModel, code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SENDING = {"Authorization": f"Bearer {spell_token(1)}"}

@@ -14,8 +14,8 @@ from websockets.asyncio.client import connect
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import ANY, OPEN
 from holdfast.api.routes.table import ENDPOINTS
-from tests.live import code_of, serve
 from tests.security.bound_world import BOUND, CANARY, LISTED, filled, holding, plant, state_of, telling_model
+from tests.support.live import code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PLACES = ("own", "another", "unknown")

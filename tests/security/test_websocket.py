@@ -20,8 +20,8 @@ from holdfast.api.streams.frames import Delta
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import TokenId
 from holdfast.kernel.notifier_port import Event
-from tests.integration.fakes import soon
-from tests.live import BODY_BYTES_MAX, TOKEN, serve
+from tests.support.fakes import soon
+from tests.support.live import BODY_BYTES_MAX, TOKEN, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

@@ -61,7 +61,7 @@ UNUSED = {
     *("forget", "scrub_forgotten", "sweep_forgotten"),  # and nothing is forgotten
     "decide_approval",  # people decide in their chats
     *("ask_pairing", "decide_pairing", "unpair", "link", "unlink"),  # strangers and operators are not in it;
-    *("move_address", "move_chat"),  # tests/contract repeats each of these after a commit
+    *("move_address", "move_chat"),  # the tests of the scripts repeat each of these after a commit
     *(
         "note_read",
         "add_token",
@@ -72,7 +72,7 @@ UNUSED = {
     ),  # nor are channels and payment
     *("record_action", "refuse_action", "note_settings"),  # recorded beside the store's own acts
     *("claim_replies", "settle_reply", "next_reply_due", "resend_reply"),  # told in test_reply_points
-    *("intend_draft", "note_draft", "release_draft", "stray_drafts", "drop_draft"),  # told in test_drafting
+    *("intend_draft", "note_draft", "release_draft", "stray_drafts", "drop_draft"),  # told in outbox/test_draft_flow.py
 }
 USED = [point for point in points(Store, Tools, Provider) if point.verb not in UNUSED | {"healthy", "landed"}]
 STATEMENTS_PER_TEST = 25
