@@ -1,5 +1,6 @@
 """A real MCP server for the tests: over stdio when it is run, over HTTP inside a test. Its tools answer, fail, die."""
 
+import asyncio
 import os
 from typing import Any
 
@@ -8,6 +9,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_types import Tool
 
 server = MCPServer("tests", log_level="CRITICAL")
+hanging = asyncio.Event()  # set once somebody has asked `hang`
 
 
 @server.tool()
@@ -37,6 +39,7 @@ def secret(name: str) -> str:
 @server.tool()
 async def hang() -> str:
     """Never answers."""
+    hanging.set()
     await anyio.Event().wait()
     return ""
 

@@ -8,11 +8,13 @@ import pytest
 from discord.gateway import KeepAliveHandler
 
 from holdfast.channels.discord import make_discord
+from holdfast.channels.discord.wire import CLOSE_S
 from holdfast.kernel.errors import ChannelFailed
 from holdfast.kernel.machine import AsyncTasks
 from tests.channels.discord.kit import Mailbox, running, setup_of
 from tests.platforms.discord import FakeDiscord, Fault
 from tests.support.connections import still_open
+from tests.support.loop_time import put_forward
 
 
 def heartbeats() -> list[KeepAliveHandler]:
@@ -94,10 +96,23 @@ async def test_stopping_between_hello_and_identify_leaves_no_thread(world):
     assert heartbeats() == []
 
 
-@pytest.mark.parametrize("patience_s", [1.0, 0.0], ids=["while-waiting", "before-it-was-told"])
-async def test_a_gateway_that_never_says_goodbye_is_left_in_time(world, monkeypatch, patience_s):
-    """Also where the time is over before anything was sent, as on a machine with much to do: nothing stays open."""
-    monkeypatch.setattr("holdfast.channels.discord.wire.CLOSE_S", patience_s)
+async def test_a_gateway_that_never_says_goodbye_is_left_in_time(world):
+    world.fake.says_goodbye = False
+
+    async def run_out_of_time():
+        await world.fake.until(lambda: world.fake.goodbyes)
+        put_forward(CLOSE_S)
+
+    async with asyncio.TaskGroup() as tasks, running(world.fake, world.bot, world.mailbox):
+        assert len(heartbeats()) == 1
+        tasks.create_task(run_out_of_time())
+    assert heartbeats() == []
+    assert still_open() == []
+
+
+async def test_a_gateway_whose_time_to_close_is_over_before_it_is_told_is_left_as_well(world, monkeypatch):
+    """The time may be over before anything was sent, as on a machine with much to do: nothing stays open."""
+    monkeypatch.setattr("holdfast.channels.discord.wire.CLOSE_S", 0.0)
     world.fake.says_goodbye = False
     async with running(world.fake, world.bot, world.mailbox):
         assert len(heartbeats()) == 1

@@ -1,15 +1,22 @@
 """A message is posted once, and what `send` says about it is certain."""
 
+import asyncio
 import json
 import logging
+from typing import Any
 
 import pytest
+from discord.http import Ratelimit
 
 from holdfast.channels.discord.answers import ANSWERS
+from holdfast.channels.discord.channel import SEND_S, TYPING_S
 from holdfast.kernel.status_table import Meaning, answer_to
 from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent
 from tests.channels.discord.kit import post_to, running
 from tests.platforms.discord import Fault
+from tests.support.fakes import soon
+from tests.support.live import until
+from tests.support.loop_time import timed_out
 from tests.support.settled import logged, reply_reason, says
 
 POST = "/messages"
@@ -99,10 +106,11 @@ async def test_a_refusal_after_a_doubtful_attempt_is_still_doubtful(world, chann
     assert world.fake.texts(world.room, world.bot.user) == ["once"]
 
 
-async def test_a_platform_that_hangs_is_doubtful_within_a_bounded_time(world, channel, monkeypatch):
-    monkeypatch.setattr("holdfast.channels.discord.channel.SEND_S", 0.05)
+async def test_a_platform_that_hangs_is_doubtful_within_a_bounded_time(world, channel):
     world.fake.faults.append(Fault(POST, stall=True))
-    assert isinstance(await channel.send(post_to(world.room, "hello")), Doubtful)
+    asked = world.fake.until(lambda: not world.fake.faults)
+    sending = channel.send(post_to(world.room, "hello"))
+    assert isinstance(await timed_out(sending, after=asked, limit_s=SEND_S), Doubtful)
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
@@ -115,10 +123,17 @@ async def test_a_rate_limit_is_told_at_once_and_left_to_the_ledger(world, channe
 
 async def test_a_message_that_used_up_the_limit_is_known_to_be_sent(world, channel, monkeypatch):
     """discord.py waits for the next window before it hands over the answer that it has."""
-    monkeypatch.setattr("holdfast.channels.discord.channel.SEND_S", 0.2)
-    spent = {"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset-After": "20"}
+    read, update = asyncio.Event(), Ratelimit.update
+
+    def updated(*args: Any, **options: Any) -> None:
+        update(*args, **options)
+        read.set()
+
+    monkeypatch.setattr(Ratelimit, "update", updated)
+    spent = {"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset-After": "3600"}
     world.fake.faults.append(Fault(POST, status=200, body='{"id": "17"}', headers=spent))
-    assert await channel.send(post_to(world.room, "hello")) == Sent("17")
+    sending = channel.send(post_to(world.room, "hello"))
+    assert await timed_out(sending, after=soon(read.wait()), limit_s=SEND_S) == Sent("17")
 
 
 async def test_the_front_door_speaks_for_the_whole_account(world, channel):
@@ -174,10 +189,10 @@ async def test_typing_is_shown_and_its_failures_are_nobodys(world, channel):
         await channel.typing(post_to(world.room, "").address)
 
 
-async def test_giving_up_within_a_global_limit_locks_nobody_out(world, channel, monkeypatch):
-    monkeypatch.setattr("holdfast.channels.discord.channel.TYPING_S", 0.05)
+async def test_giving_up_within_a_global_limit_locks_nobody_out(world, channel):
     world.fake.limit("/typing", 20, everywhere=True)
-    await channel.typing(post_to(world.room, "").address)
+    limited = soon(until(lambda: not channel._bot.http._global_over.is_set()))
+    await timed_out(channel.typing(post_to(world.room, "").address), after=limited, limit_s=TYPING_S)
     assert isinstance(await channel.send(post_to(world.room, "hello")), Sent)
 
 

@@ -8,12 +8,14 @@ import pytest
 
 from holdfast.channels.slack.answers import ANSWERS
 from holdfast.channels.slack.history import SKEW_MS
+from holdfast.channels.slack.web import CALL_S
 from holdfast.kernel.ids import Instant, ReplyId, make_id
 from holdfast.kernel.machine import SystemClock
 from holdfast.kernel.status_table import Meaning, answer_to
 from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent
 from tests.channels.slack.kit import channel_of, post_to
 from tests.platforms.slack import Fault
+from tests.support.loop_time import timed_out
 from tests.support.settled import logged, reply_reason, says
 
 
@@ -97,10 +99,10 @@ async def test_where_nobody_listens_nothing_was_sent(world, channel):
     assert isinstance(await channel.send(post_to(world.room)), NotSent)
 
 
-async def test_an_answer_that_never_comes_leaves_doubt(world, channel, monkeypatch):
-    monkeypatch.setattr("holdfast.channels.slack.web.CALL_S", 0.05)
+async def test_an_answer_that_never_comes_leaves_doubt(world, channel):
     world.slack.faults = [Fault("chat.postMessage", stall=True)]
-    assert isinstance(await channel.send(post_to(world.room)), Doubtful)
+    asked = world.slack.until(lambda: posted(world))
+    assert isinstance(await timed_out(channel.send(post_to(world.room)), after=asked, limit_s=CALL_S), Doubtful)
 
 
 async def test_a_closed_channel_sends_nothing(world, channel):

@@ -18,6 +18,8 @@ from holdfast.kernel.status_table import Meaning, answer_to
 from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent
 from tests.channels.telegram.kit import post, rig
 from tests.platforms.telegram import Drop, Hold, Page, Rate, Refuse
+from tests.support.fakes import soon
+from tests.support.loop_time import timed_out
 from tests.support.settled import logged, reply_reason, says
 
 
@@ -102,12 +104,12 @@ async def test_a_refused_connection_proves_that_nothing_left(ada, chat):
     assert outcome == NotSent("Telegram cannot be reached (ClientConnectorError)")
 
 
-async def test_an_answer_that_does_not_come_leaves_doubt(ada, chat, monkeypatch):
-    monkeypatch.setattr(calls, "CALL_S", 0.05)
-    gate = asyncio.Event()
-    ada.bot.fail("sendMessage", Hold(gate))
-    assert isinstance(await ada.channel.send(post(chat)), Doubtful)
-    gate.set()
+async def test_an_answer_that_does_not_come_leaves_doubt(ada, chat):
+    held = Hold(asyncio.Event())
+    ada.bot.fail("sendMessage", held)
+    sending = ada.channel.send(post(chat))
+    assert isinstance(await timed_out(sending, after=soon(held.reached.wait()), limit_s=calls.CALL_S), Doubtful)
+    held.gate.set()
 
 
 PROOFS = [
