@@ -1,4 +1,4 @@
-"""The check of the list of what is shipped."""
+"""`tools/sbom.py` checks the list of shipped packages."""
 
 import pytest
 

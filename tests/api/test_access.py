@@ -1,5 +1,7 @@
-"""The promise: strangers, people and places are decided over HTTP and on the command line with the same answers, by an
-operator only; whoever is linked finds what is theirs and nobody else does; a configuration is checked without a run."""
+"""Access requests, linked accounts and moved chats are decided over HTTP and on the command line with the same answers,
+by an operator only. A linked person finds their own conversations and no other person does. A configuration is checked
+without starting a runtime.
+"""
 
 import asyncio
 import json

@@ -1,5 +1,6 @@
-"""A turn that waits for a human says so to everybody who waits for it, whichever way they listen: nobody is left
-hanging for a day without knowing why. What was asked is told once, and the rest follows when it is decided."""
+"""A turn that waits for approval tells every client that waits for its reply, over each interface. The question is sent
+once; the answer follows after the decision.
+"""
 
 import asyncio
 import json

@@ -1,5 +1,6 @@
-"""What came with a message can be had again by its hash: by whoever may read the agent it was sent to, as a download
-that no browser takes for a page of ours."""
+"""An attachment can be downloaded by its hash by every client that may read the agent it was sent to. A browser never
+renders the download as a page of this server.
+"""
 
 import asyncio
 import hashlib

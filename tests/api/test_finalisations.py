@@ -1,5 +1,6 @@
-"""The promise: what became of every ended epoch can be seen, over HTTP and on the command line alike, and one whose
-extraction failed can be taken up again; a wrong wish gets a sentence and a code."""
+"""The outcome of every ended epoch is shown over HTTP and on the command line, and a failed extraction can be retried.
+A bad request gets a sentence and a code.
+"""
 
 import asyncio
 import json

@@ -1,5 +1,5 @@
-"""The promise: forgetting can be asked for and followed over HTTP, on the command line and in a program, with the same
-answers; it is never called done while something is left, and a wrong wish gets a sentence and a code.
+"""Forgetting is requested and followed over HTTP, on the command line and in the library, with the same answers. It is
+never reported as done while anything is left, and a bad request gets a sentence and a code.
 
 Rules: control 18.
 """

@@ -1,5 +1,6 @@
-"""The promise: what is on its way to memory, what became of it and what memory holds can be asked over HTTP, on the
-command line and in a program, with the same answers."""
+"""HTTP, the command line and the library give the same answers about pending deliveries, settled deliveries and the
+notes that memory holds.
+"""
 
 import asyncio
 import json

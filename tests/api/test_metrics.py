@@ -1,4 +1,4 @@
-"""The numbers are true: they grow with what happens, and nobody's chat is a label."""
+"""Metrics count what happens, and no chat is a label."""
 
 import json
 from typing import Any

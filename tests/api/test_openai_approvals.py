@@ -1,5 +1,6 @@
-"""Over OpenAI's API nobody hangs on a human: the question about a dangerous tool is the answer, and the request that
-decides it is answered with what came of it. Nobody hears what came of somebody else's decision."""
+"""A request to the OpenAI-compatible API never waits for a human: the answer is the approval question, and the request
+that decides it is answered with the result. No other client receives that result.
+"""
 
 import pytest
 

@@ -1,5 +1,6 @@
-"""The promise: what became of every reply can be seen, over HTTP and on the command line alike, and an uncertain or
-failed one can be sent again; a wrong wish gets a sentence and a code."""
+"""The state of every reply is shown over HTTP and on the command line, and an uncertain or failed reply can be resent.
+A bad request gets a sentence and a code.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A token speaks for one sender, for some chats, or for anybody; the names alone decide."""
+"""A token speaks for one sender, for some chats, or for every sender; the names in the token alone decide."""
 
 import pytest
 

@@ -1,5 +1,7 @@
-"""The promise: every privileged act leaves exactly one row that says who did what to what, in the transaction of the
-act: none when it is cut off, none when it is repeated. Rows are never changed, and a changed one is found out."""
+"""Every privileged action adds exactly one row with the actor, the action and its target, in the transaction of the
+action. An action that is cut off adds none, and a repeated one adds no second. Rows never change, and verification
+finds a changed row.
+"""
 
 import json
 from dataclasses import replace

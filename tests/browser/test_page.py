@@ -1,4 +1,4 @@
-"""The chat page in a real browser: whoever has the link talks; a reload or a restart of the server loses nothing."""
+"""The chat page in a real browser: a person with the link can chat, and a reload or a server restart loses nothing."""
 
 import json
 import os

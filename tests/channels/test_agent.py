@@ -1,5 +1,6 @@
-"""Agents on one host message each other through the same durable path as everybody (R38): the answer comes back to the
-conversation that asked, nothing is handed over twice, and no two agents can keep each other busy for ever (D12)."""
+"""Agents on one host message each other through the durable path that all messages take (R38). The answer returns to
+the conversation that asked, no message is delivered twice, and two agents cannot keep each other busy for ever (D12).
+"""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,6 +1,7 @@
-"""Whoever looks is told which bots are connected: by `holdfast up`, `channels` and `health`, and over HTTP.
+"""`holdfast up`, `channels`, `health` and HTTP show which bots are connected.
 
-A bot that does not connect keeps nobody else waiting, and is never taken for one that does."""
+A bot that does not connect keeps nobody else waiting, and is never taken for one that does.
+"""
 
 import asyncio
 import json

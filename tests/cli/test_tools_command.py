@@ -1,5 +1,6 @@
 """An MCP server that is down is shown by `holdfast up`, `tools` and `health`, over HTTP and in the metrics, and only to
-those who may see its agent."""
+clients that may see its agent.
+"""
 
 import json
 import sys

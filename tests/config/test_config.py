@@ -1,4 +1,4 @@
-"""The configuration: what is right becomes a policy, what is wrong names file, key, value and fix."""
+"""A valid configuration becomes a policy; an invalid one is refused with file, key, value and fix."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""Named operators are people, by ids that nobody can give away; an approver that is a program is pointed out."""
+"""Operators are people, named by ids that cannot be reassigned; an approver that is a program is reported."""
 
 from pathlib import Path
 

@@ -1,5 +1,6 @@
-"""`talks_to`: who may message whom is read from the configuration, checked, and said; an operator whose agents messaged
-each other before is told what to write."""
+"""`talks_to` says which agents may message each other. It is read, checked and shown; an operator whose agents messaged
+each other without it is told what to write.
+"""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A full disk is called `store_full`, whatever was about to be written, on a real file system that is full.
+"""On a real full file system every write fails with `store_full`.
 
 Each test mounts a small tmpfs, which needs root. Opening is tried with every amount of space from none to enough,
 because each file that SQLite and Holdfast make fails in a way of its own.

@@ -1,4 +1,6 @@
-"""Whatever the document allows is served as it says, and whatever it forbids is refused: never a fault of ours."""
+"""Every request that the OpenAPI document allows is served as documented, and every other one is refused: none is
+answered with 500.
+"""
 
 import asyncio
 import threading

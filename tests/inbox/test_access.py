@@ -1,4 +1,4 @@
-"""Nobody gets in who should not: deny by default, immutable ids only, and a code that decides nothing by itself.
+"""Access is denied by default and granted by immutable ids only; a pairing code grants nothing by itself.
 
 Rules: control 6.
 """

@@ -1,5 +1,6 @@
-"""The promise: a stranger's request is on record once, is told to them through the reply ledger in the same
-transaction, lets nobody in by itself, expires, is bounded, and is decided once, on record."""
+"""A stranger's request is recorded once and answered through the reply ledger in the same transaction. It grants
+nothing by itself, expires, is bounded in number, and is decided once, on record.
+"""
 
 from dataclasses import replace
 

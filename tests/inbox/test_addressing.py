@@ -1,4 +1,6 @@
-"""What a platform's event becomes: a place that no other shares, spelt as Hermes spells it wherever that is sound."""
+"""Every platform event becomes an address that no other chat shares, spelt as Hermes spells it wherever that spelling
+is unambiguous.
+"""
 
 from dataclasses import dataclass, replace
 

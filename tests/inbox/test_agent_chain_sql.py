@@ -1,5 +1,6 @@
-"""The promise: the agents through which a message came stay with it, from the reply that sends it over the mailbox to
-the turn, the turn's own messages and its answer, whoever resumes it."""
+"""A message keeps the chain of agents it came through: from the reply that sends it, through the mailbox and the turn,
+to the turn's own messages and its answer, also when another worker resumes the turn.
+"""
 
 from dataclasses import replace
 

@@ -1,5 +1,6 @@
-"""What came with a message is kept once, by its hash, and goes with the last message that brought it. How far a
-conversation was read only ever grows, so a channel that was away asks for what it missed and for nothing else (D2)."""
+"""An attachment is stored once by its hash and is deleted with the last message that brought it. The read position of a
+conversation only grows, so a channel that was away asks for the messages it missed and for no others (D2).
+"""
 
 import hashlib
 from dataclasses import replace

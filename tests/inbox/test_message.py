@@ -1,4 +1,4 @@
-"""Whatever is wrong with a message is said before the store is asked, and what is accepted is kept unchanged."""
+"""A bad message is refused before the store is asked, and an accepted one is stored unchanged."""
 
 import pytest
 from hypothesis import given

@@ -1,5 +1,6 @@
-"""Programs that talk over HTTP come to rest like any others (D12): what a robot's token brings, and what says that it
-was passed on, is nobody's words. After too many turns without a human it is kept and not answered."""
+"""Programs that talk over HTTP come to rest like agents do (D12). A message with a robot's token, or with a hop count,
+is not a human's; after too many turns without a human it is kept and not answered.
+"""
 
 import json
 

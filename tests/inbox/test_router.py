@@ -1,5 +1,6 @@
-"""What a platform hands over lands in the right mailbox, under the right name, from those who may come in; and what is
-not taken is either told to its sender or deliberately not kept. A channel is acknowledged to only after that."""
+"""A platform message reaches the mailbox of its chat, under its sender's name, if the sender has access. A refused
+message is answered or deliberately not kept. The channel acknowledges only after that.
+"""
 
 import asyncio
 from dataclasses import replace

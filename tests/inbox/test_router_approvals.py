@@ -1,5 +1,6 @@
-"""In a group a decision is said to the agent wherever it names what waits in that very mailbox, and nowhere else: who
-overhears, and what is kept, stays as the policy says."""
+"""In a group a decision counts as addressed to the agent if it names a call that waits in that mailbox, and only then.
+Overheard messages are still kept as the policy says.
+"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A full disk is `store_full`, whichever file does not fit: not a store that is away, nor one that may not be written.
+"""A full disk is `store_full` for every file that does not fit, never `store_unavailable` or `store_read_only`.
 
 Here the system's answer is injected; `make test-full-disk` tries the same on a disk that is full.
 """

@@ -1,4 +1,6 @@
-"""Every line names an event of one table, carries what its scope has pinned, and holds nobody's words."""
+"""Every log line names an event of the one table, carries the fields pinned by its scope, and holds no words of a
+message.
+"""
 
 import asyncio
 import io

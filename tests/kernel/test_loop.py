@@ -1,4 +1,4 @@
-"""A loop survives whatever its step raises: it says so once, pauses longer each time, and goes on."""
+"""A loop survives every exception of its step: it logs the exception once, pauses longer each time, and continues."""
 
 import asyncio
 import logging

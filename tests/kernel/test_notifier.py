@@ -1,4 +1,4 @@
-"""A wake-up that came before the wait counts, and who reads a feed too slowly gets an error, never a gap."""
+"""A notification that came before the wait counts, and a reader that is too slow gets an error, never a gap."""
 
 import asyncio
 

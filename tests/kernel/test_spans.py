@@ -1,5 +1,6 @@
-"""A tracer sees a whole conversation: turns, models, tools, memory, compression and replies, under the names that
-OpenTelemetry has for them, and never a word that anybody said."""
+"""A tracer sees a whole conversation: turns, models, tools, memory, compression and replies, under OpenTelemetry's
+names, and never the words of a message.
+"""
 
 from collections.abc import Sequence
 from typing import Any

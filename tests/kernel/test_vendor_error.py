@@ -1,4 +1,4 @@
-"""What an operator is told of a vendor's answer names the failure, and repeats neither keys nor what was sent."""
+"""The text that an operator reads about a vendor's error names the failure and repeats neither keys nor the request."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A world for each test, whose loop is closed behind it, and a fake Honcho server for those who ask for one."""
+"""A world for each test, whose loop is closed after it, and a fake Honcho server for the tests that ask for one."""
 
 import ssl
 

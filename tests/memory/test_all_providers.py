@@ -1,5 +1,6 @@
 """One conversation flows to Hindsight, Honcho, the local store and the memory files at the same time, each at its own
-pace, through the vendors' own clients over sockets, and what one of them loses delays nobody else."""
+pace, through the vendors' own clients over sockets. A loss at one of them delays no other.
+"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The second incident: conclusions made at the same time are all kept, each once, and nobody makes a second session.
+"""The second incident: conclusions made at the same time are all kept, each once, in one session.
 
 There, several threads shared a cache of sessions, and whoever missed the entry dropped the conclusion and said nothing.
 Here a conclusion is durable before its maker hears of it, and a lane has one courier. All of it is real: the runtime,

@@ -1,4 +1,4 @@
-"""The promise: what was said reaches every cursor once, in whole turns, under the place and person it was said in.
+"""Every turn reaches every cursor once and whole, under the address and the person it belongs to.
 
 Rules: D18, D22, R2, R6, R9.
 """

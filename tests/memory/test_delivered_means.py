@@ -1,4 +1,4 @@
-"""`delivered` says what it means at each provider, from one sentence of the provider's own, wherever it is shown."""
+"""Each provider says in one sentence what `delivered` means, and that sentence is shown everywhere the state is."""
 
 import asyncio
 import json

@@ -1,4 +1,6 @@
-"""The promise: whose words go is decided by who said them and in whose turn, and done means every receipt."""
+"""The speaker and the turn of an entry decide whether it is forgotten, and forgetting is done when every receipt is
+there.
+"""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""The promise: forgetting a person follows their words through messages between agents: the message, the turn that
-answers it, the answer, and the turn that the answer causes, over all agents and to the end,
-whatever is still on its way."""
+"""Forgetting a person follows their words through messages between agents: the message, the turn that answers it, the
+answer, and the turn that the answer causes, across all agents, including messages that are still on their way.
+"""
 
 import pytest
 

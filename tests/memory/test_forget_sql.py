@@ -1,5 +1,6 @@
-"""The promise: forgetting blanks a person's or a session's words everywhere in the store at once, leaves everybody
-else's as they are, and is done only when every place that was sent any of it has given its receipt."""
+"""Forgetting blanks the words of a person or a session everywhere in the store at once and leaves all other words. It
+is done only when every provider that was sent any of them has given its receipt.
+"""
 
 import asyncio
 

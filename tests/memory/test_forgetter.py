@@ -1,5 +1,6 @@
-"""The promise: forgetting is seen through by the real courier, whatever is down and whoever dies; it is pending until
-the last provider has erased, and what others told stays where it is."""
+"""The real dispatcher completes a forgetting through outages and crashes. It is pending until the last provider has
+erased, and other people's words stay.
+"""
 
 import pytest
 

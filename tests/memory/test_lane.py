@@ -1,4 +1,6 @@
-"""The promise: unreachable never parks, refused parks at once, doubt is asked about, and nothing is sent blindly."""
+"""An unreachable provider never parks a delivery, a refusal parks it at once, an uncertain one is looked up, and
+nothing is resent blindly.
+"""
 
 from dataclasses import replace
 

@@ -1,5 +1,5 @@
-"""The promise: a lane is carried by one courier at a time, from its head, in order; the mark moves on acknowledgement
-only; and what may have landed is asked about before anything is sent again.
+"""One dispatcher at a time serves a lane, from its head and in order. The cursor moves on acknowledgement only, and a
+delivery that may have landed is looked up before it is sent again.
 
 Rules: D13, D17, D19, D20, D21, R3, R4, R5.
 """

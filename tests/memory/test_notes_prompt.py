@@ -1,4 +1,4 @@
-"""The promise: the model sees memory as data with provenance, the same bytes while memory is the same."""
+"""The model sees notes as data with provenance, and sees the same bytes while the notes are the same."""
 
 from dataclasses import replace
 

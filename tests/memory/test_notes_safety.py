@@ -1,4 +1,4 @@
-"""The promise: what people cannot see, or what poses as a model's own frame, is never kept or shown; emoji are.
+"""Invisible characters and text that imitates the model's own frame are never kept or shown; emoji are.
 
 Rules: control 17.
 """

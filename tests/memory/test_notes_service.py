@@ -1,4 +1,4 @@
-"""The promise: what was forgotten is not in what a session is told first, also where it was being read meanwhile."""
+"""Forgotten notes are not in the instructions of a session, even if they were being read when they were forgotten."""
 
 import asyncio
 from dataclasses import replace

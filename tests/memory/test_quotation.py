@@ -1,5 +1,6 @@
-"""The promise: no word of somebody who is forgotten survives in an answer to others, whatever its case, form or
-script; and words that say nothing, or that others said too, are no quotation."""
+"""No word of a forgotten person survives in an answer to others, in any case, form or script. Common words, and words
+that others said too, are not quotations.
+"""
 
 # ruff: noqa: RUF001 - scripts whose letters look alike are what is tested
 

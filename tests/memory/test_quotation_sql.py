@@ -1,5 +1,6 @@
-"""The promise: an answer to somebody else that repeats a forgotten person's words goes, wherever the agent could know
-them; one that repeats none stays, and so does every word that somebody typed."""
+"""An answer to another person that repeats a forgotten person's words is blanked wherever the agent could know those
+words. An answer that repeats none stays, and so does every word that a person typed.
+"""
 
 import pytest
 

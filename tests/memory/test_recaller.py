@@ -1,5 +1,5 @@
-"""The promise: what is asked ahead is asked once and kept within a limit, and a provider answers for its own failures
-only. The recaller alone, with providers that answer when they are told to.
+"""A recall that is started ahead is made once and kept within a limit, and a provider answers for its own failures
+only. The recaller is tested alone, with providers that answer on command.
 
 Rules: R10, R11, R12.
 """

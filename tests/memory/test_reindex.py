@@ -1,5 +1,6 @@
-"""An index that was lost is filled again from the journal between deliveries: nothing that was delivered is missing
-from it afterwards, however the two meet."""
+"""A lost index is refilled from the journal between deliveries, and no delivered item is missing afterwards, in any
+order of the two.
+"""
 
 import asyncio
 from dataclasses import replace

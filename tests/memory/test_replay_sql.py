@@ -1,4 +1,4 @@
-"""The promise: an operator who replays what was parked brings nothing twice and nothing back that was undone."""
+"""Replaying a parked delivery delivers nothing twice and brings back nothing that was undone."""
 
 from holdfast.kernel.ids import DeliveryId
 from holdfast.memory.delivery import DeliveryState

@@ -1,4 +1,4 @@
-"""The first incident's other half: what was looked up for one conversation is never shown in another.
+"""The first incident, second half: a recall made for one conversation is never shown in another.
 
 There, one slot held the newest recall, whoever it was made for. Here a recall is kept under what it was made for (the
 session, its epoch, its last entry, the person) and is worth nothing under anything else. Each lookup of these tests

@@ -1,4 +1,4 @@
-"""Somebody else's provider is found by its entry point, set up from its own table, and served like a built-in one."""
+"""A third-party provider is found by its entry point, configured from its own table, and served like a built-in one."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The promise: the store hands out a note only to whom it belongs, and counts what makes instructions in RAM stale.
+"""The store returns a note only to its audience, and counts the changes that make instructions in RAM stale.
 
 A process keeps instructions in RAM; whether it may use them again says a number in the store.
 

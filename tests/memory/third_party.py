@@ -1,4 +1,4 @@
-"""A provider as somebody else would ship it: it knows the provider port and nothing else of Holdfast."""
+"""A provider as a third party would ship it: it uses the provider port and nothing else of Holdfast."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Trying again and trying elsewhere: bounded, never in vain, and what was heard of a failed try is void."""
+"""Retries and fallbacks are bounded, are tried only where they can help, and discard the output of a failed attempt."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whatever a vendor does wrong, the sender gets a sentence, and never a key, a prompt or a body in it or in the log."""
+"""Every fault of a vendor becomes a sentence for the sender, without a key, a prompt or a body in it or in the log."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""A wrong model table is a sentence before anybody is asked: which key, which value, what to do. Never a secret."""
+"""A wrong model table is refused before any request is sent: which key, which value, what to do, and never a secret."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The promise: a poster sends no more at once than its account takes, never late, and rests where it was told to."""
+"""A sender sends no more at once than its account allows, never late, and pauses where the platform told it to."""
 
 from typing import Any, cast
 

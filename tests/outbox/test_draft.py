@@ -1,5 +1,6 @@
-"""The promise: what is shown of an unfinished text fits the platform, is seen to be unfinished, and comes at an agreed
-pace; nothing is written to a draft that somebody else may write to before it has landed."""
+"""The visible part of an unfinished reply fits the platform, is marked as unfinished, and is updated at an agreed pace.
+A draft that another claim may still write to is not written to before that write has landed.
+"""
 
 import pytest
 

@@ -1,5 +1,6 @@
-"""The promise: a reply that is shown while it grows stands in the chat once in the end, with its final words, whatever
-happens to the process; an unfinished draft that may be left standing is shown in the ledger. Clocks jump here."""
+"""A reply that is shown while it grows stands in the chat once in the end, with its final words, through every crash. A
+draft that may be left standing is shown in the ledger. Clocks jump here.
+"""
 
 import asyncio
 import re

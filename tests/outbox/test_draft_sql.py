@@ -1,5 +1,6 @@
-"""The promise: a draft is on record before it leaves and is written to by one claim at a time; the reply of its turn
-takes its place only when nobody writes to it any more, and the edit that does so leaves no doubt behind."""
+"""A draft is on record before it is sent and is written to by one claim at a time. The reply of its turn replaces it
+only when no claim writes to it any more, and that edit leaves no uncertain state.
+"""
 
 from dataclasses import replace
 

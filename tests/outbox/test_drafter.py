@@ -1,6 +1,7 @@
-"""The promise: each draft is shown when it is due and not before, one claim writes to it, what one draft learns of a
-limit holds for everything that the limit covers, and a draft is let go as soon as its turn has ended. Only the drafter
-is real here; clocks jump."""
+"""Each draft is shown when it is due and not before, one claim writes to it, a rate limit that one draft meets holds
+for everything it covers, and a draft is released as soon as its turn has ended. Only the drafter is real here; clocks
+jump.
+"""
 
 import asyncio
 import gc

@@ -1,5 +1,6 @@
-"""The promise: whatever a platform answers, a reply ends as delivered only when it was posted once for certain, as
-failed only when it was not, and is never posted a third time by itself (D26)."""
+"""For every answer of a platform, a reply ends as delivered only when it was certainly posted once, as failed only when
+it was not posted, and is never posted a third time automatically (D26).
+"""
 
 from dataclasses import replace
 

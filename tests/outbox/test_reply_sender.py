@@ -1,5 +1,5 @@
-"""The promise: replies leave chat by chat and in order, at the pace that the platform asks for, and survive whatever
-happens to the process: posted once, or sent once more at most and shown as uncertain (D26). Clocks jump here.
+"""Replies leave in order within each chat, at the pace that the platform asks for, and survive every crash: posted
+once, or resent at most once and shown as uncertain (D26). Clocks jump here.
 
 Rules: D26, R36.
 """

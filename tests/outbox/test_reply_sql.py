@@ -1,5 +1,6 @@
-"""The promise: a reply is sent in its turn and once, unless nobody can say; then it is sent once more at most, and it
-is shown as uncertain. Whoever lost a reply meanwhile changes nothing (D26)."""
+"""A reply is sent in order and once. If its outcome is unknown, it is resent at most once and shown as uncertain. A
+sender that lost its claim changes nothing (D26).
+"""
 
 from dataclasses import replace
 

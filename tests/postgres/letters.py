@@ -1,4 +1,4 @@
-"""Situations in which a person is forgotten whose words an agent passes on to another agent, or repeats, just now."""
+"""Situations in which a person is forgotten while an agent passes their words on to another agent, or repeats them."""
 
 from dataclasses import replace
 

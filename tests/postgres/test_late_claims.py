@@ -1,5 +1,6 @@
-"""The promise: a claim whose answer was lost is given again under its name, also when its COMMIT ends only after the
-repeat was asked for. A repeat that passed it by would leave work taken that nobody does."""
+"""A claim whose answer was lost is returned again under its name, also when its COMMIT ends only after the repeat was
+requested. A repeat that missed it would leave work claimed and never done.
+"""
 
 import asyncio
 from typing import cast

@@ -1,4 +1,4 @@
-"""The promise: nobody goes on in a session that is being forgotten, whoever of the two comes first to its row."""
+"""No worker resumes a session that is being forgotten, in either order of the two."""
 
 import pytest
 

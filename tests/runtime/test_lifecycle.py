@@ -1,4 +1,4 @@
-"""Opening, closing and living together: bounded, without polling, with nothing lost and nothing waited for in vain."""
+"""A runtime opens, closes and runs beside others: in bounded time, without polling, and without losing a message."""
 
 import asyncio
 import threading

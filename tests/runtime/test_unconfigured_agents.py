@@ -1,4 +1,4 @@
-"""The promise: what an agent that is configured no longer left behind waits for it, and holds up nobody else."""
+"""The deliveries and replies of an agent that is no longer configured wait for it and delay no other agent."""
 
 from typing import Any, cast
 

@@ -1,5 +1,6 @@
-"""Nobody uses an agent's tools through another agent: agents message only those whom the operator lists for them, and a
-turn that another agent's message begins has only the tools that every agent has through which the message came."""
+"""No person uses an agent's tools through another agent. Agents message only the agents that the operator lists for
+them, and a turn that another agent's message begins has only the tools that every agent of the chain has.
+"""
 
 import json
 from contextlib import asynccontextmanager

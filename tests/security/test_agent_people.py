@@ -1,5 +1,6 @@
-"""An agent speaks for many people. What it asks another agent for one of them is recalled, noted and shown in that
-conversation alone, on the way to the other agent and on the way back, whatever remembers it."""
+"""An agent speaks for many people. A question that it asks another agent for one of them is recalled, noted and shown
+in that conversation alone, on the way there and on the way back, by every provider.
+"""
 
 import json
 from contextlib import asynccontextmanager

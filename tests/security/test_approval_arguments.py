@@ -1,4 +1,6 @@
-"""The promise: nobody approves what they were not shown, and what they approved is, to the byte, what runs."""
+"""A person approves only a call that was shown to them in full, and the approved call is, to the byte, the one that
+runs.
+"""
 
 import asyncio
 import json

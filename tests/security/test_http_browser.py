@@ -1,4 +1,5 @@
-"""A browser that somebody else steers gets nothing: foreign hosts, foreign origins, forged forms, forwarded lies.
+"""A browser that an attacker steers gets nothing: foreign hosts, foreign origins, forged forms, forged forwarding
+headers.
 
 Rules: control 15.
 """

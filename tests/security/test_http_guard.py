@@ -1,4 +1,4 @@
-"""Who may ask: nobody without the token, no browser under a foreign name, nothing that is not Unicode.
+"""Requests without the token, from browsers under a foreign name, or with text that is not Unicode are refused.
 
 Rules: control 1, control 2, control 11, control 14, control 16.
 """

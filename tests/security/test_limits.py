@@ -1,5 +1,6 @@
-"""What one client or one token may use is limited before any work is done, each refusal has a code, and the operator is
-served while everybody else is refused. Over real sockets."""
+"""The use of one client or one token is limited before any work is done, each refusal has a code, and the operator is
+served while all others are refused. Over real sockets.
+"""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The promise: a token for some agents lists what those have, and nothing of another agent, whichever list it asks for.
+"""A token for some agents lists the things of those agents and nothing of another agent, on every list route.
 
 Every route that needs no id has an answer in `LISTS`; a route that is added without one fails here. What the operator
 is shown holds both agents' things, so that a list which is empty for another reason proves nothing.

@@ -1,4 +1,4 @@
-"""A browser's login ends when somebody ends it: by logout, revocation, expiry, or a change of the operator's token.
+"""A browser's login ends by logout, revocation, expiry, or a change of the operator's token.
 
 Everything here is asked over a real socket. The cookie is opaque: nothing that the operator chose can forge one.
 

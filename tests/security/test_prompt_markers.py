@@ -1,5 +1,6 @@
-"""Nobody can put words into another's mouth, or into ours: what people, memories and tools' wishes say cannot pass for
-the marks that say who spoke, where a memory is from, or what a human is asked to approve."""
+"""Text of people, memories and tool calls cannot imitate the marks that say who spoke, where a memory is from, or which
+call a human is asked to approve.
+"""
 
 import re
 

@@ -1,5 +1,5 @@
-"""Only the operator's text is system text. What people say, note and are reminded of is data in the turn, with who said
-it and when; a group's words are shown in that group and nowhere else; and two senders of one chat are told apart.
+"""Only the operator's text is system text. Messages, notes and memories are data in the turn, with speaker and time; a
+group's words are shown in that group only; and two senders of one chat are told apart.
 
 Against a running gateway; the model does what the text says (`use TOOL {...}`), and everything it was sent is kept.
 

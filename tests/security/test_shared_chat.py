@@ -1,5 +1,5 @@
-"""In a chat in which several people speak, nobody's private notes and words are in any context, although the chat is no
-group: the others read the answers. A chat with one person, whose accounts may be linked, stays private.
+"""In a chat in which several people speak, no person's private notes and words are in any context, although the chat is
+no group: the others read the answers. A chat with one person, whose accounts may be linked, stays private.
 
 Rules: D44, R13.
 """

@@ -1,4 +1,4 @@
-"""Clients that dawdle cost nobody anything: heads that never end, bodies that never come, readers that never read."""
+"""Slow clients cost other clients nothing: heads that never end, bodies that never come, readers that never read."""
 
 import asyncio
 import socket

@@ -1,5 +1,6 @@
-"""Whoever may send says who is speaking, and may not say that it is somebody on another channel: neither by that
-account's id, nor by the name that an operator linked it to. And what two people say is two messages."""
+"""A client that may send names the speaker, but cannot name a person of another channel: neither by that account's id,
+nor by the name that an operator linked it to. Two people's equal messages are two messages.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,5 @@
-"""Every route, with every kind of token, about the token's own chat, another's chat, and a chat that nobody has.
+"""Every route, with every kind of token, about the token's own chat, another token's chat, and a chat that does not
+exist.
 
 The table says what each cell answers. A route that is not in it fails the first test, so none is forgotten. For a bound
 token another's chat and an unknown one get the same answer, in the same words, and nothing changes.

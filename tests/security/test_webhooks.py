@@ -1,4 +1,4 @@
-"""Whoever calls a webhook of a running `holdfast up` must know its secret; what is good is answered on its platform.
+"""A webhook call to a running `holdfast up` must prove its secret; a valid one is answered on its platform.
 
 Rules: control 4.
 """

@@ -1,4 +1,5 @@
-"""The WebSocket: nobody in without a token, no foreign page, nothing that costs others: exact inputs, exact codes.
+"""The WebSocket refuses connections without a token and from foreign pages, and input that costs other clients: exact
+inputs, exact codes.
 
 Rules: control 3.
 """

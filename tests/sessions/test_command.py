@@ -1,4 +1,4 @@
-"""A message is a command only if it is one beyond doubt; what is not a command reaches the model untouched."""
+"""A message is a command only if it is one beyond doubt; every other message reaches the model unchanged."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Who may give which command: every command, by every kind of sender, in every kind of chat."""
+"""The right to give a command, for every command, every kind of sender and every kind of chat."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Compression keeps the session, loses no message and makes nobody wait longer than the summariser (R21-R26).
+"""Compression keeps the session, loses no message, and delays a message no longer than the summariser takes (R21-R26).
 
 Rules: R21, R26.
 """

@@ -1,5 +1,6 @@
-"""The promise: a session expires by the store's time alone, and a local day has exactly one boundary, whatever the
-clocks of its zone do."""
+"""A session expires by the store's time alone, and a local day has exactly one boundary, through every clock change of
+its zone.
+"""
 
 from datetime import date, datetime, timedelta
 from itertools import pairwise

@@ -1,5 +1,5 @@
-"""The promise: an epoch ends once. Each step of its end is durable before the next, whoever repeats or takes it over;
-memory is written once; and a session that gets a message is not torn down under it.
+"""An epoch ends once. Each step of its end is durable before the next, also when another worker repeats it or takes it
+over; memory is written once; and a session that gets a message is not torn down under it.
 
 Rules: D23, D24, R30, R31.
 """

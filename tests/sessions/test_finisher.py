@@ -1,5 +1,6 @@
-"""The promise: an epoch that ended is extracted from once, whoever dies while doing it: no second model call once an
-answer is stored, no second memory, and no session torn down under a message."""
+"""An ended epoch is extracted from once, through every crash: no second model call once an answer is stored, no second
+memory, and no session torn down under a message.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The same seed gives the same history, in this process, in another one, and whatever strings hash to (I18)."""
+"""The same seed gives the same history in this process, in another one, and under every hash seed (I18)."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Whatever happens to processes, models and platforms, nothing that was acknowledged is lost, doubled or misfiled.
+"""No fault of processes, models and platforms makes an acknowledged message lost, doubled or misfiled.
 
 Each history is one seed: two or three nodes on one database, people who talk, and faults of every kind. A failing
 one is told by `holdfast sim --replay SEED`; its seed is then kept in seeds.json, which is replayed here for ever.

@@ -1,4 +1,4 @@
-"""The promise: whoever comes at the same time, each message is kept once and each mailbox has one writer.
+"""Under concurrent callers each message is kept once and each mailbox has one writer.
 
 Rules: D5, R34.
 """

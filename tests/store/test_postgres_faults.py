@@ -1,4 +1,4 @@
-"""The promise: whatever PostgreSQL or its driver says, our error names who must act and quotes nobody."""
+"""Every error of PostgreSQL or its driver becomes an error that names who must act and quotes no data."""
 
 import asyncpg  # type: ignore[import-untyped]
 import pytest

@@ -1,4 +1,4 @@
-"""The connections of aiohttp's clients that nobody gave back."""
+"""The connections of aiohttp's clients that were not returned."""
 
 import gc
 

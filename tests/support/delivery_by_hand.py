@@ -1,4 +1,4 @@
-"""A courier that is stepped by hand, with a real store and a real provider, on a clock that is jumped.
+"""A dispatcher that is stepped by hand, with a real store and a real provider, on a clock that is jumped.
 
 A test counts virtual time and takes none of it; the provider may speak over a socket.
 """

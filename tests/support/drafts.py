@@ -1,4 +1,4 @@
-"""An agent that says half of its answer, stands at a gate and then says all of it, on whichever platform."""
+"""An agent on any platform that says half of its answer, waits at a gate and then says all of it."""
 
 from dataclasses import replace
 

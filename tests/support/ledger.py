@@ -1,4 +1,4 @@
-"""What must agree in every store at rest, whatever was done to it: counters, sequences, fences, cursors.
+"""The counters, sequences, fences and cursors that must agree in every store at rest.
 
 Each check is one query for the rows that break a promise; an honest store answers all of them with nothing.
 """

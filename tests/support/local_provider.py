@@ -1,4 +1,4 @@
-"""A local provider in a folder of the test, and somebody who talks to it."""
+"""A local provider in a folder of the test, and a person who talks to it."""
 
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ids import Provider as ProviderName

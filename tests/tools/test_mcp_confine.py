@@ -1,4 +1,4 @@
-"""How an MCP program is confined: never less than was asked for, and what is in force is said."""
+"""An MCP program is never confined less than was asked for, and the confinement in force is shown."""
 
 import json
 import os

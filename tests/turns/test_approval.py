@@ -1,4 +1,4 @@
-"""Who may approve a tool call, under which id, and what everybody is told about it."""
+"""The people who may approve a tool call, the ids of approvals, and the texts about them."""
 
 import pytest
 from hypothesis import given

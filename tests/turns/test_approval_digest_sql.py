@@ -1,5 +1,6 @@
-"""The promise: a decision is about one call, to the byte. No other one starts, and none that was shown in part only
-without proof that somebody saw all of it."""
+"""A decision is about one call, to the byte. No other call starts, and a call that was shown in part starts only with
+proof that a person saw all of it.
+"""
 
 import hashlib
 

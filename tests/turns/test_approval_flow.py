@@ -1,4 +1,4 @@
-"""Approvals: a dangerous call runs once, and only after a human's yes, whatever dies meanwhile; nothing is blocked."""
+"""A dangerous call runs once, and only after a human's yes, through every crash; nothing is blocked meanwhile."""
 
 import re
 from dataclasses import replace

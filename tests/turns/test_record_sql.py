@@ -1,4 +1,4 @@
-"""The promise: a writer without a mailbox adds whole turns, each once, and never between somebody else's.
+"""A writer without a mailbox adds whole turns, each once, and never inside another writer's turn.
 
 Rules: D8.
 """

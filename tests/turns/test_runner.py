@@ -1,4 +1,6 @@
-"""A turn: streamed, journaled as it happens, resumed from its last step, and ended visibly whatever the model does."""
+"""A turn is streamed, journaled as it happens, resumed from its last step, and ended visibly for every fault of the
+model.
+"""
 
 import asyncio
 import logging

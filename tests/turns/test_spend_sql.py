@@ -1,4 +1,4 @@
-"""The promise: what a model cost is kept once, for its agent and its day, whoever repeats the verb."""
+"""The cost of a model call is kept once, for its agent and its day, also when the verb is repeated."""
 
 from dataclasses import replace
 

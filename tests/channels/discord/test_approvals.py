@@ -1,5 +1,6 @@
-"""In a guild where only what is said to the bot is answered, a plain `/approve ID` that names what waits right there is
-said to the bot; nothing else is, and nobody else may decide."""
+"""In a guild where the bot answers only messages that mention it, a plain `/approve ID` for a call that waits in the
+same channel counts as addressed to the bot. No other message does, and no other person may decide.
+"""
 
 from holdfast.channels.discord import make_discord
 from tests.channels.discord.kit import setup_of

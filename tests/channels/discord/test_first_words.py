@@ -1,4 +1,4 @@
-"""The promise: the first words of a conversation are found, too, when they were said while nobody listened."""
+"""The first message of a conversation is found even when it was sent while the channel was not running."""
 
 from holdfast.channels.account_watermark import LEAST_MS, OVERLAP_MS, WHOLE
 from holdfast.kernel.errors import StoreUnavailable

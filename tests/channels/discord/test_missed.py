@@ -1,4 +1,4 @@
-"""Discord sends nothing again: what was missed is fetched, in order, before what comes after it."""
+"""Discord redelivers nothing: missed messages are fetched in order, before later messages are taken."""
 
 import asyncio
 from types import SimpleNamespace

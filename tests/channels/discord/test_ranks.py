@@ -1,4 +1,6 @@
-"""On Discord the owner of a server and members who may administrate or manage it are its admins; nobody else is."""
+"""On Discord the owner of a server and the members with the permission to administrate or manage it are its admins; no
+other member is.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What is said on Discord arrives in order, once, with who said it, where, and to whom."""
+"""Messages on Discord arrive once and in order, each with its sender, its chat and its addressee."""
 
 from holdfast.channels.discord.reading import AT_ONCE_MAX
 from holdfast.inbox.channel import ATTACHMENT_BYTES_MAX, Change

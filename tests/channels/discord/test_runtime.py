@@ -1,4 +1,6 @@
-"""The whole way, with a real store: what is said on Discord is answered there once, whatever is away meanwhile."""
+"""With a real store, a message on Discord is answered there once, through outages of Discord, the store and the
+process.
+"""
 
 from dataclasses import replace
 

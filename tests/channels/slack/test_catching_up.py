@@ -1,4 +1,4 @@
-"""The promise: what was said while nobody listened is read back, in order, before anything that came later."""
+"""Messages that were sent while the channel was not running are read back in order, before later messages."""
 
 import asyncio
 

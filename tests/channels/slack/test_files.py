@@ -1,4 +1,4 @@
-"""The promise: what came with a message is kept within limits, and the token goes to Slack's own hosts only."""
+"""Attachments are kept within limits, and the token is sent to Slack's own hosts only."""
 
 import pytest
 

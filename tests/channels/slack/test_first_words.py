@@ -1,4 +1,4 @@
-"""The promise: the first words of a conversation are read back, too, when they were said while nobody listened."""
+"""The first message of a conversation is read back even when it was sent while the channel was not running."""
 
 from dataclasses import replace
 

@@ -1,4 +1,6 @@
-"""On Slack admins and owners of the workspace are admins of every channel, and so is who made the channel."""
+"""On Slack the admins and owners of the workspace are admins of every channel; the creator of a channel is an admin of
+that channel.
+"""
 
 from dataclasses import replace
 

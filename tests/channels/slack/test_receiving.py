@@ -1,4 +1,4 @@
-"""The promise: what is said on Slack is taken once, in order, and acknowledged only when it is durable."""
+"""A message on Slack is taken once and in order, and acknowledged only when it is durable."""
 
 import asyncio
 

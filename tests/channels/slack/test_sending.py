@@ -1,4 +1,4 @@
-"""The promise: a post says what is certain, and one that may have arrived is looked for before it is sent again."""
+"""The outcome of a post states only what is certain; a post that may have arrived is looked up before a resend."""
 
 import json
 import logging

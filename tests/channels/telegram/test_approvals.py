@@ -1,4 +1,4 @@
-"""In a Telegram group the question is answered as it says, by whoever asked."""
+"""In a Telegram group the person who asked for a tool call approves it with the command that the question names."""
 
 from holdfast.channels.telegram import make_telegram
 from holdfast.channels.telegram.channel import TelegramChannel

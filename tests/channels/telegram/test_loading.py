@@ -1,4 +1,4 @@
-"""aiogram is loaded quickly, and nobody who uses it or pydantic can tell."""
+"""aiogram is loaded quickly, and other code that uses aiogram or pydantic sees no difference."""
 
 import sys
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Through the whole runtime: what people write on Telegram is answered there, once, also when the process dies."""
+"""With the whole runtime, a message on Telegram is answered there once, also when the process dies."""
 
 from dataclasses import replace
 

@@ -1,5 +1,6 @@
-"""Sending says what is certain. What may have been posted is never called unsent, and what was refused is never sent
-again in vain."""
+"""The outcome of a send states only what is certain. A message that may have been posted is never reported as unsent,
+and a refused one is never retried.
+"""
 
 import asyncio
 import json

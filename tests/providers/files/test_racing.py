@@ -1,4 +1,4 @@
-"""The promise: whenever an editor writes and wherever the process dies, nobody's version is lost.
+"""No version of a memory file is lost, at any moment of an edit and of a crash.
 
 The disk of these tests does something just before, or dies at, any step of a write.
 """

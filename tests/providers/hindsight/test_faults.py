@@ -1,4 +1,6 @@
-"""Every bad answer has a clear state: nothing lost, nothing guessed, no key and nobody's words in the reason."""
+"""Every bad answer leads to a defined state: nothing lost, nothing guessed, and no key and no message text in the
+reason.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Whatever Honcho or the way to it does, an attempt has a truthful outcome, and nothing is lost or doubled by it."""
+"""Every fault of Honcho or of the network gives the attempt a truthful outcome, and loses or doubles nothing."""
 
 import logging
 import traceback

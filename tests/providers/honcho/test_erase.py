@@ -1,4 +1,4 @@
-"""Erasing is done when it is really gone at Honcho, and says so when it cannot be done (D25)."""
+"""An erasure is done when the data is really gone at Honcho, and says so when it cannot be done (D25)."""
 
 from dataclasses import replace
 

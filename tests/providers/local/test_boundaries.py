@@ -1,4 +1,4 @@
-"""The promise: recall never crosses a boundary, whatever is asked (R13): of agents, of people, of private and group."""
+"""No query makes recall cross a boundary (R13): of agents, of people, of private chat and group."""
 
 from dataclasses import replace
 

@@ -1,5 +1,5 @@
-"""The promise: the index file loses nothing that was acknowledged, keeps nothing that was erased, and never stands in
-the way: it may be missing, damaged or somebody else's, and each has a clear end.
+"""The index file loses nothing that was acknowledged, keeps nothing that was erased, and never blocks a turn: a
+missing, damaged or foreign file leads to a defined state.
 
 Rules: D30.
 """

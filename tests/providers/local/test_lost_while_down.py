@@ -1,4 +1,4 @@
-"""An index that was lost while no process was there is filled again by the next one, before anybody speaks."""
+"""An index that was lost while no process ran is refilled by the next process, before the first message."""
 
 from pathlib import Path
 

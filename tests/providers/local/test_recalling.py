@@ -1,6 +1,6 @@
-"""The promise: what a question costs follows what the asker may be shown, not what everybody else said with the same
-words; and the sieve that sees to it changes no answer: whatever it lets through or holds back, the same lines come
-back in the same order as from a search of everything."""
+"""The cost of a query depends on what the asker may be shown, not on what all others said with the same words. The
+filter that ensures this changes no answer: the same lines come back in the same order as from a full search.
+"""
 
 import random
 from dataclasses import replace
