@@ -1,5 +1,7 @@
 """The bugs that `make mutants` plants are changes of behaviour, found from the syntax, that compile."""
 
+from tests.simulation import test_histories
+from tools.mutation.__main__ import CHUNKS, SIMULATED, _simulated
 from tools.mutation.choose import FOCUSED, choose, stages
 from tools.mutation.operators import Finder
 from tools.mutation.place import ROOT, mutated_files
@@ -78,3 +80,10 @@ def test_focused_tests_are_asked_first_and_others_while_the_budget_lasts():
     assert stages([*focused, "a", "b", "c"], seconds, 3.5) == [focused, ["b", "a"]]
     assert stages(["c"], seconds, 3.5) == [["c"]]
     assert stages([], seconds, 3.5) == []
+
+
+def test_the_histories_that_are_asked_last_are_run_before_every_push():
+    """pytest fails for an id that does not exist or is deselected, and every bug would count as noticed."""
+    name = f"{SIMULATED}::test_no_history_breaks_an_invariant"
+    run = {f"{name}[{first}]" for first in test_histories.chunks() if isinstance(first, int)}
+    assert {one for asked in _simulated(CHUNKS) for one in asked} <= run
