@@ -10,7 +10,7 @@ import pytest
 from holdfast.cli.actor import local_user
 from holdfast.kernel.errors import EncryptionUnavailable
 from holdfast.runtime.app import open_runtime
-from tests.support.encryption import CANARY, LIBRARY, code_of, filled, holders, holdfast, python
+from tests.support.encryption import CANARY, LIBRARY, code_of, filled, holders, holdfast, python, several
 
 QUESTION = ("send", "--chat", "ada", "What is my cat called?", "--wait")
 
@@ -62,12 +62,24 @@ def folder(plain, tmp_path):
     return shutil.copytree(plain, tmp_path / "data")
 
 
-@pytest.fixture
-def encrypted(folder, tmp_path):
-    done = holdfast(folder, "encrypt", "--new-key", str(tmp_path / "key"), "--json")
+@pytest.fixture(scope="module")
+def sealed(plain, tmp_path_factory):
+    """A folder that holds the encrypted data folder and its key."""
+    place = tmp_path_factory.mktemp("sealed")
+    shutil.copytree(plain, place / "data")
+    done = holdfast(place / "data", "encrypt", "--new-key", str(place / "key"), "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["files"] == ["agents/main/local/recall.db", "holdfast.kernel.log", "holdfast.db"]
-    return folder
+    return place
+
+
+@pytest.fixture
+def encrypted(sealed, tmp_path):
+    """A copy, whose marker names the copy of the key."""
+    shutil.copytree(sealed, tmp_path, dirs_exist_ok=True)
+    marker = tmp_path / "data" / "encryption.json"
+    marker.write_text(marker.read_text().replace(str(sealed / "key"), str(tmp_path / "key")))
+    return tmp_path / "data"
 
 
 def test_no_word_is_readable_and_nothing_is_missing(encrypted):
@@ -75,9 +87,10 @@ def test_no_word_is_readable_and_nothing_is_missing(encrypted):
     assert all(line.startswith(b"encrypted ") for line in (encrypted / "holdfast.kernel.log").read_bytes().splitlines())
     assert CANARY in holdfast(encrypted, *QUESTION).stdout
     assert holders(encrypted) == []
-    assert '"event": "runtime.opened"' in holdfast(encrypted, "log").stdout
-    assert "encrypted" not in holdfast(encrypted, "log").stdout
-    assert holdfast(encrypted, "audit").returncode == 0
+    log, audit = several(encrypted, ("log",), ("audit",))
+    assert '"event": "runtime.opened"' in log.stdout
+    assert "encrypted" not in log.stdout
+    assert audit.returncode == 0
 
 
 def test_another_library_makes_nothing_of_it(encrypted):
@@ -102,9 +115,10 @@ def test_another_key_takes_the_place_of_the_first(encrypted, tmp_path):
     first = (tmp_path / "key").read_bytes()
     assert holdfast(encrypted, "rekey", "--new-key", str(tmp_path / "second")).returncode == 0
     (tmp_path / "key").unlink()
-    assert CANARY in holdfast(encrypted, *QUESTION).stdout
-    assert '"event": "runtime.opened"' in holdfast(encrypted, "log").stdout
-    assert "damaged" not in holdfast(encrypted, "log").stdout
+    answer, log = several(encrypted, QUESTION, ("log",))
+    assert CANARY in answer.stdout
+    assert '"event": "runtime.opened"' in log.stdout
+    assert "damaged" not in log.stdout
     (tmp_path / "key").write_bytes(first)
     assert code_of(holdfast(encrypted, "sessions", "--json", HOLDFAST_KEY_FILE=str(tmp_path / "key"))) == (
         "encryption_key_wrong"
@@ -123,22 +137,23 @@ def test_decrypted_it_is_as_before(encrypted, tmp_path):
 # --- the audit trail ---------------------------------------------------------------------------------
 
 
-def trail(folder, **more):
+TRAIL = (("audit", "actions", "--verify"), ("audit", "actions", "--json"))
+
+
+def verbs(verified, listed):
     """The acts on record, oldest first; the chain of digests is whole."""
-    assert holdfast(folder, "audit", "actions", "--verify", **more).returncode == 0
-    return json.loads(holdfast(folder, "audit", "actions", "--json", **more).stdout)["actions"][::-1]
+    assert verified.returncode == 0, verified.stderr
+    return [row["verb"] for row in json.loads(listed.stdout)["actions"][::-1]]
 
 
 def test_every_change_of_the_key_is_on_record_with_who_made_it(encrypted, tmp_path):
     """Previously the commands left no row: a folder could be decrypted without a trace."""
     assert holdfast(encrypted, "rekey", "--new-key", str(tmp_path / "second")).returncode == 0
     assert holdfast(encrypted, "decrypt").returncode == 0
-    rows = trail(encrypted)
-    assert [(row["verb"], row["detail"]) for row in rows] == [
-        ("data.encrypted", {"key": "file"}),
-        ("data.rekeyed", {"key": "file"}),
-        ("data.decrypted", {}),
-    ]
+    verified, listed = several(encrypted, *TRAIL)
+    assert verbs(verified, listed) == ["data.encrypted", "data.rekeyed", "data.decrypted"]
+    rows = json.loads(listed.stdout)["actions"][::-1]
+    assert [row["detail"] for row in rows] == [{"key": "file"}, {"key": "file"}, {}]
     assert {(row["actor"]["kind"], row["actor"]["id"], row["outcome"]) for row in rows} == {
         ("user", local_user().id, "done")
     }
@@ -146,10 +161,12 @@ def test_every_change_of_the_key_is_on_record_with_who_made_it(encrypted, tmp_pa
 
 
 def test_a_command_that_changes_nothing_leaves_no_row(encrypted, tmp_path):
-    assert holdfast(encrypted, "encrypt", "--new-key", str(tmp_path / "k2")).returncode != 0
     (tmp_path / "k3").write_text("short", encoding="ascii")
-    assert holdfast(encrypted, "rekey", "--key-file", str(tmp_path / "k3")).returncode != 0
-    assert [row["verb"] for row in trail(encrypted)] == ["data.encrypted"]
+    again = ("encrypt", "--new-key", str(tmp_path / "k2"))
+    encrypting, rekeying = several(encrypted, again, ("rekey", "--key-file", str(tmp_path / "k3")))
+    assert encrypting.returncode != 0
+    assert rekeying.returncode != 0
+    assert verbs(*several(encrypted, *TRAIL)) == ["data.encrypted"]
 
 
 def test_a_store_from_before_the_trail_is_encrypted_as_it_is(folder, tmp_path):
@@ -175,8 +192,8 @@ def test_without_the_key_nothing_is_opened_or_made(encrypted, tmp_path, is_there
 def test_a_wrong_key_is_named_as_what_it_is(encrypted, tmp_path):
     (tmp_path / "key").write_text("0123456789abcdef" * 4, encoding="ascii")
     before = (encrypted / "holdfast.db").read_bytes()
-    assert code_of(holdfast(encrypted, *QUESTION, "--json")) == "encryption_key_wrong"
-    assert code_of(holdfast(encrypted, "decrypt", "--json")) == "encryption_key_wrong"
+    for refused in several(encrypted, (*QUESTION, "--json"), ("decrypt", "--json")):
+        assert code_of(refused) == "encryption_key_wrong"
     assert (encrypted / "holdfast.db").read_bytes() == before
 
 
@@ -194,10 +211,10 @@ def test_a_marker_that_others_may_write_is_refused(encrypted):
 
 
 def test_usage_that_makes_no_sense_is_refused(encrypted, plain, tmp_path):
-    assert code_of(holdfast(encrypted, "encrypt", "--new-key", str(tmp_path / "k2"), "--json")) == "invalid_input"
-    assert code_of(holdfast(plain, "rekey", "--new-key", str(tmp_path / "k2"), "--json")) == "invalid_input"
-    assert code_of(holdfast(plain, "decrypt", "--json")) == "invalid_input"
-    assert code_of(holdfast(plain, "encrypt", "--json")) == "invalid_input"
+    new = ("--new-key", str(tmp_path / "k2"))
+    refused = several(plain, ("rekey", *new, "--json"), ("decrypt", "--json"), ("encrypt", "--json"))
+    refused += several(encrypted, ("encrypt", *new, "--json"))
+    assert [code_of(one) for one in refused] == ["invalid_input"] * 4
 
 
 # --- where the key is kept ---------------------------------------------------------------------------
@@ -242,12 +259,14 @@ def test_a_change_that_was_cut_off_goes_on(folder, tmp_path, step, when):
     key = tmp_path / "key"
     key.write_text("abcdefghij0123456789" * 3, encoding="ascii")
     assert python(ENDS, folder, key, step, when).returncode == 9
-    assert code_of(holdfast(folder, "sessions", "--json")) == "encryption_unfinished"
-    assert holdfast(folder, "encrypt", "--key-file", str(key)).returncode == 0
+    refused, encrypting = several(folder, ("sessions", "--json"), ("encrypt", "--key-file", str(key)))
+    assert code_of(refused) == "encryption_unfinished"
+    assert encrypting.returncode == 0
     assert holders(folder) == []
-    assert CANARY in holdfast(folder, *QUESTION).stdout
-    assert "damaged" not in holdfast(folder, "log").stdout
-    assert [row["verb"] for row in trail(folder)] == ["data.encrypted"]
+    answer, log, *trail = several(folder, QUESTION, ("log",), *TRAIL)
+    assert CANARY in answer.stdout
+    assert "damaged" not in log.stdout
+    assert verbs(*trail) == ["data.encrypted"]
 
 
 def test_another_change_than_the_one_that_was_begun_is_refused(folder, tmp_path):
@@ -261,10 +280,10 @@ def test_what_was_acknowledged_before_a_kill_is_there_after_it(encrypted):
     """The log that is found at start is written again below the layer that encrypts."""
     assert python(DIES, encrypted).returncode == -9
     assert (encrypted / "holdfast.db-wal").stat().st_size > 0
-    shown = json.loads(holdfast(encrypted, "sessions", "--json").stdout)
-    assert [one["turns"] for one in shown["sessions"]] == [21]
+    shown, audit = several(encrypted, ("sessions", "--json"), ("audit",))
+    assert [one["turns"] for one in json.loads(shown.stdout)["sessions"]] == [21]
     assert holders(encrypted, "This is number") == []
-    assert holdfast(encrypted, "audit").returncode == 0
+    assert audit.returncode == 0
 
 
 # --- others on the same folder -----------------------------------------------------------------------
@@ -285,6 +304,7 @@ async def test_a_folder_that_somebody_reads_is_not_changed(folder, tmp_path):
 
 def test_the_version_says_which_library_is_in_use():
     code = "from holdfast.store.encryption.library import library_in_use; print(library_in_use())"
-    assert "apsw-sqlite3mc" in python(code).stdout
-    assert "can encrypt" in python(code).stdout
+    told = python(code).stdout
+    assert "apsw-sqlite3mc" in told
+    assert "can encrypt" in told
     assert python(code, PYTHONPATH="").stdout.endswith("cannot encrypt\n")

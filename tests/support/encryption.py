@@ -24,6 +24,25 @@ def holdfast(folder: Path, *words: str, **more: str) -> "subprocess.CompletedPro
     return _run(command, environment(**more))
 
 
+SEVERAL = """
+import json, sys
+from typer.testing import CliRunner
+from holdfast.cli.commands import app
+
+done = [CliRunner().invoke(app, words, prog_name="holdfast") for words in json.loads(sys.argv[1])]
+print(json.dumps([(one.exit_code, one.stdout, one.stderr) for one in done]))
+"""
+
+
+def several(folder: Path, *commands: tuple[str, ...], **more: str) -> "list[subprocess.CompletedProcess[str]]":
+    """Commands on the folder, one after the other in one process: starting it takes longer than most of them."""
+    given = [[*words, "--data", str(folder)] for words in commands]
+    done = python(SEVERAL, json.dumps(given), **more)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    return [subprocess.CompletedProcess(words, *one) for words, one in zip(given, told, strict=True)]
+
+
 def python(code: str, *words: object, **more: str) -> "subprocess.CompletedProcess[str]":
     """A program of its own, with the library that encrypts."""
     return _run([sys.executable, "-c", code, *map(str, words)], environment(**more))
