@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 from holdfast.cli import logs
 from holdfast.kernel import log
+from tests.support.patience import HANGS_S
 
 
 def test_a_full_file_is_turned_over_and_no_line_is_lost_or_cut(tmp_path, monkeypatch):
@@ -66,7 +67,7 @@ def test_lines_are_written_in_a_moment_by_themselves(tmp_path, monkeypatch):
     monkeypatch.setattr(logs.PrivateFile, "_write", writing)
     with logs.logging_to(logs.to_file(tmp_path)):
         log.info("accept.accepted")
-        assert written.wait(30)
+        assert written.wait(HANGS_S)
         assert events_in(tmp_path) == ["accept.accepted"]
 
 
@@ -75,7 +76,7 @@ def test_a_disk_that_is_full_for_a_while_loses_no_line_and_cuts_none(tmp_path, m
     with logs.logging_to(logs.to_file(tmp_path)):
         for n in range(300):
             log.info("accept.accepted", n=n, of="a long line, so that they are more than any buffer between")
-        assert disk.full.wait(30)
+        assert disk.full.wait(HANGS_S)
         log.warning("recall.skipped", n=300)
         disk.room = 1 << 20
         log.warning("recall.skipped", n=301)

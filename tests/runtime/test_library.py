@@ -220,8 +220,8 @@ def test_a_thread_that_waits_while_the_runtime_closes_is_let_go(tmp_path, monkey
     with holdfast.open_sync(tmp_path, model=Silent()) as runtime:
         thread = threading.Thread(target=wait, args=(runtime,))
         thread.start()
-        assert asked.wait(20)
-    thread.join(20)
+        assert asked.wait(HANGS_S)
+    thread.join(HANGS_S)
     assert not thread.is_alive()
     assert len(caught) == 1
 
@@ -252,7 +252,7 @@ def test_a_thread_that_comes_between_the_end_of_the_loop_and_its_closing_is_not_
             if self.name == "holdfast":
                 late = threading.Thread(target=ask, daemon=True)
                 late.start()
-                late.join(5)
+                late.join(HANGS_S)
 
     monkeypatch.setattr(threading, "Thread", Ending)
     with holdfast.open_sync(tmp_path, model=ScriptedModel()) as runtime:
@@ -293,8 +293,8 @@ def test_a_close_that_fails_lets_go_of_whoever_waits(tmp_path, monkeypatch):
     opened = holdfast.open_sync(tmp_path, model=Silent())
     thread = threading.Thread(target=wait, args=(opened.__enter__(),), daemon=True)
     thread.start()
-    assert asked.wait(20)
+    assert asked.wait(HANGS_S)
     with pytest.raises(ZeroDivisionError):
         opened.__exit__(None, None, None)
-    thread.join(5)
+    thread.join(HANGS_S)
     assert len(caught) == 1

@@ -43,6 +43,7 @@ from holdfast.store.sqlite.migrate import in_sqlite_words, load_migrations
 from holdfast.store.sqlite.path import file_system
 from holdfast.store.sqlite.writer import GAP_S
 
+GATE_S = 120  # as long as a test may take; then a thread of a failed test goes on, and the process can end
 SCHEMA = ("create table thing (n integer primary key, word text not null, at integer) strict",)
 
 
@@ -385,7 +386,7 @@ async def test_a_reader_sees_one_snapshot(db):
     def script() -> Script[tuple[int, int]]:
         first = yield from count()
         began.set()
-        wrote.wait(10)
+        wrote.wait(GATE_S)
         return first, (yield from count())
 
     reading = asyncio.ensure_future(db.read("count twice", script))
@@ -500,7 +501,7 @@ class CommitGate:
     def probe(self, verb: str, statement: str) -> None:
         if statement == "commit":
             self.at_commit.set()
-            self.go.wait(10)
+            self.go.wait(GATE_S)
 
 
 async def test_no_result_is_released_before_its_commit(db, monkeypatch):

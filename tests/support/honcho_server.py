@@ -33,6 +33,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import h11
 
 from tests.support.honcho_world import HonchoWorld, Problem
+from tests.support.patience import HANGS_S
 
 PAGE = b"<!doctype html><title>Sign in</title><p>Please sign in to the network.</p>"
 ACCEPTED_FAULTS = (
@@ -218,12 +219,12 @@ class HonchoServer(HonchoWorld):
         started, self._stop = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run(started)), name="honcho-server")
         self._thread.start()
-        started.wait(30)
+        started.wait(HANGS_S)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join(30)
+        self._thread.join(HANGS_S)
 
     async def _run(self, started: threading.Event) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
