@@ -1,40 +1,50 @@
-"""What holds for every test: slowness is no failure. Examples have no deadline, and the limit of a test counts the
-share of the machine that the test gets (tests/patience.py)."""
+"""Settings and fixtures of every test: a slow machine fails no test, and a store can be had on each engine.
 
-import signal
-from typing import Any
+Hypothesis examples have no deadline, and the limit of a test counts the share of the machine that the test gets
+(tests/support/time_limit.py). A test that takes `driver`, `db` or `database` runs once on each engine that serves
+users; tests/support/engines.py says which tests run on the simulator's engine as well. After each of them the ledgers
+of the store must agree with each other.
+"""
 
 import pytest
-import pytest_timeout  # type: ignore[import-untyped]
 from hypothesis import settings
 
-from tests.patience import Watch
+from holdfast.store.node_sql import register_node
+from holdfast.store.script import Call
+from holdfast.testing import ManualClock
+from tests.support.driver import Driver
+from tests.support.engines import SERVING, open_engine
+from tests.support.ledger import faults_in
+from tests.support.servers import postgres_server
+from tests.support.time_limit import pytest_timeout_cancel_timer, pytest_timeout_set_timer
+
+__all__ = ["postgres_server", "pytest_timeout_cancel_timer", "pytest_timeout_set_timer"]
 
 settings.register_profile("holdfast", deadline=None, print_blob=True)
 settings.load_profile("holdfast")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
-    """Look at the watch every few seconds instead of once at the end; None leaves it to the plugin."""
-    if settings.method != "signal" or not hasattr(signal, "setitimer"):
-        return None
-    watch = Watch(settings.timeout)
-
-    def look(*_: object) -> None:
-        if watch.left_s() <= 0:
-            pytest_timeout.timeout_sigalrm(item, settings)
-        signal.setitimer(signal.ITIMER_REAL, watch.next_look_s())
-
-    signal.signal(signal.SIGALRM, look)
-    signal.setitimer(signal.ITIMER_REAL, watch.next_look_s())
-    return True
+@pytest.fixture
+def clock():
+    return ManualClock()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_timeout_cancel_timer(item: pytest.Item) -> bool | None:
-    if not hasattr(signal, "setitimer"):
-        return None
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    return True
+@pytest.fixture(params=SERVING)
+async def database(request, tmp_path, clock):
+    server = request.getfixturevalue("postgres_server") if request.param == "postgres" else None
+    async with open_engine(request.param, tmp_path, clock, server) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def db(database):
+    yield database
+    faults = await database.read(Call("check", faults_in))
+    assert faults == [], "the ledgers disagree"
+
+
+@pytest.fixture
+async def driver(db, clock):
+    made = Driver(db, clock)
+    await db.write(register_node(made.node, "here", sole=False))
+    return made

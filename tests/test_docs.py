@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import HANGS_S
+from tests.support.patience import HANGS_S
 from tools import reference
 
 ROOT = Path(__file__).parents[1]

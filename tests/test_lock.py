@@ -87,9 +87,8 @@ def test_the_locked_build_backend_is_the_one_that_builds(project):
     assert project["dependency-groups"]["build"] == project["build-system"]["requires"]
 
 
-@pytest.mark.parametrize("altered", [False, True])
-def test_a_package_that_was_altered_is_not_installed(tmp_path, altered):
-    """As `make install` does it: with the hash of what was locked."""
+def test_a_package_with_the_locked_hash_is_installed(tmp_path):
+    """As `make install` does it. An altered one is refused: control 20, tests/security/test_controls.py."""
     wheel = tmp_path / "pearl-1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as made:
         made.writestr("pearl.py", "price = 1")
@@ -97,12 +96,10 @@ def test_a_package_that_was_altered_is_not_installed(tmp_path, altered):
         tags = "Wheel-Version: 1.0\nGenerator: us\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         made.writestr("pearl-1.0.dist-info/WHEEL", tags)
         made.writestr("pearl-1.0.dist-info/RECORD", "")
-    locked = hashlib.sha256(b"what was locked" if altered else wheel.read_bytes()).hexdigest()
+    locked = hashlib.sha256(wheel.read_bytes()).hexdigest()
     (tmp_path / "lock.txt").write_text(f"pearl==1.0 --hash=sha256:{locked}\n", encoding="utf-8")
     pip = [sys.executable, "-m", "pip", "install"] if find_spec("pip") else ["uv", "pip", "install"]
     where = ["--no-index", "--find-links", str(tmp_path), "--target", str(tmp_path / "here")]
     command = [*pip, *where, "--require-hashes", "-r", str(tmp_path / "lock.txt")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode == 0) is not altered
-    assert (tmp_path / "here" / "pearl.py").exists() is not altered
-    assert ("hash" in done.stderr.lower()) is altered
+    subprocess.run(command, capture_output=True, check=True)
+    assert (tmp_path / "here" / "pearl.py").exists()

@@ -391,7 +391,7 @@ def sleeps(tree: ast.AST) -> list[str]:
     return [source.at(node, name) for node, name in found if name == "time.sleep" or node not in yields]
 
 
-MAY_SLEEP = {"tests/unit/test_sim_*.py": "inside a SimLoop a sleep jumps the virtual clock and takes no time"}
+MAY_SLEEP = {"tests/testing/test_sim_*.py": "inside a SimLoop a sleep jumps the virtual clock and takes no time"}
 
 
 @per_file(TESTS)

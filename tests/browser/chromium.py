@@ -13,7 +13,7 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from tests.patience import within
+from tests.support.patience import within
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 UNTIL = """(async () => {

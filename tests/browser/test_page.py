@@ -1,4 +1,4 @@
-"""The chat page in a real browser: whoever has the link talks; a reload or a restart of the server loses nothing."""
+"""The chat page in a real browser: a person with the link can chat, and a reload or a server restart loses nothing."""
 
 import json
 import os
@@ -15,8 +15,8 @@ from holdfast.kernel.ids import TokenId
 from holdfast.turns.call_view import short_digest
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from tests.browser.chromium import browser
-from tests.integration.fakes import ScriptedModel, calls, says
-from tests.live import TOKEN, GatedModel, serve
+from tests.support.fakes import ScriptedModel, calls, says
+from tests.support.live import TOKEN, GatedModel, serve
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 SHOTS = os.environ.get("HOLDFAST_SCREENSHOTS")

@@ -20,8 +20,8 @@ from holdfast.runtime.app import open_runtime
 from holdfast.store.database import Database
 from tests.chaos.fleet import Fleet
 from tests.chaos.weather import Weather
-from tests.patience import within
-from tests.processes import Up, spawn
+from tests.support.patience import within
+from tests.support.processes import Up, spawn
 
 WARM_S = 60.0
 STILL_S = 420  # longer than any pause before a reply is tried again

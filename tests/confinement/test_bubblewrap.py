@@ -17,11 +17,11 @@ import pytest
 from holdfast.inbox.channel_status import LineState
 from holdfast.tools.mcp import confine
 from holdfast.tools.mcp.confinement import Confine, offer_for, wrapped
-from tests.integration.encryption.kit import holdfast
-from tests.integration.fakes import soon
-from tests.integration.mcp.test_mcp import NAMES, STDIO, call, started
-from tests.patience import HANGS_S
 from tests.security.spying import SPY, spied
+from tests.support.encryption import holdfast
+from tests.support.fakes import soon
+from tests.support.patience import HANGS_S
+from tests.tools.test_mcp import NAMES, STDIO, call, started
 
 pytestmark = pytest.mark.confinement
 NOBODY = 65534

@@ -1,4 +1,4 @@
-"""Nothing acknowledged is lost, and no script is half there, wherever and however the power fails.
+"""A power loss at any moment loses no acknowledged write and leaves no script half applied.
 
 The workload runs once; before each operation of the disk, several disks are drawn that a power loss at
 that moment could leave, and each is started and judged. Only disks that differ are counted.

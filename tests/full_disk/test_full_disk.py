@@ -1,4 +1,4 @@
-"""A full disk is called `store_full`, whatever was about to be written, on a real file system that is full.
+"""On a real full file system every write fails with `store_full`.
 
 Each test mounts a small tmpfs, which needs root. Opening is tried with every amount of space from none to enough,
 because each file that SQLite and Holdfast make fails in a way of its own.
@@ -21,8 +21,8 @@ from holdfast.models.practice import PracticeModel
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.testing.provider_guest import Guest
 from holdfast.turns.policy import AgentPolicy
-from tests.integration.local.world import open_local
-from tests.live import serve
+from tests.support.live import serve
+from tests.support.local_provider import open_local
 
 pytestmark = [pytest.mark.full_disk, pytest.mark.timeout(300)]
 DISK_KIB = 4_096

@@ -1,4 +1,4 @@
-"""Whatever a configuration says, it is read or refused with its file, its key and what would be right."""
+"""Every generated configuration is read, or refused with its file, its key and an allowed value."""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""Whatever the document allows is served as it says, and whatever it forbids is refused: never a fault of ours."""
+"""Every request that the OpenAPI document allows is served as documented, and every other one is refused: none is
+answered with 500.
+"""
 
 import asyncio
 import threading
@@ -13,8 +15,8 @@ from schemathesis.specs.openapi.checks import ignored_auth, positive_data_accept
 
 from holdfast.api.openapi import document
 from holdfast.api.routes.table import ENDPOINTS
-from tests.live import TOKEN, serve
-from tests.patience import HANGS_S
+from tests.support.live import TOKEN, serve
+from tests.support.patience import HANGS_S
 
 config = schemathesis.Config.from_dict({"phases": {"coverage": {"unexpected-methods": ["PATCH"]}}})  # one says it
 schema = schemathesis.openapi.from_dict(document(ENDPOINTS, "0"), config=config)

@@ -1,4 +1,6 @@
-"""Whatever text comes in, it is taken or refused by name: nothing else is ever raised, nothing is half understood."""
+"""Every generated text is accepted or refused with an error of ours; no other exception is raised and no text is
+understood in part.
+"""
 
 from contextlib import suppress
 

@@ -20,8 +20,8 @@ from holdfast.testing import ManualClock
 from holdfast.testing.check_provider import CHECKS, check_provider
 from tests.hindsight_server.proxy import Proxy
 from tests.hindsight_server.server import RealHindsight
-from tests.integration.hindsight.parcels import GROUP, erase, inputs, note, question, retain, retract, setup
-from tests.integration.memory.by_hand import stepped
+from tests.support.delivery_by_hand import stepped
+from tests.support.hindsight_parcels import GROUP, erase, inputs, note, question, retain, retract, setup
 
 pytestmark = [pytest.mark.hindsight, pytest.mark.timeout(300)]
 KEY = "sesame-0123"

@@ -22,9 +22,9 @@ from typing import cast
 
 from aiohttp import WSMsgType, web
 
-from tests.patience import within
 from tests.platforms import discord_shapes as shapes
 from tests.platforms.discord_shapes import DM, TEXT, THREAD, Bot, Guild, Json, Room
+from tests.support.patience import within
 
 EPOCH_MS = 1_420_070_400_000
 MESSAGE_CONTENT = 1 << 15
@@ -111,6 +111,7 @@ class FakeDiscord:
         self.nonces: dict[tuple[str, str], Json] = {}
         self.enforces_nonce = True
         self.says_goodbye = True  # answers when a gateway connection is closed
+        self.goodbyes = 0  # that were said to it and not answered
         self.beats = 0
         self._last_id = 0
         self._held: list[tuple[Session, Json]] | None = None
@@ -337,6 +338,8 @@ class FakeDiscord:
                 if frame.type is WSMsgType.TEXT:
                     self._heard(pipe, json.loads(frame.data))
             if not self.says_goodbye:
+                self.goodbyes += 1
+                self._changed()
                 await self._released.wait()
         finally:
             await pipe.stop()

@@ -21,7 +21,7 @@ from typing import Any, Self, cast
 
 from aiohttp import WSMsgType, web
 
-from tests.patience import within
+from tests.support.patience import within
 
 Json = dict[str, Any]
 RETRIES_MAX = 3

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import aiohttp
 from aiohttp import web
 
-from tests.patience import within
+from tests.support.patience import within
 
 Json: TypeAlias = dict[str, Any]
 SOON_S = 20.0  # whatever takes longer never comes

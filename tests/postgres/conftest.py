@@ -3,10 +3,6 @@ import secrets
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from tests.servers import postgres_server
-
-__all__ = ["postgres_server"]
-
 
 @pytest.fixture
 async def address(postgres_server):

@@ -1,4 +1,4 @@
-"""Situations in which a person is forgotten whose words an agent passes on to another agent, or repeats, just now."""
+"""Situations in which a person is forgotten while an agent passes their words on to another agent, or repeats them."""
 
 from dataclasses import replace
 
@@ -14,8 +14,8 @@ from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.turns import turn_sql
 from holdfast.turns.turn import OutgoingMessage, Step, TurnEvent
 from holdfast.turns.turn_sql import append_step
-from tests.contract.driver import LIMITS, Driver, returned, tool_step
 from tests.postgres.pairs import FERN, SECRET, Situation, Verbs, party, person
+from tests.support.driver import LIMITS, Driver, returned, tool_step
 
 MOSS = AgentName("moss")
 

@@ -55,9 +55,9 @@ from holdfast.turns.journal import AssistantSaid, ToolCall
 from holdfast.turns.record_sql import record_turn
 from holdfast.turns.turn import Step, TurnEvent
 from holdfast.turns.turn_sql import append_step, commit_turn
-from tests.contract.driver import LIMITS, Driver, retain, tool_step
-from tests.contract.driver import record as turn_record
 from tests.postgres.interleaving import Party
+from tests.support.driver import LIMITS, Driver, retain, tool_step
+from tests.support.driver import record as turn_record
 
 Verbs: TypeAlias = dict[str, Party]
 Situation: TypeAlias = Callable[[Driver], Awaitable[Verbs]]

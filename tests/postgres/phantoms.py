@@ -20,8 +20,6 @@ from holdfast.store import upkeep_sql
 from holdfast.store.node_sql import release_claim
 from holdfast.turns import record_sql
 from holdfast.turns.record_sql import record_turn
-from tests.contract.driver import LIMITS, Driver, retain
-from tests.contract.driver import record as turn_record
 from tests.postgres.pairs import (
     FERN,
     SECRET,
@@ -37,6 +35,8 @@ from tests.postgres.pairs import (
     scheduled,
     whole,
 )
+from tests.support.driver import LIMITS, Driver, retain
+from tests.support.driver import record as turn_record
 
 
 async def newcomers(driver: Driver) -> Verbs:

@@ -14,7 +14,6 @@ from holdfast.outbox.post import OnDoubt
 from holdfast.store.node_sql import register_node, retire_node
 from holdfast.store.script import Call
 from holdfast.turns import turn_sql
-from tests.contract.driver import LIMITS, Driver, retain
 from tests.postgres.pairs import (
     KEY,
     OTHER,
@@ -25,6 +24,7 @@ from tests.postgres.pairs import (
     party,
     settled,
 )
+from tests.support.driver import LIMITS, Driver, retain
 
 
 async def stopped(driver: Driver) -> Verbs:

@@ -12,7 +12,7 @@ from holdfast.inbox.attachment_sql import drop_enclosures, enclose, read_attachm
 from holdfast.inbox.message import Enclosure
 from holdfast.kernel.ids import MessageId
 from holdfast.store.script import Call, one, run
-from tests.servers import fresh_schema, postgres_database
+from tests.support.servers import fresh_schema, postgres_database
 
 GATE = 4712
 BODY = b"a picture"

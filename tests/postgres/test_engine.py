@@ -22,7 +22,7 @@ from holdfast.store.damage import WatchedDatabase
 from holdfast.store.postgres import Migration, PostgresDatabase, known_migrations
 from holdfast.store.postgres.database import RETRIES_MAX
 from holdfast.store.script import Call, many, one, rows, run
-from tests.servers import Dice, fresh_schema, postgres_database, set_now, use_test_clock
+from tests.support.servers import Dice, fresh_schema, postgres_database, set_now, use_test_clock
 
 TINY = (
     Migration(

@@ -9,7 +9,7 @@ import pytest
 from holdfast.kernel.errors import StoreNewer, StorePathInvalid
 from holdfast.store.postgres import PostgresDatabase, known_migrations
 from holdfast.store.postgres.migrate import tables_after
-from tests.servers import Dice, fresh_schema, postgres_database
+from tests.support.servers import Dice, fresh_schema, postgres_database
 
 CATALOG = [
     "select c.relname, c.relkind, c.relfilenode, c.relacl::text from pg_class c where relnamespace = $1::regnamespace",

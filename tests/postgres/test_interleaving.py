@@ -16,11 +16,11 @@ import holdfast
 from holdfast.store.node_sql import register_node
 from holdfast.store.script import Verb
 from holdfast.testing import ManualClock
-from tests.contract.driver import Driver
-from tests.contract.engines import SCHEMA, open_engine
 from tests.postgres import letters, pairs, phantoms, repeats
 from tests.postgres.interleaving import Party, Site, as_written, faults, open_stage, outcomes, without
 from tests.postgres.teeth import COMPARISONS, DOUBLE, LOCKS, NAMES, SOUND
+from tests.support.driver import Driver
+from tests.support.engines import SCHEMA, open_engine
 
 SITUATIONS = {**pairs.SITUATIONS, **phantoms.SITUATIONS, **repeats.SITUATIONS, **letters.SITUATIONS}
 LOCK = r"/\*\s*(lock|share|skip locked)\s*\*/"

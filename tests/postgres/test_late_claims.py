@@ -1,5 +1,6 @@
-"""The promise: a claim whose answer was lost is given again under its name, also when its COMMIT ends only after the
-repeat was asked for. A repeat that passed it by would leave work taken that nobody does."""
+"""A claim whose answer was lost is returned again under its name, also when its COMMIT ends only after the repeat was
+requested. A repeat that missed it would leave work claimed and never done.
+"""
 
 import asyncio
 from typing import cast
@@ -18,8 +19,8 @@ from holdfast.store.node_sql import claim_mailbox, claim_mailboxes, register_nod
 from holdfast.store.script import Call, run
 from holdfast.testing import ManualClock
 from holdfast.turns.turn_sql import commit_turn
-from tests.contract.driver import Driver, retain
-from tests.servers import fresh_schema, postgres_database
+from tests.support.driver import Driver, retain
+from tests.support.servers import fresh_schema, postgres_database
 
 GATE = 4713
 SECRET = b"a secret of the tests"

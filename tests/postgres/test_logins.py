@@ -2,8 +2,8 @@
 
 from holdfast.api.auth.caller import BELIEVED_MS
 from holdfast.testing.clock import ManualClock
-from tests.live import serve
 from tests.security.browsers import Browser, said
+from tests.support.live import serve
 
 
 async def test_a_logout_at_one_gateway_is_seen_by_the_other(address):

@@ -14,9 +14,9 @@ from holdfast.kernel.errors import Remedy, SessionMoved, StoreUnavailable
 from holdfast.store.postgres import PostgresDatabase
 from holdfast.store.postgres.database import RETRIES_MAX
 from holdfast.store.script import Call, many, one, rows, run
-from tests.live import code_of, serve, until
 from tests.postgres.test_engine import TINY, keys, put
-from tests.servers import Dice, PostgresServer, fresh_schema, postgres_database
+from tests.support.live import code_of, serve, until
+from tests.support.servers import Dice, PostgresServer, fresh_schema, postgres_database
 
 OTHERS = "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> $1"
 OURS = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'holdfast' and pid <> $1"

@@ -1,4 +1,4 @@
-"""The promise: nobody goes on in a session that is being forgotten, whoever of the two comes first to its row."""
+"""No worker resumes a session that is being forgotten, in either order of the two."""
 
 import pytest
 
@@ -8,8 +8,8 @@ from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.sessions.command_sql import run_command
 from holdfast.store.node_sql import register_node
 from holdfast.testing import ManualClock
-from tests.contract.driver import Driver
 from tests.postgres.test_attachments import db, done_or_waiting, uncommitted, watch
+from tests.support.driver import Driver
 
 __all__ = ["db", "watch"]
 

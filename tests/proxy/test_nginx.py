@@ -10,9 +10,9 @@ import pytest_asyncio
 from websockets.asyncio.client import connect
 
 from holdfast.api.auth.guard import ATTEMPTS_MAX, Names
-from tests.live import TOKEN, GatedModel, serve
-from tests.patience import HANGS_S
 from tests.proxy.nginx import HOST, nginx
+from tests.support.live import TOKEN, GatedModel, serve
+from tests.support.patience import HANGS_S
 
 pytestmark = pytest.mark.proxy
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

@@ -15,7 +15,7 @@ from holdfast.sessions.compression import Thresholds
 from holdfast.sessions.conversation_sql import read_conversation
 from holdfast.sessions.history_sql import list_operations, read_session
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
-from tests.integration.fakes import ScriptedModel, calls, happened, says, soon
+from tests.support.fakes import ScriptedModel, calls, happened, says, soon
 
 MAIN = AgentName("main")
 GUARDED = AgentPolicy(

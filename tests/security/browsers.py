@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-from tests.live import TOKEN, code_of
-from tests.patience import HANGS_S
-from tests.processes import PLAIN
+from tests.support.live import TOKEN, code_of
+from tests.support.patience import HANGS_S
+from tests.support.processes import PLAIN
 
 MESSAGE = {"chat": "c", "id": "1", "text": "hello"}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from tests.live import code_of
+from tests.support.live import code_of
 
 NUMBERS = itertools.count()
 

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from holdfast.tools.mcp.confine import landlock_version
-from tests.integration.encryption.kit import LIBRARY, holdfast
-from tests.processes import Up
+from tests.support.encryption import LIBRARY, holdfast
+from tests.support.processes import Up
 
 SPY = Path(__file__).with_name("spy.py")
 CONFIG = """

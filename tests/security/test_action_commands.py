@@ -68,7 +68,7 @@ NO_ACT = {
 }
 
 
-# Privileged commands that need the library which encrypts: tests/integration/encryption has their rows.
+# Privileged commands that need the library which encrypts: tests/store/test_encryption.py has their rows.
 ELSEWHERE = {"encrypt": "data.encrypted", "rekey": "data.rekeyed", "decrypt": "data.decrypted"}
 
 
@@ -234,6 +234,6 @@ def test_every_act_is_tried_somewhere():
     tried = {verb for _, verbs in attempts("", "").values() for verb in verbs}
     tried |= {verb for _, _, verb, _ in requests("", "").values()}
     chat = {"session.deleted", "session.undone"}  # test_commands_in_a_chat_...
-    chat |= {"session.switched", "turn.stopped"}  # tests/contract/test_command_rights.py
-    others = {"access.denied", "session.forgotten", "config.changed"}  # tests/contract/test_actions.py
+    chat |= {"session.switched", "turn.stopped"}  # tests/sessions/test_command_rights_sql.py
+    others = {"access.denied", "session.forgotten", "config.changed"}  # tests/audit/test_action_sql.py
     assert tried | chat | others | set(ELSEWHERE.values()) == set(BY_NAME)

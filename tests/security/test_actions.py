@@ -13,9 +13,9 @@ from holdfast.api.auth.access_token_sql import add_token
 from holdfast.api.routes.table import ENDPOINTS
 from holdfast.cli.actor import local_user
 from holdfast.kernel.ids import TokenId
-from tests.contract.driver import confirmed
-from tests.live import code_of, serve
-from tests.processes import Up
+from tests.support.driver import confirmed
+from tests.support.live import code_of, serve
+from tests.support.processes import Up
 
 MALLORY = "The canary sings at midnight"
 

@@ -1,5 +1,6 @@
-"""Nobody uses an agent's tools through another agent: agents message only those whom the operator lists for them, and a
-turn that another agent's message begins has only the tools that every agent has through which the message came."""
+"""No person uses an agent's tools through another agent. Agents message only the agents that the operator lists for
+them, and a turn that another agent's message begins has only the tools that every agent of the chain has.
+"""
 
 import json
 from contextlib import asynccontextmanager
@@ -11,9 +12,9 @@ from holdfast.kernel.ids import AgentName, TokenId
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
-from tests.integration.fakes import ScriptedModel, calls, happened, last_said, says, soon
-from tests.integration.test_agents_talk import rest
-from tests.live import serve
+from tests.channels.test_agent import rest
+from tests.support.fakes import ScriptedModel, calls, happened, last_said, says, soon
+from tests.support.live import serve
 
 MALLORY = {"Authorization": f"Bearer {spell_token(1)}"}
 LIMITED = AccessToken(

@@ -1,5 +1,6 @@
-"""An agent speaks for many people. What it asks another agent for one of them is recalled, noted and shown in that
-conversation alone, on the way to the other agent and on the way back, whatever remembers it."""
+"""An agent speaks for many people. A question that it asks another agent for one of them is recalled, noted and shown
+in that conversation alone, on the way there and on the way back, by every provider.
+"""
 
 import json
 from contextlib import asynccontextmanager
@@ -12,11 +13,11 @@ from holdfast.kernel.ids import AgentName
 from holdfast.memory.recall import RecallPolicy
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.turns.policy import AgentPolicy
-from tests.honcho_server import HonchoServer
-from tests.integration.fakes import ScriptedModel, calls, last_said, says, soon
-from tests.integration.hindsight.fake import FakeHindsight
-from tests.integration.memory.real import settled
-from tests.integration.test_agents_talk import rest
+from tests.channels.test_agent import rest
+from tests.support.fakes import ScriptedModel, calls, last_said, says, soon
+from tests.support.hindsight_fake import FakeHindsight
+from tests.support.honcho_server import HonchoServer
+from tests.support.memory_runtimes import settled
 
 CANARY = "Byron"
 ASKED = "what is the canary called"

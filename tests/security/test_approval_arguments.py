@@ -1,4 +1,6 @@
-"""The promise: nobody approves what they were not shown, and what they approved is, to the byte, what runs."""
+"""A person approves only a call that was shown to them in full, and the approved call is, to the byte, the one that
+runs.
+"""
 
 import asyncio
 import json
@@ -16,9 +18,9 @@ from holdfast.turns.call_view import ARGUMENTS_BYTES_MAX, short_digest
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from holdfast.turns.tool_calls import Actor
 from holdfast.turns.turn import Phase
-from tests.integration.approving import Till, asked_in
-from tests.integration.fakes import Process, ScriptedModel, agents, calls, happened, says, settled, soon, the_session
-from tests.live import code_of, serve
+from tests.support.approving import Till, asked_in
+from tests.support.fakes import Process, ScriptedModel, agents, calls, happened, says, settled, soon, the_session
+from tests.support.live import code_of, serve
 
 HEAD = "Send the weekly report to the team. " * 20  # more than the 600 characters that were shown
 WISH = f'pay {{"note": "{HEAD}", "amount": 9999}}'

@@ -1,15 +1,15 @@
 """Bad input to a running gateway that no control names: a clear error with a code, and nothing changed.
 
 Others stand with their subjects: a note that imitates a frame (test_controls.py, control 17), a data folder of another
-user (test_data_folder.py), a wrong key (tests/integration/encryption).
+user (test_data_folder.py), a wrong key (tests/store/test_encryption.py).
 """
 
 import apsw
 import pytest
 
-from tests.processes import Up
 from tests.security.browsers import Browser
 from tests.security.gateway import command, new_token, outcome, post, refused_command, said, session_of
+from tests.support.processes import Up
 
 pytestmark = pytest.mark.asyncio
 

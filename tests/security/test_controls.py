@@ -24,11 +24,11 @@ from tests.platforms.slack import Bot as SlackBot
 from tests.platforms.slack import FakeSlack
 from tests.platforms.telegram import Bot as TelegramBot
 from tests.platforms.telegram import FakeTelegram
-from tests.processes import TOKEN, Up
 from tests.security.browsers import Browser
 from tests.security.gateway import command, context_of, new_token, outcome, post, refused_command, said, session_of
 from tests.security.test_damage import damage
 from tests.security.test_webhooks import HOOK, NO_PROXY, SIGNING, signed
+from tests.support.processes import TOKEN, Up
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ROOT = Path(__file__).parents[2]

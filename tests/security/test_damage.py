@@ -15,9 +15,9 @@ from holdfast.store.damage import WatchedDatabase
 from holdfast.store.script import Call, rows
 from holdfast.store.sqlite.writer import ThreadedDatabase
 from holdfast.testing.clock import ManualClock
-from tests.live import until
-from tests.ports import make_ports
-from tests.processes import Up
+from tests.support.live import until
+from tests.support.ports import make_ports
+from tests.support.processes import Up
 
 FILE = "holdfast.db"
 pytestmark = pytest.mark.asyncio

@@ -10,7 +10,7 @@ from holdfast.kernel.errors import DataFolderForeign, DataFolderUnsafe
 from holdfast.providers.honcho.ledger import FileLedger
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.turns.policy import AgentPolicy
-from tests.processes import Up, spawn
+from tests.support.processes import Up, spawn
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no file modes")
 NOBODY = 65534

@@ -18,10 +18,10 @@ import pytest_asyncio
 from websockets.asyncio.client import connect
 
 from tests.platforms.telegram import Bot, Chat, FakeTelegram, User
-from tests.processes import TOKEN, Up
 from tests.security.browsers import Browser
 from tests.security.gateway import context_of, new_token, outcome, post, refused_command, said, session_of
 from tests.security.test_webhooks import NO_PROXY
+from tests.support.processes import TOKEN, Up
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 CONFIG = """

@@ -1,5 +1,6 @@
-"""Strangers cannot fill the gateway: what they open and send is bounded in number, memory and time, and whoever has the
-right to be served is served meanwhile. Against a running `holdfast up`, over real sockets."""
+"""Strangers cannot exhaust the gateway: their connections and bodies are bounded in number, memory and time, and
+authorised clients are served meanwhile. Against a running `holdfast up`, over real sockets.
+"""
 
 import contextlib
 import errno
@@ -10,8 +11,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.patience import within
-from tests.processes import Up
+from tests.support.patience import within
+from tests.support.processes import Up
 
 try:
     import resource

@@ -24,10 +24,10 @@ from holdfast.kernel.ids import AgentName, TokenId
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.sessions.history_sql import list_entries, list_sessions
 from holdfast.turns.policy import AccessPolicy, Door
-from tests.integration.approving import hasty
-from tests.integration.fakes import Process, ScriptedModel, agents, policy, says, soon
-from tests.live import code_of, serve
 from tests.platforms.telegram import Drop, FakeTelegram, Page, Refuse
+from tests.support.approving import hasty
+from tests.support.fakes import Process, ScriptedModel, agents, policy, says, soon
+from tests.support.live import code_of, serve
 
 ROBOT = AccessToken(
     id=TokenId("tok_robot"),

@@ -1,4 +1,5 @@
-"""A browser that somebody else steers gets nothing: foreign hosts, foreign origins, forged forms, forwarded lies.
+"""A browser that an attacker steers gets nothing: foreign hosts, foreign origins, forged forms, forged forwarding
+headers.
 
 Rules: control 15.
 """
@@ -16,7 +17,7 @@ from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.ids import TokenId
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.entropy import SeededEntropy
-from tests.live import TOKEN, code_of, serve
+from tests.support.live import TOKEN, code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -1,4 +1,4 @@
-"""Who may ask: nobody without the token, no browser under a foreign name, nothing that is not Unicode.
+"""Requests without the token, from browsers under a foreign name, or with text that is not Unicode are refused.
 
 Rules: control 1, control 2, control 11, control 14, control 16.
 """
@@ -20,7 +20,7 @@ from holdfast.api.routes.table import ENDPOINTS
 from holdfast.kernel.errors import ConfigInvalid, StoreReadOnly
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.entropy import SeededEntropy
-from tests.live import BODY_BYTES_MAX, TOKEN, code_of, serve
+from tests.support.live import BODY_BYTES_MAX, TOKEN, code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 GUARDED = [(one.method, one.path) for one in ENDPOINTS if not one.is_open] + [("GET", "/openapi.json")]

@@ -18,7 +18,7 @@ from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.sessions.history_sql import list_operations
 from holdfast.testing.clock import ManualClock
 from holdfast.turns.policy import AgentPolicy
-from tests.live import code_of, serve
+from tests.support.live import code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 CANARY = "canary-5f1d"

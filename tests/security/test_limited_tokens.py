@@ -1,6 +1,7 @@
-"""A token that names agents decides what concerns those: their strangers, their approvals, their spending. What is
-another agent's is answered as what does not exist, in the same words, and stays as it was. Who somebody is, where a
-chat lives and who holds tokens concern every agent, and are refused."""
+"""A token that names agents decides what concerns those agents: their strangers, their approvals, their spending.
+Another agent's things are answered like things that do not exist, in the same words, and stay as they were. Linked
+accounts, moved chats and tokens concern every agent, and are refused.
+"""
 
 import pytest
 import pytest_asyncio
@@ -15,8 +16,8 @@ from holdfast.sessions.history_sql import list_operations
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from holdfast.turns.spend import Spend
 from holdfast.turns.spend_sql import record_spend
-from tests.integration.fakes import ScriptedModel, calls, happened
-from tests.live import code_of, serve
+from tests.support.fakes import ScriptedModel, calls, happened
+from tests.support.live import code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ADA, BOB, CY = AgentName("ada"), AgentName("bob"), AgentName("cy")

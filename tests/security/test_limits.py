@@ -1,5 +1,6 @@
-"""What one client or one token may use is limited before any work is done, each refusal has a code, and the operator is
-served while everybody else is refused. Over real sockets."""
+"""The use of one client or one token is limited before any work is done, each refusal has a code, and the operator is
+served while all others are refused. Over real sockets.
+"""
 
 import asyncio
 import contextlib
@@ -20,7 +21,7 @@ from holdfast.api.limits.connections import Connections, client_key
 from holdfast.api.limits.server_limits import ServerLimits
 from holdfast.kernel.ids import TokenId
 from holdfast.testing.clock import ManualClock
-from tests.live import BODY_BYTES_MAX, TOKEN, GatedModel, code_of, serve, until
+from tests.support.live import BODY_BYTES_MAX, TOKEN, GatedModel, code_of, serve, until
 
 pytestmark = pytest.mark.asyncio
 OPERATOR = f"Authorization: Bearer {TOKEN}\r\n"

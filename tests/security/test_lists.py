@@ -1,4 +1,4 @@
-"""The promise: a token for some agents lists what those have, and nothing of another agent, whichever list it asks for.
+"""A token for some agents lists the things of those agents and nothing of another agent, on every list route.
 
 Every route that needs no id has an answer in `LISTS`; a route that is added without one fails here. What the operator
 is shown holds both agents' things, so that a list which is empty for another reason proves nothing.
@@ -27,8 +27,8 @@ from holdfast.kernel.ids import AgentName, Instant, MailboxId, Principal, ReplyI
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
 from holdfast.turns.spend import Spend
 from holdfast.turns.spend_sql import record_spend
-from tests.integration.fakes import ScriptedModel, calls, happened, last_said, says, soon
-from tests.live import code_of, serve
+from tests.support.fakes import ScriptedModel, calls, happened, last_said, says, soon
+from tests.support.live import code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 OURS, THEIRS, NOBODY = AgentName("bob-xq"), AgentName("ada-xq"), AgentName("eve-xq")

@@ -1,4 +1,4 @@
-"""A browser's login ends when somebody ends it: by logout, revocation, expiry, or a change of the operator's token.
+"""A browser's login ends by logout, revocation, expiry, or a change of the operator's token.
 
 Everything here is asked over a real socket. The cookie is opaque: nothing that the operator chose can forge one.
 
@@ -29,11 +29,11 @@ from holdfast.kernel.ids import Instant, TokenId
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.entropy import SeededEntropy
-from tests.integration.fakes import soon
-from tests.live import TOKEN, GatedModel, serve
-from tests.ports import replace_verb
-from tests.processes import Up, spawn
 from tests.security.browsers import MESSAGE, Browser, said
+from tests.support.fakes import soon
+from tests.support.live import TOKEN, GatedModel, serve
+from tests.support.ports import replace_verb
+from tests.support.processes import Up, spawn
 
 OTHER_TOKEN = "another-token-that-only-these-tests-know-0123"
 NEVER_MS = 3_600_000

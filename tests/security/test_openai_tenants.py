@@ -10,8 +10,8 @@ from holdfast.api.auth.access_token import AccessToken, Scope, hash_token, spell
 from holdfast.api.auth.access_token_sql import add_token
 from holdfast.kernel.ids import TokenId
 from holdfast.turns.policy import AgentPolicy
-from tests.integration.fakes import happened, soon
-from tests.live import GatedModel, code_of, serve
+from tests.support.fakes import happened, soon
+from tests.support.live import GatedModel, code_of, serve
 
 BODIES: dict[str, dict[str, object]] = {
     "/v1/responses": {"input": "hello", "model": "ada"},

@@ -15,8 +15,8 @@ from holdfast.runtime.inspection import inspect
 from holdfast.tools.mcp.connection import Connection
 from holdfast.tools.mcp.server import McpServer
 from holdfast.tools.mcp.settings import read_settings
-from tests.integration.fakes import soon
-from tests.processes import spawn
+from tests.support.fakes import soon
+from tests.support.processes import spawn
 
 KEYS = {
     "MODEL": "canary-model",

@@ -1,5 +1,6 @@
-"""Nobody can put words into another's mouth, or into ours: what people, memories and tools' wishes say cannot pass for
-the marks that say who spoke, where a memory is from, or what a human is asked to approve."""
+"""Text of people, memories and tool calls cannot imitate the marks that say who spoke, where a memory is from, or which
+call a human is asked to approve.
+"""
 
 import re
 
@@ -16,7 +17,7 @@ from holdfast.turns.approval import ApprovalAsk, asked_text
 from holdfast.turns.context import render_entries, render_summary
 from holdfast.turns.framing import quoted
 from holdfast.turns.journal import Entry, Observed, ToolCall, UserSaid, speaker_of
-from tests.unit.journals import summary
+from tests.support.journals import summary
 
 ENDS = ("\n", "\r\n", "\r", "\v", "\f", "\x85", "\u2028", "\u2029")
 KEY = RecallKey(session=SessionId("s"), epoch=1, head_seq=1, principal=Principal("ada"))

@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from holdfast.api.server import CLOSE_WAIT_MS, HEAD_BYTES_MAX
 from holdfast.testing.clock import ManualClock
-from tests.live import TOKEN, serve, until
+from tests.support.live import TOKEN, serve, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 HOST = "Host: 127.0.0.1\r\n"

@@ -1,5 +1,4 @@
-"""What looks like a secret never reaches the log, whoever put it into an error's text (control 16, I17); and what is no
-secret is still readable, because a log that hides everything helps nobody."""
+"""Text that looks like a secret never reaches the log, from any error (control 16, I17). Other text stays readable."""
 
 import json
 import logging

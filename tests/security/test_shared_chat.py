@@ -1,5 +1,5 @@
-"""In a chat in which several people speak, nobody's private notes and words are in any context, although the chat is no
-group: the others read the answers. A chat with one person, whose accounts may be linked, stays private.
+"""In a chat in which several people speak, no person's private notes and words are in any context, although the chat is
+no group: the others read the answers. A chat with one person, whose accounts may be linked, stays private.
 
 Rules: D44, R13.
 """
@@ -18,8 +18,8 @@ from holdfast.models.practice import PracticeModel
 from holdfast.runtime.app import make_agents
 from holdfast.sessions.history_sql import list_deliveries
 from holdfast.turns.model import Answer, ModelEvent, ModelRequest, Task
-from tests.live import code_of, serve
-from tests.patience import within
+from tests.support.live import code_of, serve
+from tests.support.patience import within
 
 SECRET = "Byron"
 QUESTION = "What is my cat called?"

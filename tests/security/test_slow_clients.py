@@ -1,4 +1,4 @@
-"""Clients that dawdle cost nobody anything: heads that never end, bodies that never come, readers that never read."""
+"""Slow clients cost other clients nothing: heads that never end, bodies that never come, readers that never read."""
 
 import asyncio
 import socket
@@ -10,7 +10,7 @@ from holdfast.api import request, server
 from holdfast.api.server import CLOSE_WAIT_MS, HEAD_BYTES_MAX, HEAD_WAIT_MS
 from holdfast.api.streams import event_stream
 from holdfast.testing.clock import ManualClock
-from tests.live import TOKEN, serve, until
+from tests.support.live import TOKEN, serve, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 HEAD = f"Host: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"

@@ -1,5 +1,6 @@
-"""Whoever may send says who is speaking, and may not say that it is somebody on another channel: neither by that
-account's id, nor by the name that an operator linked it to. And what two people say is two messages."""
+"""A client that may send names the speaker, but cannot name a person of another channel: neither by that account's id,
+nor by the name that an operator linked it to. Two people's equal messages are two messages.
+"""
 
 import asyncio
 import json
@@ -13,8 +14,8 @@ from holdfast.api.auth.access_token_sql import add_token
 from holdfast.inbox.identity import LinkRequest
 from holdfast.inbox.identity_sql import link_principals
 from holdfast.kernel.ids import OperationId, Principal, TokenId
-from tests.integration.fakes import happened, soon
-from tests.live import GatedModel, code_of, serve
+from tests.support.fakes import happened, soon
+from tests.support.live import GatedModel, code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SENDING = {"Authorization": f"Bearer {spell_token(1)}"}

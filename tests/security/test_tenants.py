@@ -24,8 +24,8 @@ from holdfast.outbox.post import ReplyState
 from holdfast.outbox.reply import ReplySettlement
 from holdfast.outbox.reply_sql import claim_replies, settle_reply
 from holdfast.turns.policy import AgentPolicy, ApprovalPolicy
-from tests.integration.fakes import ScriptedModel, calls, happened, says, soon
-from tests.live import code_of, serve
+from tests.support.fakes import ScriptedModel, calls, happened, says, soon
+from tests.support.live import code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ADA = AgentName("ada")

@@ -1,4 +1,5 @@
-"""Every route, with every kind of token, about the token's own chat, another's chat, and a chat that nobody has.
+"""Every route, with every kind of token, about the token's own chat, another token's chat, and a chat that does not
+exist.
 
 The table says what each cell answers. A route that is not in it fails the first test, so none is forgotten. For a bound
 token another's chat and an unknown one get the same answer, in the same words, and nothing changes.
@@ -14,8 +15,8 @@ from websockets.asyncio.client import connect
 from holdfast.api.auth.access_token import Scope
 from holdfast.api.endpoint import ANY, OPEN
 from holdfast.api.routes.table import ENDPOINTS
-from tests.live import code_of, serve
 from tests.security.bound_world import BOUND, CANARY, LISTED, filled, holding, plant, state_of, telling_model
+from tests.support.live import code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PLACES = ("own", "another", "unknown")

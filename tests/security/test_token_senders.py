@@ -20,8 +20,6 @@ from holdfast.inbox.address import parse
 from holdfast.kernel.errors import MessageNotFound, SessionNotFound, TokenBound
 from holdfast.kernel.ids import TokenId
 from holdfast.sessions.history_sql import read_session, trace_message
-from tests.integration.fakes import soon
-from tests.live import code_of, serve
 from tests.security.bound_world import (
     CANARY,
     LISTED,
@@ -32,6 +30,8 @@ from tests.security.bound_world import (
     state_of,
     telling_model,
 )
+from tests.support.fakes import soon
+from tests.support.live import code_of, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SENDING = frozenset({Scope.SEND, Scope.READ})

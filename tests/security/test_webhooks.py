@@ -1,4 +1,4 @@
-"""Whoever calls a webhook of a running `holdfast up` must know its secret; what is good is answered on its platform.
+"""A webhook call to a running `holdfast up` must prove its secret; a valid one is answered on its platform.
 
 Rules: control 4.
 """
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 
-from tests.live import code_of
-from tests.patience import within
 from tests.platforms.slack import Bot as SlackBot
 from tests.platforms.slack import FakeSlack
 from tests.platforms.telegram import Bot as TelegramBot
 from tests.platforms.telegram import FakeTelegram
-from tests.processes import Up, spawn
+from tests.support.live import code_of
+from tests.support.patience import within
+from tests.support.processes import Up, spawn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SIGNING, HOOK = "slack-signing-secret", "telegram-hook-secret"

@@ -1,4 +1,5 @@
-"""The WebSocket: nobody in without a token, no foreign page, nothing that costs others: exact inputs, exact codes.
+"""The WebSocket refuses connections without a token and from foreign pages, and input that costs other clients: exact
+inputs, exact codes.
 
 Rules: control 3.
 """
@@ -22,9 +23,9 @@ from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import TokenId
 from holdfast.kernel.notifier import Event
 from holdfast.sessions.history_sql import find_mailbox
-from tests.integration.fakes import soon
-from tests.live import BODY_BYTES_MAX, TOKEN, serve
-from tests.ports import replace_verb
+from tests.support.fakes import soon
+from tests.support.live import BODY_BYTES_MAX, TOKEN, serve
+from tests.support.ports import replace_verb
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

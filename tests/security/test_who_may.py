@@ -16,11 +16,11 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.patience import within
 from tests.platforms.telegram import Bot, Chat, FakeTelegram, User
-from tests.processes import Up
 from tests.security.gateway import new_token, outcome, post, reply_of, said
 from tests.security.test_webhooks import NO_PROXY
+from tests.support.patience import within
+from tests.support.processes import Up
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "who-may.md"

@@ -1,4 +1,4 @@
-"""A courier that slept through its lease sends nothing: no fence reaches a request that is under way.
+"""A dispatcher that slept through its lease sends nothing: no fence reaches a request that is under way.
 
 Found by the simulator: a node was stopped between taking a lane and calling the provider. Another one took the lane
 over, learned that nothing had landed and sent it; then the first one woke up and sent it too.

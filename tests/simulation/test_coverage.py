@@ -1,4 +1,4 @@
-"""Histories reach the verbs and the loops that they vouch for, and whatever they do not reach is on a list."""
+"""Histories reach the verbs and the loops that they vouch for, and everything they do not reach is on a list."""
 
 from collections import Counter
 

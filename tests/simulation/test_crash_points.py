@@ -74,7 +74,7 @@ UNUSED = {
         "link_principals",
         "unlink_principal",
     ),  # strangers and operators are not in it;
-    *("move_address", "move_chat"),  # tests/contract repeats each of these after a commit
+    *("move_address", "move_chat"),  # the tests of the scripts repeat each of these after a commit
     *(
         "note_position",
         "add_token",
@@ -85,7 +85,13 @@ UNUSED = {
     ),  # nor are channels and payment
     *("record_action", "refuse_action", "note_settings"),  # recorded beside the store's own acts
     *("claim_replies", "settle_reply", "next_reply_due", "resend_reply"),  # told in test_reply_points
-    *("intend_draft", "note_draft", "release_draft", "take_stray_drafts", "drop_draft"),  # told in test_drafting
+    *(
+        "intend_draft",
+        "note_draft",
+        "release_draft",
+        "take_stray_drafts",
+        "drop_draft",
+    ),  # told in outbox/test_draft_flow.py
 }
 USED = [
     point

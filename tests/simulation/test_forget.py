@@ -1,5 +1,5 @@
-"""Whoever is forgotten has no byte left in the database, its log or a provider, whatever went wrong meanwhile; others
-lose nothing (I16).
+"""A forgotten person has no byte left in the database, its log or a provider, under every fault; others lose nothing
+(I16).
 
 Each history is one seed, as in `test_histories`. Mutants of forgetting are tried in `test_mutants`.
 """

@@ -1,4 +1,4 @@
-"""A store that did what it was asked and whose answer was lost: whoever asked asks again, and nothing stays taken.
+"""When the store has done its work and its answer is lost, the caller asks again, and nothing stays claimed.
 
 Found by the simulator: a claim without a name stayed with a node that did not know of it, and its chat stood still;
 a compression that had begun unheard of kept every later one of its session out.

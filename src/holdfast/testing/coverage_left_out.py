@@ -6,8 +6,8 @@ function that is neither reached nor covered by a key fails a test, and so does 
 
 TOOLS = "the world has tools of its own, so that their effects are counted outside the nodes"
 ONLY_A_BUG = "runs only when the loop meets an exception that nothing in it raises"
-BESIDE = "commands that work beside a serving process are not simulated; tests/acceptance runs them"
-NO_PAIRING = "strangers are kept out of every simulated room; the contract suite and tests/integration pair them"
+BESIDE = "commands that work beside a serving process are not simulated; tests/cli runs them"
+NO_PAIRING = "strangers are kept out of every simulated room; tests/inbox pairs them"
 AT_THE_STORE = "principals of histories have no platform in their names, so the operator links them at the store"
 STRAY = "a draft is deleted only when its reply ended without words while it stood"
 PROBE = "a provider's recall must fail, and be asked for again half a minute later; few short histories last that long"
@@ -28,7 +28,7 @@ LEFT_OUT: dict[str, str] = {
     "tools.joined_tools": TOOLS,
     "memory.notes_service.Keeper.migrate": "no simulated provider takes memory files over",
     "kernel.loop.Loop": "abstract methods",
-    "memory.notes_reviewer": "no operator of a history reviews or revokes notes; tests/integration/memory does",
+    "memory.notes_reviewer": "no operator of a history reviews or revokes notes; tests/memory does",
     "store.page_check": "no page of a simulated store is damaged; tests/security/test_damage.py damages real ones",
     "outbox.account_sender.Poster.give_back": ONLY_A_BUG,
     "memory.providers.Providers.attach": "no simulated provider shows notes",

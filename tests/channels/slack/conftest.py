@@ -1,0 +1,33 @@
+"""A fake Slack with one app, a channel, a conversation of two and a person."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from tests.channels.slack.kit import Mailbox
+from tests.platforms.slack import Bot, FakeSlack
+
+
+@dataclass
+class World:
+    slack: FakeSlack
+    bot: Bot
+    room: str
+    dm: str
+    ada: str
+    mailbox: Mailbox
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch):
+    """The SDK takes a proxy from the environment, for loopback as well."""
+    for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+async def world():
+    async with FakeSlack() as slack:
+        bot = slack.bot("muse")
+        room, dm = slack.room(bot), slack.room(bot, kind="im")
+        yield World(slack, bot, room, dm, slack.person("Ada"), Mailbox())

@@ -1,0 +1,44 @@
+"""A world for each test, whose loop is closed after it, and a fake Honcho server for the tests that ask for one."""
+
+import ssl
+
+import httpx
+import pytest
+
+from holdfast.memory import dispatcher, edit_reader, forgetter
+from holdfast.runtime import change_poller
+from holdfast.sessions import finisher
+from holdfast.turns import worker
+from tests.support.honcho_server import HonchoServer
+from tests.support.memory_world import World
+
+CONTEXT = ssl.create_default_context()
+
+
+@pytest.fixture
+def world(tmp_path):
+    made = World(tmp_path)
+    with made.loop:
+        yield made
+
+
+@pytest.fixture
+def hours(monkeypatch):
+    """For tests that last hours: whoever only looks round for what another process did does so less often.
+
+    There is no other process, and whatever happens in this one rings a bell.
+    """
+    for module in (worker, forgetter):
+        monkeypatch.setattr(module, "POLL_MS", 60_000)
+    monkeypatch.setattr(dispatcher, "POLL_MS", 5_000)
+    monkeypatch.setattr(edit_reader, "LOOK_EVERY_MS", 60_000)
+    monkeypatch.setattr(finisher, "REST_MS", 60_000)
+    monkeypatch.setattr(change_poller, "LOOK_EVERY_MS", 60_000)
+
+
+@pytest.fixture
+async def server(monkeypatch):
+    """Every client loads the system's certificates, which takes most of a test's time; no test here speaks TLS."""
+    monkeypatch.setattr(httpx._transports.default, "create_ssl_context", lambda *_, **__: CONTEXT)
+    async with HonchoServer() as running:
+        yield running

@@ -1,0 +1,110 @@
+"""A recall that is started ahead is made once and kept within a limit, and a provider answers for its own failures
+only. The recaller is tested alone, with providers that answer on command.
+
+Rules: R10, R11, R12.
+"""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from holdfast.kernel.errors import StoreUnavailable
+from holdfast.kernel.ids import AgentName, Principal, Provider, SessionId
+from holdfast.kernel.machine import AsyncTasks
+from holdfast.memory import recaller as module
+from holdfast.memory.circuit_breaker import Circuit
+from holdfast.memory.lane import LaneKey
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.provider import Capabilities
+from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery, Recollection
+from holdfast.memory.recall_breaker import RecallBreaker
+from holdfast.memory.recaller import Recaller
+from holdfast.testing import ManualClock, SeededEntropy
+
+FERN, SLOW = AgentName("fern"), Provider("slow")
+POLICY = RecallPolicy(budget_ms=20)
+
+
+class SlowProvider:
+    """Answers the n-th question when it is told to."""
+
+    capabilities = Capabilities(renderer="slow", prefetches=True)
+
+    def __init__(self):
+        self.asked = []
+        self.gates = []
+
+    async def recall(self, query):
+        gate = asyncio.Event()
+        self.asked.append(query.key.head_seq)
+        self.gates.append(gate)
+        await gate.wait()
+        return [Recollection(provider=SLOW, text=f"for {query.key.head_seq}")]
+
+
+class World:
+    def __init__(self, kin=None):
+        self.provider = SlowProvider()
+        self.circuits: dict[LaneKey, Circuit] = {}
+        breaker = RecallBreaker(self.circuits, ManualClock(), SeededEntropy("x"))
+        providers = SimpleNamespace(of=lambda _agent: {SLOW: SimpleNamespace(provider=self.provider)})
+        self.recaller = Recaller(providers, AsyncTasks(), breaker, kin)  # type: ignore[arg-type]
+
+    async def ahead(self, *heads):
+        for head in heads:
+            self.recaller.prefetch(query(head), POLICY)
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    async def answer(self):
+        for gate in self.provider.gates:
+            gate.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def world():
+    made = World()
+    yield made
+    made.recaller.close()
+
+
+def query(head):
+    key = RecallKey(session=SessionId("s"), epoch=1, head_seq=head, principal=Principal("ada"))
+    naming = NamingInputs(agent=FERN, session=SessionId("s"), principal=Principal("ada"), address="")
+    return RecallQuery(key=key, naming=naming, text="tea?")
+
+
+async def test_what_is_asked_ahead_is_asked_once(world):
+    await world.ahead(1, 1, 2)
+    assert world.provider.asked == [1, 2]
+
+
+async def test_no_more_is_kept_than_the_limit_and_the_oldest_goes_first(world, monkeypatch):
+    monkeypatch.setattr(module, "PREFETCHED_MAX", 2)
+    await world.ahead(1, 2, 3)
+    await world.answer()
+    found = [await world.recaller.recall(query(head), POLICY) for head in (1, 2, 3)]
+    assert [[one.text for one in each.memories] for each in found] == [[], ["for 2"], ["for 3"]]
+
+
+async def test_a_provider_whose_answer_came_ahead_is_not_said_to_be_missing(world):
+    await world.ahead(1)
+    await world.answer()
+    found = await world.recaller.recall(query(1), POLICY)
+    assert ([one.text for one in found.memories], found.skipped) == (["for 1"], ())
+    other = await world.recaller.recall(query(2), POLICY)
+    assert (other.memories, other.skipped) == ((), ("slow did not answer within 20 ms.",))
+
+
+async def test_a_store_that_is_away_is_not_the_providers_failure():
+    async def kin(_principal):
+        raise StoreUnavailable("away")
+
+    world = World(kin)
+    found = await world.recaller.recall(query(1), POLICY)
+    assert (found.skipped, world.provider.asked) == (("slow failed.",), [])
+    assert LaneKey(FERN, SLOW) not in world.circuits
+    world.recaller.close()

@@ -1,0 +1,174 @@
+"""The cost of a query depends on what the asker may be shown, not on what all others said with the same words. The
+filter that ensures this changes no answer: the same lines come back in the same order as from a full search.
+"""
+
+import random
+from dataclasses import replace
+from itertools import count
+
+import apsw
+import pytest
+
+from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
+from holdfast.kernel.ids import Provider as ProviderName
+from holdfast.memory.delivery import Line, MemoryNote, Op, Parcel, SaidTurn
+from holdfast.memory.naming import NamingInputs
+from holdfast.memory.recall import RecallKey, RecallQuery
+from holdfast.memory.visibility import is_group
+from holdfast.providers.local import recalling, scopes
+from holdfast.providers.local.recalling import Asking
+from holdfast.testing.provider_guest import START, Guest, Place
+from tests.support.local_provider import open_local
+
+LOCAL = ProviderName("local")
+NOW = Instant(START + 86_400_000)
+CALLS = 8
+
+
+# --- the work --------------------------------------------------------------------------------------
+
+
+def of(person, chat=None):
+    return Place(session=f"ses_{person}{chat or ''}", principal=Principal(person), chat=chat or f"check:dm:{person}")
+
+
+def asked_by(place, text, **more):
+    key = RecallKey(session=place.inputs.session, epoch=0, head_seq=0, principal=place.principal)
+    return RecallQuery(key=key, naming=place.inputs, text=text, limit=50, **more)
+
+
+async def crowd(folder, strangers):
+    """One person among many who all use the same words, each in a chat or a group of their own."""
+    guest = Guest(open_local(folder))
+    places = [of(f"person{n}", f"check:group:{n}" if n % 2 else None) for n in range(strangers)]
+    places[strangers // 2 : strangers // 2] = [of("ada"), of("ada", "check:group:ada")]
+    parcels = [guest.said("my order is late", place=place) for place in places]
+    for first in range(CALLS):  # as many as the index has parts, which cost a look each
+        await guest.keep(*parcels[first::CALLS])
+    return guest.provider
+
+
+def work_of(provider, query):
+    """The steps of SQLite's machine and the pages it looks at, for one question."""
+    db, steps = provider._reader, count()
+    db.set_progress_handler(lambda: bool(next(steps) < 0), 1)
+    looks = [apsw.SQLITE_DBSTATUS_CACHE_HIT, apsw.SQLITE_DBSTATUS_CACHE_MISS]
+    before = sum(db.status(one)[0] for one in looks)
+    with db:
+        Asking(db, query, NOW).best(LOCAL, 50)
+    pages = sum(db.status(one)[0] for one in looks) - before
+    db.set_progress_handler(None)
+    return next(steps), pages
+
+
+async def test_a_question_costs_the_same_among_few_and_among_many(tmp_path):
+    alone = asked_by(of("ada"), "why is my order late?")
+    in_group = asked_by(of("ada", "check:group:ada"), "why is my order late?", group=True)
+    work = {}
+    for strangers in (200, 2_000):
+        provider = await crowd(tmp_path / str(strangers), strangers)
+        for query, lines in ((alone, 4), (in_group, 2)):
+            assert len(await provider.recall(query)) == lines
+            work[strangers, query.group] = work_of(provider, query)
+        await provider.close()
+    for group in (False, True):
+        (few_steps, few_pages), (many_steps, many_pages) = work[200, group], work[2_000, group]
+        assert many_steps < 2 * few_steps  # a search of everything takes ten times as many
+        assert many_pages < 2 * few_pages
+
+
+# --- the answers -----------------------------------------------------------------------------------
+
+WORDS = ["boat", "cat", "tea", "late", "order", "garden", "kayak", "ada", "ben"]
+PEOPLE = [Principal(name) for name in ("ada", "ben", "cy", "")]
+CHATS = ["", "agent:fern:check:dm:ada", "agent:fern:check:chat:1", "agent:fern:check:group:a", "agent:fern:x:group:b:t"]
+
+
+class Everything(Asking):
+    """The same question without the sieve: every line with the word is looked at, every voice of the agent heard."""
+
+    def seen(self, *sought, most=recalling.SEEN_MAX):
+        return list(self._traces(recalling._SEEN, sought=f'stems : "{" ".join(sought)}"', most=most))
+
+    def voices(self):
+        heard = set(self.db.execute("select address, speaker from voice where agent = ?", (self.query.agent,)))
+        own = {address for address, speaker in heard if speaker in self.query.askers} | {self.query.naming.address}
+        return [*{speaker for address, speaker in heard if address in own}]
+
+
+class Gossip:
+    """A random history, and random questions about it."""
+
+    def __init__(self, seed):
+        self.dice = random.Random(seed)
+        self.made = 0
+
+    def naming(self):
+        one_of = self.dice.choice
+        return NamingInputs(
+            agent=AgentName(one_of(["fern", "fern", "moss"])),
+            session=SessionId(one_of(["s1", "s2", "s3", "s4"])),
+            principal=one_of(PEOPLE),
+            address=one_of(CHATS),
+        )
+
+    def text(self):
+        return " ".join(self.dice.choices(WORDS, k=self.dice.randint(1, 4)))
+
+    def parcel(self):
+        self.made += 1
+        naming, at = self.naming(), Instant(START + self.made * self.dice.choice([60_000, 9_000_000]))
+        made = DeliveryId(f"dlv_{self.made:04d}")
+        parcel = Parcel(id=made, op=Op.RETAIN, provider=LOCAL, place=naming.session, naming=naming)
+        if self.dice.random() < 0.2:
+            subject = self.dice.choice(PEOPLE)
+            note = MemoryNote(seq=1, target="memory", op="add", text=self.text(), subject=subject, at=at)
+            return replace(parcel, op=Op.REMEMBER, note=note)
+        speakers = self.dice.choices([naming.principal, *PEOPLE, naming.agent], k=2)
+        lines = [Line(role="user", speaker=who, text=self.text(), at=at, seq=n) for n, who in enumerate(speakers)]
+        return replace(parcel, turns=(SaidTurn(n=self.made, lines=tuple(lines)),))
+
+    def query(self):
+        naming = self.naming()
+        return RecallQuery(
+            key=RecallKey(session=naming.session, epoch=0, head_seq=0, principal=naming.principal),
+            naming=naming,
+            text=f"{self.text()} {self.dice.choice(['', 'my', 'your', 'when'])}",
+            group=is_group(naming.address),
+            private_in_groups=self.dice.random() < 0.3,
+            kin=tuple(self.dice.sample(PEOPLE, self.dice.choice([0, 0, 1, 2]))),
+            limit=50,
+        )
+
+
+async def answers(folder, seed, questions=15):
+    """What comes of each question, and what a search of everything brings."""
+    provider, gossip = open_local(folder), Gossip(seed)
+    parcels = [gossip.parcel() for _ in range(60)]
+    for first in range(0, 60, 20):  # several segments of the index
+        await provider.deliver(parcels[first : first + 20])
+    await provider.recall(gossip.query())  # opens the reader
+    db = provider._reader
+    assert db is not None
+    for _ in range(questions):
+        query = gossip.query()
+        yield query, Asking(db, query, NOW).best(LOCAL, 50), Everything(db, query, NOW).best(LOCAL, 50)
+    await provider.close()
+
+
+def alike(way, agent, name=""):
+    return "a" if name in {"ada", "s1", CHATS[1]} else "b"
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("case", ["as it is", "more groups than it takes", "tokens that collide"])
+async def test_the_sieve_changes_no_answer(tmp_path, monkeypatch, seed, case):
+    if case == "more groups than it takes":
+        monkeypatch.setattr(scopes, "GROUPS_MAX", 0)
+    elif case == "tokens that collide":
+        monkeypatch.setattr(scopes, "_token", alike)
+    found = 0
+    async for query, sieved, everything in answers(tmp_path, seed):
+        assert sieved == everything, query
+        found += len(sieved)
+    assert found > 100

@@ -1,0 +1,97 @@
+"""The engines that the contract runs over, each opened for one test with a clock that the test owns.
+
+Making the tables takes longer than most tests. So PostgreSQL gets one schema per process, emptied before every test,
+and SQLite a copy of one empty database.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from holdfast.store.database import Database
+from holdfast.store.postgres import PostgresDatabase
+from holdfast.store.script import Call, R, Script, rows, run
+from holdfast.store.sqlite import InlineDatabase, ThreadedDatabase
+from holdfast.store.sqlite.opening import open_ready
+from holdfast.testing import ManualClock
+from tests.support.servers import Clocked, Dice, PostgresServer, set_now, use_test_clock
+
+SCHEMA = "contract"
+TABLES = "select tablename from pg_tables where schemaname = current_schema() and tablename not like 'holdfast%'"
+ENGINES = ("inline", "threaded", "postgres")
+# Both SQLite engines run the same batches of the same scripts (store/sqlite/batch.py). They differ in how calls become
+# batches, and on which thread. So the engine that users have runs the whole contract; `inline` runs what depends on
+# batches and on callers at the same time (store/test_atomic.py, store/test_concurrency.py) and the conformance checks.
+SERVING = ("threaded", "postgres")
+
+
+class Timed(Clocked):
+    """Like `Clocked`, but PostgreSQL is told the time only when it changed."""
+
+    def __init__(self, database: PostgresDatabase, clock: ManualClock) -> None:
+        super().__init__(database, clock)
+        self._told = -1
+
+    async def write(self, call: Call[R]) -> R:
+        await self._tell()
+        return await self._database.write(call)
+
+    async def read(self, call: Call[R]) -> R:
+        await self._tell()
+        return await self._database.read(call)
+
+    async def _tell(self) -> None:
+        if self._told != self._clock.now():
+            self._told = self._clock.now()
+            await set_now(self._database, self._told)
+
+
+@cache
+def _nothing_yet() -> bytes:
+    with TemporaryDirectory() as folder:
+        open_ready(Path(folder) / "store.db").close()
+        return (Path(folder) / "store.db").read_bytes()
+
+
+@asynccontextmanager
+async def open_engine(
+    name: str, folder: Path, clock: ManualClock, server: PostgresServer | None = None
+) -> AsyncIterator[Database]:
+    """An empty database of the named engine."""
+    if server is not None:
+        async with open_postgres(server, clock) as timed:
+            await timed.write(Call("wipe", _wipe))
+            yield timed
+        return
+    path = folder / "store.db"
+    path.write_bytes(_nothing_yet())
+    database = InlineDatabase(path, clock) if name == "inline" else ThreadedDatabase.open(path, clock)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+@asynccontextmanager
+async def open_postgres(server: PostgresServer, clock: ManualClock) -> AsyncIterator[Timed]:
+    """The contract's schema as it is; a second one is a second node."""
+    database = await PostgresDatabase.open(server.dsn, entropy=Dice(7), schema=SCHEMA, pool_size=10)
+    try:
+        if server.dsn not in _clocked:
+            await use_test_clock(database)
+            _clocked.add(server.dsn)
+        yield Timed(database, clock)
+    finally:
+        await database.close()
+
+
+_clocked: set[str] = set()  # servers whose contract schema has the test clock already
+
+
+def _wipe() -> Script[None]:
+    tables = yield from rows(TABLES)
+    yield from run("select set_config('session_replication_role', 'replica', true)")  # the audit trail is append-only
+    deletes = " ".join(f"delete from {table};" for (table,) in tables)
+    yield from run(f"do $$ begin {deletes} end $$")
