@@ -414,7 +414,7 @@ def test_the_audit_holds_after_branches_undos_and_compressions(data):
     lines = ["I like tea.", "I like cake.", "I like pie.", "/compress", "/branch other", "I like figs.", "/compress"]
     lines += ["/undo 3", "I like jam.", "/compress", "/new", "hello", "/delete"]
     assert holdfast("chat", "--data", data, stdin="\n".join(lines) + "\n").returncode == 0
-    report = asked("audit", "--data", data, "--log", data / "holdfast.kernel.log")
+    report = asked("audit", "--data", data, "--log", data / "holdfast.log")
     assert report["ok"] is True
     assert report["first_contradiction"] is None
     assert report["sessions"] == 3
@@ -493,13 +493,13 @@ def test_the_log_is_private_structured_and_without_peoples_words(data):
         assert here("send", "hello", "--data", data, "--chat", "secret-chat", "--wait").returncode == 0
         process.terminate()
         process.wait(timeout=HANGS_S)
-    log = (data / "holdfast.kernel.log").read_text(encoding="utf-8")
+    log = (data / "holdfast.log").read_text(encoding="utf-8")
     events = [json.loads(line)["event"] for line in log.splitlines()]
     assert {"runtime.opened", "accept.accepted", "turn.committed", "auth.refused", "runtime.closed"} <= set(events)
     assert "Byron" not in log
     assert TOKEN not in log
     if POSIX:
-        assert (data / "holdfast.kernel.log").stat().st_mode & 0o077 == 0
+        assert (data / "holdfast.log").stat().st_mode & 0o077 == 0
 
 
 def test_verbose_logs_to_stderr(data):
@@ -507,7 +507,7 @@ def test_verbose_logs_to_stderr(data):
         process.terminate()
         _, errors = process.communicate(timeout=HANGS_S)
     assert "runtime.opened" in errors
-    assert not (data / "holdfast.kernel.log").exists()
+    assert not (data / "holdfast.log").exists()
 
 
 def test_a_port_in_use_is_said(data):
@@ -616,7 +616,7 @@ def test_a_store_that_breaks_ends_the_process_with_70(data):
         errors = process.stderr.read()
     assert errors.startswith("error[store_broken]: ")
     assert "Traceback" not in errors
-    assert "store.broken" in (data / "holdfast.kernel.log").read_text()
+    assert "store.broken" in (data / "holdfast.log").read_text()
 
 
 @pytest.mark.skipif(not POSIX, reason="kill -9")

@@ -174,7 +174,7 @@ class InternalError(HoldfastError):
 
     code = "internal_error"
     remedy = Remedy.REPORT
-    hint = "Look for http.failed in the log (holdfast.kernel.log of a data folder), and please report it."
+    hint = "Look for http.failed in the log (holdfast.log of a data folder), and please report it."
 
 
 class PublicBindRefused(HoldfastError):

@@ -39,7 +39,7 @@ def audit(
     \b
     Examples:
       holdfast audit
-      holdfast audit --log holdfast.kernel.log --json
+      holdfast audit --log holdfast.log --json
     """
     if context.invoked_subcommand is not None:
         return

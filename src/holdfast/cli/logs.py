@@ -16,7 +16,7 @@ from holdfast.kernel.log import JsonLines
 from holdfast.store.encryption.log_lines import LineCipher
 from holdfast.store.encryption.marker import key_of
 
-FILE = "holdfast.kernel.log"
+FILE = "holdfast.log"
 FILE_BYTES_MAX = 10 * 1024 * 1024
 FILES_KEPT = 5
 GATHER_S = 0.05

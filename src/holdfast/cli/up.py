@@ -309,7 +309,7 @@ def _announce(folder: Path, start: Start, *, as_json: bool) -> None:
         f"Holdfast keeps its data in {folder}",
         f"token    {shown if kept else 'from HOLDFAST_TOKEN'}",
         f"model    {start.model}",
-        f"log      {folder / 'holdfast.kernel.log'}",
+        f"log      {folder / 'holdfast.log'}",
         "",
         f"chat     {browser}",
         "",

@@ -66,13 +66,13 @@ def folder(plain, tmp_path):
 def encrypted(folder, tmp_path):
     done = holdfast(folder, "encrypt", "--new-key", str(tmp_path / "key"), "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["files"] == ["agents/main/local/recall.db", "holdfast.kernel.log", "holdfast.db"]
+    assert json.loads(done.stdout)["files"] == ["agents/main/local/recall.db", "holdfast.log", "holdfast.db"]
     return folder
 
 
 def test_no_word_is_readable_and_nothing_is_missing(encrypted):
     assert holders(encrypted) == []
-    assert all(line.startswith(b"encrypted ") for line in (encrypted / "holdfast.kernel.log").read_bytes().splitlines())
+    assert all(line.startswith(b"encrypted ") for line in (encrypted / "holdfast.log").read_bytes().splitlines())
     assert CANARY in holdfast(encrypted, *QUESTION).stdout
     assert holders(encrypted) == []
     assert '"event": "runtime.opened"' in holdfast(encrypted, "log").stdout
@@ -117,7 +117,7 @@ def test_decrypted_it_is_as_before(encrypted, tmp_path):
     assert {"holdfast.db", "recall.db"} <= set(holders(encrypted))
     assert not (encrypted / "encryption.json").exists()
     assert CANARY in holdfast(encrypted, *QUESTION, PYTHONPATH="").stdout
-    assert '"event": "runtime.opened"' in (encrypted / "holdfast.kernel.log").read_text(encoding="utf-8")
+    assert '"event": "runtime.opened"' in (encrypted / "holdfast.log").read_text(encoding="utf-8")
 
 
 # --- the audit trail ---------------------------------------------------------------------------------
