@@ -574,8 +574,7 @@ def settings() -> str:
                 ("`HOLDFAST_CONFIG`", "the configuration file, like `--config`"),
                 (
                     "`HOLDFAST_TOKEN`",
-                    "the operator's token, 32 or more random characters; by default a generated token in the data "
-                    "folder",
+                    "the operator's token, 32 or more random characters; by default a generated one in the data folder",
                 ),
             ],
         ),
