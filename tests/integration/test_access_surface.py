@@ -319,7 +319,7 @@ def test_what_init_wrote_would_run(tmp_path, holdfast):
     found = asked(holdfast("config", "check", "--json"))
     (main,) = found["agents"]
     assert found["ok"]
-    assert (main["agent"], main["model"]) == ("main", "practice (whatever is at hand)")
+    assert (main["agent"], main["model"]) == ("main", "practice (detected)")
     assert (main["memory"], main["channels"]) == (["local", "files"], [])
     assert "All is well." in holdfast("config", "check").stdout
     assert asked(holdfast("config", "path", "--json")) == {"file": str(tmp_path / "holdfast.toml"), "exists": True}
@@ -374,8 +374,8 @@ def test_a_bot_whose_two_tokens_are_one_is_told_what_that_means(tmp_path, holdfa
         text = f'[agents.a.channels.slack]\ntoken_env = "BOT"\napp_token_env = "{name}"\n'
         (tmp_path / "holdfast.toml").write_text(text, encoding="utf-8")
         done = holdfast("config", "check")
-        assert "agents.a.channels.slack.token_env leads to the same one, and a bot has two different" in done.stderr
-        assert "make a bot for each" not in done.stderr
+        assert "agents.a.channels.slack.token_env has the same token; these two keys need different tokens" in done.stderr
+        assert "create a bot for each" not in done.stderr
         assert "canary" not in done.stderr
 
 
