@@ -465,8 +465,9 @@ def cli() -> str:
 def _commands(command: Any, *words: str) -> Iterable[tuple[str, ...]]:  # noqa: ANN401
     """Every visible command below one, with the words that name it."""
     for name, one in getattr(command, "commands", {}).items():
-        yield (*words, name)
-        yield from _commands(one, *words, name)
+        if not one.hidden:
+            yield (*words, name)
+            yield from _commands(one, *words, name)
 
 
 def http() -> str:

@@ -38,6 +38,7 @@ def values(states) -> list[str]:
 FIXED = [
     (("deliveries", "--state"), values(DeliveryState)),
     (("replies", "--state"), values(ReplyState)),
+    (("extractions", "--state"), values(FinishStep)),
     (("finalisations", "--state"), values(FinishStep)),
     (("memory", "add", "tea", "--target"), values(Target)),
     (("memory", "replace", "1", "tea", "--target"), values(Target)),
