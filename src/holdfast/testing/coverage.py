@@ -57,7 +57,7 @@ LOOPS = (  # the modules that act, beside those that decide and those that store
     "outbox.reply_desk",
     "outbox.reply_sender",
     "outbox.typing_indicator",
-    "runtime.membership",
+    "store.membership",
     "runtime.supervisor",
     "runtime.temporary_lease",
     "sessions.compressor",
