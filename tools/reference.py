@@ -303,7 +303,7 @@ def commands() -> str:
         "Conversation commands",
         intro,
         table(("command", "what it does", "when"), rows),
-        "## Who may use them",
+        "## Who may give them",
         RIGHTS_TEXT,
         table(head, rights),
         RIGHTS_MORE,

@@ -374,9 +374,7 @@ def test_a_bot_whose_two_tokens_are_one_is_told_what_that_means(tmp_path, holdfa
         text = f'[agents.a.channels.slack]\ntoken_env = "BOT"\napp_token_env = "{name}"\n'
         (tmp_path / "holdfast.toml").write_text(text, encoding="utf-8")
         done = holdfast("config", "check")
-        assert (
-            "slack.token_env has the same token; these two keys need different tokens" in done.stderr
-        )
+        assert "slack.token_env has the same token; these two keys need different tokens" in done.stderr
         assert "create a bot for each" not in done.stderr
         assert "canary" not in done.stderr
 

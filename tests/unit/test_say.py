@@ -62,8 +62,7 @@ def test_switches_name_the_session_and_its_title():
         == "Branched ses_1 into ses_2 “cats”. The original is unchanged."
     )
     assert (
-        system_messages.branched_text("ses_2", "ses_1", None)
-        == "Branched ses_1 into ses_2. The original is unchanged."
+        system_messages.branched_text("ses_2", "ses_1", None) == "Branched ses_1 into ses_2. The original is unchanged."
     )
 
 

@@ -123,7 +123,7 @@ class ModelFailed(HoldfastError):
 
     @property
     def reason(self) -> str:
-        """The message for operators, stored with the turn. `str(error)` is for the sender and never quotes the vendor."""
+        """The message for operators, stored with the turn. The sender sees `str(error)`, without the vendor's words."""
         return self.vendor.added_to(str(self))
 
 

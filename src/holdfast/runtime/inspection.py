@@ -237,11 +237,7 @@ def _program_notes(key: str, settings: McpSettings) -> Iterator[str]:
     note = f" ({settings.confined.note})" if settings.confined.note else ""
     if settings.confined.mode is Confine.NONE:
         user = settings.user
-        reach = (
-            "everything in the data folder, including tokens"
-            if user is None
-            else f"all files of {user.name}"
-        )
+        reach = "everything in the data folder, including tokens" if user is None else f"all files of {user.name}"
         yield f"{key}: the program is not confined: it can read {reach}{note}"
     elif note:
         yield f"{key}: the program is confined by {settings.confinement}: {settings.confined.note}"
