@@ -23,6 +23,10 @@ from holdfast.kernel.ids import TokenId, make_id
 if TYPE_CHECKING:
     from holdfast.runtime.runtime import Runtime
 
+Scopes = Annotated[
+    list[ScopeName],
+    typer.Option("--scope", help="What it permits; operate includes read, admin includes all; may be repeated."),
+]
 token = command_group("token", "Manage access tokens for the HTTP API.")
 
 
@@ -31,10 +35,7 @@ token = command_group("token", "Manage access tokens for the HTTP API.")
 async def new(
     invocation: Invocation,
     *,
-    scope: Annotated[
-        list[ScopeName],
-        typer.Option("--scope", help="What it permits; operate includes read, admin includes all; may be repeated."),
-    ],
+    scope: Scopes,
     agent: Annotated[
         list[str] | None, typer.Option("--agent", help="Only for this agent; may be repeated.", show_default="all")
     ] = None,
