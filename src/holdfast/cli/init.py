@@ -17,17 +17,17 @@ from holdfast.kernel.disk_space import is_out_of_space, unwritable
 from holdfast.kernel.errors import ConfigInvalid
 
 
-class Audience(Enum):
+class InitAudience(Enum):
     """Who will talk to an agent."""
 
     ONE = "one"
     SEVERAL = "several"
 
 
-SHARING = {Audience.ONE: "agent", Audience.SEVERAL: "person"}
+SHARING = {InitAudience.ONE: "agent", InitAudience.SEVERAL: "person"}
 SHARING_MEANS = {
-    Audience.ONE: "every private chat sees all memories of the agent",
-    Audience.SEVERAL: "each person sees only their own notes and messages, and a group only its own",
+    InitAudience.ONE: "every private chat sees all memories of the agent",
+    InitAudience.SEVERAL: "each person sees only their own notes and messages, and a group only its own",
 }
 
 
@@ -35,7 +35,7 @@ def init(
     *,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file, which is kept as .bak.")] = False,
     people: Annotated[
-        Audience | None,
+        InitAudience | None,
         typer.Option("--people", help="Who will talk to the agent: only you, or several people. Asked if not given."),
     ] = None,
     config: Config = None,
@@ -54,21 +54,21 @@ def init(
       holdfast init --people one
       holdfast init --config ./holdfast.toml
     """
-    audience = people or (Audience.SEVERAL if as_json or not sys.stdin.isatty() else _ask())
+    audience = people or (InitAudience.SEVERAL if as_json or not sys.stdin.isatty() else _ask())
     _init(force=force, audience=audience, config=config, data=data, as_json=as_json)
 
 
-def _ask() -> Audience:
+def _ask() -> InitAudience:
     """Ask at the terminal. An unclear answer counts as several people, which shares the least."""
     print("Who will talk to this agent: only you, or several people?")
-    print(f"  only you:       {SHARING_MEANS[Audience.ONE]}.")
-    print(f"  several people: {SHARING_MEANS[Audience.SEVERAL]}.")
-    answer = typer.prompt("[one/several]", default=Audience.SEVERAL.value).strip().casefold()
-    return Audience.ONE if answer in {"one", "me", "only me", "only you", "1"} else Audience.SEVERAL
+    print(f"  only you:       {SHARING_MEANS[InitAudience.ONE]}.")
+    print(f"  several people: {SHARING_MEANS[InitAudience.SEVERAL]}.")
+    answer = typer.prompt("[one/several]", default=InitAudience.SEVERAL.value).strip().casefold()
+    return InitAudience.ONE if answer in {"one", "me", "only me", "only you", "1"} else InitAudience.SEVERAL
 
 
 @command(config=True)
-async def _init(invocation: Invocation, force: bool, audience: Audience) -> Output:
+async def _init(invocation: Invocation, force: bool, audience: InitAudience) -> Output:
     file = invocation.config if invocation.config is not None else invocation.folder / FILE
     kept = write(file, force=force, audience=audience)
     given = (("config", invocation.config), ("data", invocation.data))
@@ -88,12 +88,12 @@ def _spare(file: Path) -> Path:
     return next(place for name in names if not (place := file.with_name(name)).exists())
 
 
-def text_for(audience: Audience) -> str:
+def text_for(audience: InitAudience) -> str:
     """The template with the sharing of memories for this audience."""
     return TEMPLATE.replace('\nsharing = "person"\n', f'\nsharing = "{SHARING[audience]}"\n')
 
 
-def write(file: Path, *, force: bool, audience: Audience = Audience.SEVERAL) -> Path | None:
+def write(file: Path, *, force: bool, audience: InitAudience = InitAudience.SEVERAL) -> Path | None:
     """Write the file. Returns the new path of the file that it replaced. Raises `ConfigInvalid`, `StoreFull`."""
     kept = None
     try:
