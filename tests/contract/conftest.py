@@ -5,7 +5,8 @@ Whatever a test did, the ledgers must agree with each other afterwards.
 
 import pytest
 
-from holdfast.store.sql_store import SqlStore
+from holdfast.store.node_sql import register_node
+from holdfast.store.script import Call
 from holdfast.testing import ManualClock
 from tests.contract.driver import Driver
 from tests.contract.engines import SERVING, open_engine
@@ -28,15 +29,15 @@ async def database(request, tmp_path, clock):
 
 
 @pytest.fixture
-async def store(database):
-    opened = await SqlStore.open(database, b"a secret of the tests")
+async def db(database):
+    opened = database
     yield opened
-    faults = await database.read("check", faults_in)
+    faults = await database.read(Call("check", faults_in))
     assert faults == [], "the ledgers disagree"
 
 
 @pytest.fixture
-async def driver(store, database, clock):
-    made = Driver(store, database, clock)
-    await store.register_node(made.node, "here", sole=False)
+async def driver(db, database, clock):
+    made = Driver(db, clock)
+    await db.write(register_node(made.node, "here", sole=False))
     return made

@@ -15,11 +15,13 @@ from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, Refuse
 from holdfast.memory.naming import PerSession
 from holdfast.memory.provider import Capabilities, Configured
 from holdfast.memory.recall import RecallQuery, Recollection
+from holdfast.memory.settle_sql import settle_lanes
 from holdfast.runtime.runtime import Runtime
 from holdfast.turns.policy import AgentPolicy
 from tests.honcho_server import HonchoServer
 from tests.integration.fakes import soon
 from tests.live import serve
+from tests.ports import replace_verb, verb_on
 
 
 class Picky:
@@ -144,7 +146,7 @@ async def test_a_parked_delivery_shows_its_reason_and_is_replayed_late(tmp_path,
 async def test_a_fault_of_ours_behind_a_delivery_leaves_no_lane_taken(tmp_path, picky, monkeypatch):
     picky.refuses = False
     async with serve(tmp_path, policy=PICKY) as live:
-        honest = live.runtime.store.settle_lanes
+        honest = verb_on(live.runtime.db, settle_lanes)
         failed: list[object] = []
 
         async def broken(settled):
@@ -153,7 +155,7 @@ async def test_a_fault_of_ours_behind_a_delivery_leaves_no_lane_taken(tmp_path, 
                 raise RuntimeError("a bug")
             await honest(settled)
 
-        monkeypatch.setattr(live.runtime.store, "settle_lanes", broken)
+        replace_verb(monkeypatch, live.runtime.db, settle_lanes, broken)
         await live.talk("hello")
         await settled(live.runtime, "delivered")
         (delivery,) = await live.runtime.deliveries()

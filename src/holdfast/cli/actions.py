@@ -13,6 +13,7 @@ import typer
 
 from holdfast.api.shapes.actions import action_view, actions_view
 from holdfast.audit.action import NO_DIGEST, Action, ActionFilter, act_named, broken_link, encode_detail
+from holdfast.audit.action_sql import list_actions, read_last_action
 from holdfast.cli.command import visitor
 from holdfast.cli.options import AfterNumber, Limit
 from holdfast.cli.output import CONTRADICTION, Output, TextTable, when
@@ -21,7 +22,7 @@ from holdfast.kernel.ids import Instant
 
 if TYPE_CHECKING:
     from holdfast.runtime.runtime import Runtime
-    from holdfast.store.protocols.reader import Reader
+    from holdfast.store.database import Database
 
 PAGE = 1_000
 UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -65,12 +66,12 @@ async def actions(
     start = _since(since, runtime.clock.now())
     wanted = ActionFilter(actor=actor, act=act_named(verb), subject=subject, since=start)
     if verify:
-        return await _verify(runtime.reader)
+        return await _verify(runtime.db)
     if export is not None:
-        rows = [one async for one in _pages(runtime.reader, wanted)]
+        rows = [one async for one in _pages(runtime.db, wanted)]
         _write(export, rows)
         return Output({"file": str(export), "actions": len(rows)}, f"{len(rows)} acts were written to {export}.")
-    found = list(await runtime.reader.actions(wanted, after=after, limit=limit))
+    found = list(await runtime.db.read(list_actions(wanted, after=after, limit=limit)))
     cells = (
         (
             when(one.at),
@@ -101,22 +102,22 @@ def _since(text: str, now: int) -> Instant:
     return Instant(int((start if start.tzinfo else start.replace(tzinfo=UTC)).timestamp() * 1000))
 
 
-async def _pages(reader: "Reader", wanted: ActionFilter) -> AsyncIterator[Action]:
+async def _pages(db: "Database", wanted: ActionFilter) -> AsyncIterator[Action]:
     """All matching acts, oldest first."""
     after = 0
-    while page := await reader.actions(wanted, after=after, limit=PAGE, oldest_first=True):
+    while page := await db.read(list_actions(wanted, after=after, limit=PAGE, oldest_first=True)):
         for action in page:
             yield action
         after = page[-1].n
 
 
-async def _verify(reader: "Reader") -> Output:
-    first = await reader.last_action()
+async def _verify(db: "Database") -> Output:
+    first = await db.read(read_last_action())
     n, digest, wrong = 0, NO_DIGEST, None
-    while wrong is None and (page := await reader.actions(after=n, limit=PAGE, oldest_first=True)):
+    while wrong is None and (page := await db.read(list_actions(after=n, limit=PAGE, oldest_first=True))):
         wrong = broken_link(page, n=n, digest=digest)
         n, digest = page[-1].n, page[-1].digest
-    last = await reader.last_action()  # acts may have been added meanwhile
+    last = await db.read(read_last_action())  # acts may have been added meanwhile
     if wrong is None and not (first[0] <= n <= last[0] and dict([first, last]).get(n, digest) == digest):
         wrong = f"the trail ends at action {n}, but its head is action {last[0]}"
     view = {"ok": wrong is None, "actions": n, "digest": digest.hex(), "wrong": wrong}

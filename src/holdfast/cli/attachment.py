@@ -9,6 +9,7 @@ import typer
 from holdfast.cli.command import visitor
 from holdfast.cli.output import Output
 from holdfast.inbox.addressing import attachment_hash
+from holdfast.inbox.attachment_sql import find_attachment, read_attachment
 from holdfast.kernel.disk_space import is_out_of_space, unwritable
 from holdfast.kernel.errors import AttachmentNotFound, InvalidInput
 
@@ -31,8 +32,8 @@ async def attachment(
       holdfast attachment 9f86d081... --out picture.png
     """
     wanted = attachment_hash(hash)
-    found = await runtime.reader.enclosure_of(wanted)
-    body = await runtime.reader.attachment(wanted)
+    found = await runtime.db.read(find_attachment(wanted))
+    body = await runtime.db.read(read_attachment(wanted))
     if found is None or body is None:
         raise AttachmentNotFound(f"there is no attachment {wanted}", hash=wanted)
     _write(out, body)

@@ -14,11 +14,12 @@ from holdfast.cli.command import visitor
 from holdfast.cli.output import CONTRADICTION, OK, Heading, Output, Part, TextTable
 from holdfast.kernel.errors import InvalidInput
 from holdfast.sessions.compression_audit import Audit
+from holdfast.sessions.history_sql import list_operations, list_session_facts
 
 if TYPE_CHECKING:
     from holdfast.runtime.runtime import Runtime
     from holdfast.sessions.compression_audit import SessionFacts
-    from holdfast.store.protocols.reader import Reader
+    from holdfast.store.database import Database
 
 audit_app = typer.Typer(name="audit", invoke_without_command=True, rich_markup_mode=None, add_completion=False)
 audit_app.command()(actions)
@@ -45,9 +46,9 @@ async def audit(
     """
     judged = Audit()
     after = ""
-    while page := await runtime.reader.facts(after=after, limit=PAGE):
+    while page := await runtime.db.read(list_session_facts(after=after, limit=PAGE)):
         for facts in page:
-            judged.add(await _whole(runtime.reader, facts))
+            judged.add(await _whole(runtime.db, facts))
         after = page[-1].session.id
     if log is not None:
         judged.add_log(log_lines(log))
@@ -66,11 +67,11 @@ async def audit(
     return Output(audit_view(report), *text, code=OK if report.ok else CONTRADICTION)
 
 
-async def _whole(reader: "Reader", facts: "SessionFacts") -> "SessionFacts":
+async def _whole(db: "Database", facts: "SessionFacts") -> "SessionFacts":
     """The facts with all operations of the session."""
     operations = list(facts.operations)
     while operations and len(operations) % OPERATIONS_PAGE == 0:
-        more = await reader.operations(session=facts.session.id, after=operations[-1].id, limit=OPERATIONS_PAGE)
+        more = await db.read(list_operations(session=facts.session.id, after=operations[-1].id, limit=OPERATIONS_PAGE))
         if not more:
             break
         operations += more

@@ -22,7 +22,7 @@ from holdfast.kernel.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.kernel.ids import MessageId
-    from holdfast.kernel.notifier_port import Feed
+    from holdfast.kernel.notifier import Feed
     from holdfast.runtime.runtime import Runtime
 
 HISTORY_ENTRIES = 20

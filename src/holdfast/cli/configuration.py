@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from holdfast.api.auth.access_token_sql import list_tokens
 from holdfast.api.auth.token_binding import unconfirmed_text
 from holdfast.api.shapes.shapes import error_view
 from holdfast.cli.command import Invocation, command, command_group
@@ -91,9 +92,9 @@ async def _token_notes(folder: Path) -> list[str]:
     if not is_store_current(folder):
         return ["the store is of an earlier release, so its tokens were not checked; check again after the upgrade"]
     async with await open_runtime(folder, agents=make_agents(), serve=False) as runtime:
-        tokens = list(page := await runtime.reader.tokens())
+        tokens = list(page := await runtime.db.read(list_tokens()))
         while page:
-            tokens += (page := await runtime.reader.tokens(after=page[-1].id))
+            tokens += (page := await runtime.db.read(list_tokens(after=page[-1].id)))
     return [unconfirmed_text(one.id, one.label) for one in tokens if one.revoked_at is None and one.is_unconfirmed]
 
 

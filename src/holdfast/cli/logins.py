@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.api.auth.login import LoginEnd
+from holdfast.api.auth.login_sql import end_logins, list_logins
+from holdfast.audit.actor import acting
 from holdfast.cli.command import Invocation, command, command_group, visitor
 from holdfast.cli.output import Output, TextTable, when
 from holdfast.inbox.address import check_part
@@ -32,7 +34,7 @@ async def list_(
       holdfast logins list --all --json
     """
     now = runtime.clock.now()
-    found = [one for one in await runtime.reader.logins() if every or one.end(now) is None]
+    found = [one for one in await runtime.db.read(list_logins()) if every or one.end(now) is None]
     rows = (
         (one.id, one.token, when(one.made_at), when(one.seen_at), when(one.ends_at), _state(one, now)) for one in found
     )
@@ -72,7 +74,7 @@ async def end(
     one = None if id is None else LoginId(check_part("login", id))
     of = None if token is None else TokenId(check_part("token", token))
     async with invocation.visiting() as runtime:
-        ended = await runtime.store.end_logins(LoginEnd.OPERATOR, id=one, token=of)
+        ended = await runtime.db.write(end_logins(LoginEnd.OPERATOR, id=one, token=of, by=acting()))
     if id is not None and not ended:
         raise LoginNotFound(f"there is no login {id[:80]}, or it has already ended", login=id[:80])
     return Output({"ended": list(ended)}, f"Ended {len(ended)} {'login' if len(ended) == 1 else 'logins'}.")

@@ -9,6 +9,7 @@ from holdfast.cli.command import Invocation, command, visitor
 from holdfast.cli.options import OnlyAgent
 from holdfast.cli.output import Output, TextTable, when
 from holdfast.inbox.access import spelt
+from holdfast.inbox.access_sql import is_admitted
 from holdfast.kernel.ids import AgentName, Principal
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ async def unpair(
     """
     gone = await runtime.access.unpair(principal, agent=agent, by=BY)
     asked = [agent] if agent is not None else gone or runtime.agents()
-    still = [one for one in asked if await runtime.reader.admitted(AgentName(one), Principal(principal))]
+    still = [one for one in asked if await runtime.db.read(is_admitted(AgentName(one), Principal(principal)))]
     revoked = f"The access of {principal} to {', '.join(gone)} is revoked."
     text = [revoked if gone else f"{principal} was not paired; nothing changed."]
     if still:

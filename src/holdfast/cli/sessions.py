@@ -19,6 +19,7 @@ from holdfast.cli.output import OK, WRONG, Heading, Output, TextTable, when
 from holdfast.inbox.address import check_part
 from holdfast.kernel.ids import SessionId
 from holdfast.sessions.compression import snapshot_name
+from holdfast.sessions.history_sql import list_operations, read_snapshot
 
 if TYPE_CHECKING:
     from holdfast.runtime.runtime import Runtime
@@ -85,7 +86,7 @@ async def show(
 
 
 async def _snapshot(runtime: "Runtime", session: str, n: int) -> Output:
-    view = snapshot_view(*await runtime.reader.snapshot(SessionId(session), n))
+    view = snapshot_view(*await runtime.db.read(read_snapshot(SessionId(session), n)))
     return Output(
         view,
         Heading(f"{view.snapshot}: entries {view.covers_from} to {view.covers_through}"),
@@ -145,7 +146,7 @@ async def _compressed(runtime: "Runtime", session: SessionId) -> "Operation":
     operation = await runtime.begin_compression(session)
     just_before = operation.id[:-1]
     while True:
-        page = await runtime.reader.operations(session=operation.session, after=just_before, limit=1)
+        page = await runtime.db.read(list_operations(session=operation.session, after=just_before, limit=1))
         if page and page[0].id == operation.id and page[0].ended_at is not None:
             feed.close()
             return page[0]

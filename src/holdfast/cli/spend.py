@@ -10,6 +10,7 @@ from holdfast.cli.options import OnlyAgent
 from holdfast.cli.output import Output, TextTable
 from holdfast.inbox.address import agent_name
 from holdfast.turns.spend import dollars
+from holdfast.turns.spend_sql import sum_spend_by_model
 
 if TYPE_CHECKING:
     from holdfast.runtime.runtime import Runtime
@@ -30,7 +31,7 @@ async def spend(
       holdfast spend --agent main --json
     """
     wanted = agent_name(agent) if agent else None
-    view = spending_view(await runtime.reader.spend_by_model(days=days, agent=wanted), days)
+    view = spending_view(await runtime.db.read(sum_spend_by_model(days=days, agent=wanted)), days)
     rows = (
         (one.agent, one.model, one.task, one.answers, one.tokens_in, one.tokens_out, dollars(one.cost_micros))
         for one in view.lines

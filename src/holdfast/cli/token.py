@@ -13,7 +13,9 @@ from holdfast.api.auth.access_token import (
     parse_scopes,
     spell_token,
 )
+from holdfast.api.auth.access_token_sql import add_token, list_tokens, revoke_token
 from holdfast.api.auth.token_binding import make_binding, unconfirmed_text
+from holdfast.audit.actor import acting
 from holdfast.cli.command import Invocation, command, command_group, visitor
 from holdfast.cli.options import ScopeName
 from holdfast.cli.output import Output, TextTable, print_warning, when
@@ -88,7 +90,7 @@ async def new(
             expires_at=expiry_of(expires, runtime.clock.now()),
         )
         secret = spell_token(runtime.entropy.bits(TOKEN_BITS))
-        made = await runtime.store.add_token(wanted, hash_token(secret))
+        made = await runtime.db.write(add_token(wanted, hash_token(secret), by=acting()))
     text = f"{secret}\n\nThis is token {made.id}. It is not shown again: store it in a safe place."
     return Output({**_view(made), "secret": secret}, text)
 
@@ -103,7 +105,7 @@ async def list_(invocation: Invocation) -> Output:
       holdfast token list
     """
     async with invocation.visiting() as runtime:
-        found = await runtime.reader.tokens()
+        found = await runtime.db.read(list_tokens())
     for one in found:
         if one.revoked_at is None and one.is_unconfirmed and not invocation.as_json:
             print_warning(unconfirmed_text(one.id, one.label))
@@ -138,7 +140,7 @@ async def revoke(
       holdfast token revoke tok_...
       holdfast token revoke tok_... --yes --json
     """
-    gone = await runtime.store.revoke_token(TokenId(check_part("token", id)))
+    gone = await runtime.db.write(revoke_token(TokenId(check_part("token", id)), by=acting()))
     return Output(_view(gone), f"Token {gone.id} is revoked.")
 
 

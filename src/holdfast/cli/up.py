@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from holdfast.api.auth.access_token_sql import list_tokens
 from holdfast.api.auth.operator_token import load_token
 from holdfast.api.errors import PublicBindRefused
 from holdfast.api.shapes.channels import standing_view
 from holdfast.api.shapes.tool_servers import server_view
+from holdfast.audit.action_sql import note_settings
+from holdfast.audit.actor import acting
 from holdfast.cli.command import Invocation, command
 from holdfast.cli.configuration import explain
 from holdfast.cli.logs import FILE, logging_to, to_file
@@ -141,7 +144,7 @@ async def _serve(folder: Path, settings: "Settings", listening: ListenOptions, *
             limit = settings.message_bytes_max * ESCAPED_BYTES_PER_BYTE + ENVELOPE_BYTES
             await runtime.health()  # starts the check for damaged pages
             life.server, url, code = await _server(runtime, token, listening, folder, limit)
-            await runtime.store.note_settings(_described(settings, listening))
+            await runtime.db.write(note_settings(_described(settings, listening), by=acting()))
             status = StatusFile(folder, runtime, _say_json if as_json else _say)
             with on_signal(life.end), closing(status):  # the process may be stopped as soon as it prints `ready`
                 status.keep()  # `holdfast channels` finds the file once the process is ready
@@ -179,7 +182,6 @@ async def _server(
             clock=runtime.clock,
             entropy=runtime.entropy,
             tasks=runtime.tasks,
-            logins=runtime.store,
             names=names,
             limits=fitted(listening.limits),
             hooks=runtime.exchange,
@@ -197,7 +199,7 @@ async def _server(
 async def _check_public(runtime: "Runtime", token: "Token", listening: ListenOptions) -> None:
     """A public server needs a chosen token and a public host name. Raises `PublicBindRefused`."""
     now = runtime.clock.now()
-    made = any(one.revoked_at is None and not one.has_expired(now) for one in await runtime.reader.tokens())
+    made = any(one.revoked_at is None and not one.has_expired(now) for one in await runtime.db.read(list_tokens()))
     if token.file is not None and not made:
         raise PublicBindRefused(f"{listening.host} is reachable from other machines, but no token was chosen")
     if not listening.public_hosts:
