@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from holdfast.api.auth.access_token_sql import list_tokens
+from holdfast.api.auth.operator_token import VARIABLE, check_token
 from holdfast.api.auth.token_binding import unconfirmed_text
 from holdfast.api.shapes.shapes import error_view
 from holdfast.cli.command import Invocation, command, command_group
@@ -49,10 +50,8 @@ async def check(
       holdfast config check --connect
       holdfast config check --config ./holdfast.toml --json
     """
-    from holdfast.runtime.inspection import inspect
-
     folder, settings = invocation.folder, invocation.settings
-    found = await inspect(settings, folder, variables(), connect_wait_s=wait if connect else None)
+    found = await _inspected(settings, folder, wait if connect else None)
     try:
         found = replace(found, notes=(*found.notes, *await _token_notes(folder)))
     except HoldfastError as error:  # a store that cannot be opened is one more problem
@@ -83,6 +82,18 @@ async def path(invocation: Invocation) -> Output:
     return Output({"file": str(file), "exists": exists}, text)
 
 
+async def _inspected(settings: "Settings", folder: Path, connect_wait_s: float | None = None) -> "Inspection":
+    """The inspection of the configuration and of the operator's token, which is not part of the configuration."""
+    from holdfast.runtime.inspection import inspect
+
+    found = await inspect(settings, folder, variables(), connect_wait_s=connect_wait_s)
+    try:
+        check_token(folder, variables().get(VARIABLE))
+    except HoldfastError as error:
+        found = replace(found, problems=(*found.problems, error))
+    return found
+
+
 async def _token_notes(folder: Path) -> list[str]:
     """Warnings about unconfirmed tokens. A store of an earlier release is not opened, since that would upgrade it."""
     from holdfast.runtime.app import has_store, is_store_current, make_agents, open_runtime
@@ -100,9 +111,7 @@ async def _token_notes(folder: Path) -> list[str]:
 
 async def explain(error: "ConfigInvalid", settings: "Settings", folder: Path, *, as_json: bool) -> int:
     """Print every error of a configuration that could not be run. Raises `error` if the configuration is valid."""
-    from holdfast.runtime.inspection import inspect
-
-    problems = (await inspect(settings, folder, variables())).problems
+    problems = (await _inspected(settings, folder)).problems
     if not problems:
         raise error
     if as_json:

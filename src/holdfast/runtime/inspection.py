@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.api.auth.operator_token import VARIABLE, check_token
 from holdfast.config import Config, SecretFact
 from holdfast.config.secrets import (
     described,
@@ -85,7 +84,6 @@ class Inspector:
         self, config: Config, data: Path, environment: Mapping[str, str], connect_wait_s: float | None = None
     ) -> None:
         self._config = config
-        self._data = data
         self._connect_wait_s = connect_wait_s
         self._wanted: list[Attemptable] = []
         self._environment = environment
@@ -109,7 +107,6 @@ class Inspector:
             attempts = await attempt_all(
                 self._wanted, self._connect_wait_s, self._made_with.clock, self._made_with.tasks
             )
-        self._check_token()
         return Inspection(
             plans=tuple(plans),
             secrets=secrets,
@@ -185,13 +182,6 @@ class Inspector:
         except HoldfastError as error:
             self._problems.append(self._placed(error))
             return None
-
-    def _check_token(self) -> None:
-        """The operator's token is not part of the configuration, so the error names no key."""
-        try:
-            check_token(self._data, self._environment.get(VARIABLE))
-        except HoldfastError as error:
-            self._problems.append(error)
 
     def _placed(self, error: HoldfastError) -> HoldfastError:
         """The error with the name of the file, which a factory does not know."""
