@@ -104,4 +104,4 @@ async def up(data: Path, config: Path, token: str) -> Up:
 
 
 def lines(data: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (data / "holdfast.kernel.log").read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in (data / "holdfast.log").read_text(encoding="utf-8").splitlines()]

@@ -36,4 +36,4 @@ def test_whoever_could_be_somebody_else_or_is_a_program_is_no_operator(entry):
 def test_an_agent_among_the_approvers_is_pointed_out():
     policy = AgentPolicy(approval=ApprovalPolicy(approvers=frozenset({"agent:helper", "telegram:1"})))
     (note,) = [one for one in _notes("main", policy) if "approvers" in one]
-    assert note == "agents.main.approval.approvers: 'agent:helper' is an agent, and a program never approves anything"
+    assert note == "agents.main.approval.approvers: 'agent:helper' is an agent, and only people can approve tool calls"

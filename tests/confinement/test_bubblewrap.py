@@ -151,4 +151,4 @@ def test_config_check_says_nothing_of_the_strongest_and_names_what_is_weaker(tmp
     config.write_text(f'{table}confine = "none"\nuser = "nobody"\n')
     checked = holdfast(tmp_path / "data", "config", "check", "--config", str(config), "--json")
     (note,) = json.loads(checked.stdout)["notes"]
-    assert note == "agents.main.mcp.t: the program is not confined: it can read everything that nobody may"
+    assert note == "agents.main.mcp.t: the program is not confined: it can read all files of nobody"

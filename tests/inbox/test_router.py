@@ -287,7 +287,7 @@ async def test_a_name_that_is_no_text_does_not_cost_the_attachment(tmp_path):
 @pytest.mark.parametrize(
     ("text", "reason", "told"),
     [
-        ("half a \ud800", "invalid_unicode", "no valid text"),
+        ("half a \ud800", "invalid_unicode", "invalid characters"),
         ("the canary sings " * 9, "message_too_large", "too long"),
         ("\u200b\u2060", "empty_message", "no visible character"),
     ],
@@ -338,7 +338,7 @@ async def test_a_fault_of_ours_is_not_acknowledged_until_it_is_on_record(tmp_pat
         assert await chat.intake.read_up_to("telegram:1") == {}, "nothing was acknowledged"
         assert await chat.intake.receive(poison) is Verdict.REFUSED
         [notice] = await chat.texts(1)
-        assert "something is wrong here" in notice
+        assert "an internal error occurred" in notice
         trace = await runtime.trace(chat.sent[0].message)
         assert (trace.state, trace.reason) == (MessageState.REFUSED, "internal_error")
         assert await chat.intake.read_up_to("telegram:1") == {"77": (3, "10")}
