@@ -15,7 +15,7 @@ from holdfast.api.auth.scoped_service import FencedService
 from holdfast.api.routes.table import ENDPOINTS
 from holdfast.inbox.access import PairingAsk
 from holdfast.inbox.address import Address
-from holdfast.inbox.channel_status import LineState, ServerStanding, Standing
+from holdfast.inbox.channel_status import ChannelStatus, ConnectionState, ToolServerStatus
 from holdfast.inbox.gateway import Received
 from holdfast.inbox.message import Enclosure
 from holdfast.kernel.errors import ScopeRequired, SessionNotFound
@@ -78,16 +78,18 @@ class Connected:
 
     def channels(self):
         return [
-            Standing(agent=one, channel="telegram", state=LineState.UP, since=Instant(1), reason="", attempts=0)
+            ChannelStatus(
+                agent=one, channel="telegram", state=ConnectionState.UP, since=Instant(1), reason="", attempts=0
+            )
             for one in (THEIRS, OURS)
         ]
 
     def tool_servers(self):
         return [
-            ServerStanding(
+            ToolServerStatus(
                 agent=one,
                 server="desk",
-                state=LineState.UP,
+                state=ConnectionState.UP,
                 since=Instant(1),
                 reason="",
                 attempts=0,

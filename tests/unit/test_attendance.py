@@ -1,7 +1,8 @@
 """The promise: the time up to which an account heard everything is never later than true, and seldom written."""
 
-from holdfast.channels.account_watermark import EVERY_MS, LEAST_MS, OVERLAP_MS, WHOLE, Attendance
-from holdfast.inbox.channel import ChatMessage, Verdict
+from holdfast.channels.account_watermark import EVERY_MS, LEAST_MS, OVERLAP_MS, WHOLE, AccountWatermark
+from holdfast.inbox.channel import IntakeOutcome
+from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel.errors import StoreUnavailable
 from holdfast.kernel.ids import Instant
 from holdfast.kernel.machine import AsyncTasks
@@ -17,7 +18,7 @@ class Book:
         self.writes = 0
         self.error = None
 
-    async def receive(self, message: ChatMessage) -> Verdict:
+    async def receive(self, message: ChatMessage) -> IntakeOutcome:
         raise AssertionError("nobody speaks")
 
     async def read_up_to(self, account):
@@ -67,7 +68,7 @@ class Minutes(AsyncTasks):
 
 
 def attendance_of(book, hands, minutes=0):
-    return Attendance("slack:1", book, clock=hands, tasks=Minutes(hands, minutes))
+    return AccountWatermark("slack:1", book, clock=hands, tasks=Minutes(hands, minutes))
 
 
 async def kept(attendance, hears_all):

@@ -24,7 +24,7 @@ LEAST_MS = 30_000  # between two writes, however often it connects
 OVERLAP_MS = 300_000  # Slack's last retry comes after five minutes; a dead line is seen within two
 
 
-class Attendance:
+class AccountWatermark:
     """One account's, from one run of its channel."""
 
     def __init__(self, account: str, intake: Intake, *, clock: Clock, tasks: Tasks) -> None:

@@ -29,10 +29,10 @@ async def _channels(data: Path | None, *, as_json: bool) -> int:
     from holdfast.cli.output import print_json, print_table, when
     from holdfast.cli.running import OK, WRONG
     from holdfast.cli.status_file import read_bulletin
-    from holdfast.inbox.channel_status import LineState
+    from holdfast.inbox.channel_status import ConnectionState
 
     found = read_bulletin(folder_of(data))
-    is_down = any(one.state is LineState.DOWN for one in found or ())
+    is_down = any(one.state is ConnectionState.DOWN for one in found or ())
     if as_json:
         print_json({"served": found is not None, "channels": standings_view(found or ()).channels})
     elif found is None:

@@ -36,7 +36,7 @@ async def _health(data: Path | None, *, as_json: bool) -> int:
     from holdfast.cli.output import print_json, visible
     from holdfast.cli.running import OK, WRONG
     from holdfast.cli.status_file import read_bulletin, read_servers
-    from holdfast.inbox.channel_status import LineState
+    from holdfast.inbox.channel_status import ConnectionState
     from holdfast.runtime.app import is_served
 
     async with visiting(data) as runtime:
@@ -44,8 +44,8 @@ async def _health(data: Path | None, *, as_json: bool) -> int:
     served = is_served(folder_of(data))
     if found.ok and not served:
         found = replace(found, ok=False, code="not_served", why=NOT_SERVED)
-    down = [one for one in read_bulletin(folder_of(data)) or () if one.state is LineState.DOWN]
-    lost = [one for one in read_servers(folder_of(data)) or () if one.state is LineState.DOWN]
+    down = [one for one in read_bulletin(folder_of(data)) or () if one.state is ConnectionState.DOWN]
+    lost = [one for one in read_servers(folder_of(data)) or () if one.state is ConnectionState.DOWN]
     if as_json:
         told = {"channels_down": standings_view(down).channels, "servers_down": servers_view(lost).servers}
         print_json({**msgspec.to_builtins(health_view(found)), "served": served, **told})

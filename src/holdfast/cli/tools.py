@@ -30,7 +30,7 @@ async def _tools(data: Path | None, *, as_json: bool) -> int:
     from holdfast.cli.output import print_json, print_table, visible, when
     from holdfast.cli.running import OK, WRONG
     from holdfast.cli.status_file import read_servers
-    from holdfast.inbox.channel_status import LineState
+    from holdfast.inbox.channel_status import ConnectionState
 
     found = read_servers(folder_of(data))
     if as_json:
@@ -59,4 +59,4 @@ async def _tools(data: Path | None, *, as_json: bool) -> int:
                         f"note     {one.agent}/{one.server} is confined by {one.confinement}: {one.confinement_note}"
                     )
                 )
-    return WRONG if found is None or any(one.state is LineState.DOWN for one in found) else OK
+    return WRONG if found is None or any(one.state is ConnectionState.DOWN for one in found) else OK

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.api.server import HttpServer
     from holdfast.config import Config as Settings
     from holdfast.config import ServerTable
-    from holdfast.inbox.channel_status import ServerStanding, Standing
+    from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
     from holdfast.kernel.errors import StoreBroken
     from holdfast.runtime.runtime import Runtime
 
@@ -203,10 +203,10 @@ async def _server(
             logins=runtime.store,
             names=names,
             limits=fitted(place.limits),
-            hooks=runtime.exchange,
+            hooks=runtime.channel_registry,
             sources=Sources(
                 wal_bytes=lambda: _size_of(folder / WAL),
-                channels=runtime.exchange.connected,
+                channels=runtime.channel_registry.connected,
                 servers=runtime.tool_servers,
             ),
         ),
@@ -260,21 +260,21 @@ def _warn(sentence: str) -> None:
     print(visible(f"warning: {sentence}"), file=sys.stderr, flush=True)
 
 
-def _say(one: "Standing | ServerStanding") -> None:
+def _say(one: "ChannelStatus | ToolServerStatus") -> None:
     from holdfast.cli.output import visible
 
     print(visible(one.sentence), flush=True)
 
 
-def _say_json(one: "Standing | ServerStanding") -> None:
+def _say_json(one: "ChannelStatus | ToolServerStatus") -> None:
     import msgspec
 
     from holdfast.api.shapes.channels import standing_view
     from holdfast.api.shapes.tool_servers import server_view
     from holdfast.cli.output import print_json
-    from holdfast.inbox.channel_status import ServerStanding
+    from holdfast.inbox.channel_status import ToolServerStatus
 
-    if isinstance(one, ServerStanding):
+    if isinstance(one, ToolServerStatus):
         print_json({"event": "mcp", **msgspec.structs.asdict(server_view(one))})
     else:
         print_json({"event": "channel", **msgspec.structs.asdict(standing_view(one))})

@@ -10,8 +10,8 @@ from holdfast.channels.agent import AgentChannel
 from holdfast.inbox.channel import Ranking
 from holdfast.inbox.channels import Channels
 from holdfast.inbox.gateway import Gateway
-from holdfast.inbox.receiver import Exchange, Line, Receiver
-from holdfast.inbox.router import Reception
+from holdfast.inbox.receiver import ChannelConnection, ChannelRegistry, Receiver
+from holdfast.inbox.router import InboundRouter
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.notifier import Bell
@@ -108,7 +108,7 @@ def assemble(
             receivers=receivers,
             hint=hint,
         )
-    return _runtime(parts, supervisor, Exchange(channels, receivers), attached)
+    return _runtime(parts, supervisor, ChannelRegistry(channels, receivers), attached)
 
 
 def _parts(  # noqa: PLR0917 - what every part is made of
@@ -147,7 +147,7 @@ def _parts(  # noqa: PLR0917 - what every part is made of
 def _runtime(
     parts: Parts,
     supervisor: Supervisor | None,
-    exchange: Exchange,
+    channel_registry: ChannelRegistry,
     attached: Sequence[Attached],
 ) -> Runtime:
     return Runtime(
@@ -158,7 +158,7 @@ def _runtime(
         gateway=parts.gateway,
         compressor=parts.compressor,
         supervisor=supervisor,
-        exchange=exchange,
+        channel_registry=channel_registry,
         providers=parts.providers,
         recaller=parts.recaller,
         keeper=parts.keeper,
@@ -224,8 +224,8 @@ def _receivers(parts: Parts, channels: Channels) -> tuple[Receiver, ...]:
     """A loop for each channel, with the way in that is its own."""
     made = []
     for (agent, name), channel in channels.all():
-        line = Line(agent=agent, channel=name, clock=parts.clock, since=parts.clock.now())
-        intake = Reception(
+        connection = ChannelConnection(agent=agent, channel=name, clock=parts.clock, since=parts.clock.now())
+        intake = InboundRouter(
             agent=agent,
             channel=name,
             agents=parts.agents,
@@ -235,10 +235,10 @@ def _receivers(parts: Parts, channels: Channels) -> tuple[Receiver, ...]:
             notifier=parts.bell,
             clock=parts.clock,
             entropy=parts.entropy,
-            line=line,
+            connection=connection,
             ranks=channel if isinstance(channel, Ranking) else None,
         )
-        made.append(Receiver(channel, intake, line, parts.tasks, parts.entropy))
+        made.append(Receiver(channel, intake, connection, parts.tasks, parts.entropy))
     return tuple(made)
 
 

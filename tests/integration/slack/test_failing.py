@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from holdfast.channels.slack import SlackChannel, connection
-from holdfast.channels.slack.chat_queue import Lanes
+from holdfast.channels.slack.chat_queue import ChatQueues
 from holdfast.channels.slack.settings import SlackSettings
 from holdfast.kernel.errors import ChannelFailed
 from tests.integration.connections import still_open
@@ -133,7 +133,7 @@ async def test_nobody_waits_for_room_behind_a_fault_of_ours():
         raise ZeroDivisionError
 
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
-    lanes = Lanes(HastyTasks(), lambda: None, waiting_max=1)
+    lanes = ChatQueues(HastyTasks(), lambda: None, waiting_max=1)
     await lanes.put("D1", work)
     waiting = [asyncio.ensure_future(lanes.put("D1", work)) for _ in range(3)]
     await asyncio.sleep(0)
@@ -146,7 +146,7 @@ async def test_nobody_waits_for_room_behind_a_fault_of_ours():
 
 async def test_room_that_becomes_free_is_one_piece_of_works_however_many_wait():
     ends = [asyncio.Event() for _ in range(3)]
-    lanes = Lanes(HastyTasks(), lambda: None, waiting_max=1)
+    lanes = ChatQueues(HastyTasks(), lambda: None, waiting_max=1)
 
     async def put(n):
         async def work():
@@ -184,7 +184,7 @@ async def test_closing_waits_until_what_was_cancelled_has_ended():
                 await asyncio.sleep(0)
             story.append("ended")
 
-    lanes = Lanes(HastyTasks(), lambda: None, waiting_max=1)
+    lanes = ChatQueues(HastyTasks(), lambda: None, waiting_max=1)
     await lanes.put("D1", work)
     await begun.wait()
     await lanes.close()

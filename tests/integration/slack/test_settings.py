@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.channels.slack import SlackChannel, make_slack
-from holdfast.inbox.channel import Hooked
+from holdfast.inbox.channel import WebhookChannel
 from holdfast.kernel.errors import ConfigInvalid
 from tests.integration.slack.kit import setup_of
 
@@ -21,7 +21,7 @@ def test_tokens_come_from_the_environment_or_from_files(tmp_path):
 
 def test_over_http_the_signing_secret_takes_the_place_of_the_app_token(tmp_path):
     (tmp_path / "sign").write_text("5ign-secret\n")
-    assert isinstance(make_slack(setup_of(HTTP, None, SECRETS)), Hooked)
+    assert isinstance(make_slack(setup_of(HTTP, None, SECRETS)), WebhookChannel)
     filed = {"token_env": "BOT", "mode": "http", "signing_secret_file": "sign"}
     assert isinstance(make_slack(setup_of(filed, tmp_path, SECRETS)), SlackChannel)
 

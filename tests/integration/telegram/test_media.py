@@ -6,7 +6,7 @@ import asyncio
 import pytest
 
 from holdfast.channels.telegram import calls, update_taker
-from holdfast.inbox.channel import ATTACHMENT_BYTES_MAX
+from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX
 from tests.platforms.telegram import Drop, Hold, Page, Refuse
 
 

@@ -12,7 +12,7 @@ import pytest
 from holdfast.channels.telegram import calls
 from holdfast.channels.telegram.answers import ANSWERS
 from holdfast.channels.telegram.calls import translated
-from holdfast.channels.telegram.failure import Kind
+from holdfast.channels.telegram.failure import BotApiErrorKind
 from holdfast.kernel.errors import ChannelFailed, StoreUnavailable
 from holdfast.kernel.status_table import Meaning, answer_to
 from holdfast.outbox.post import Declined, Doubtful, NotSent, Sent
@@ -113,15 +113,15 @@ async def test_an_answer_that_does_not_come_leaves_doubt(ada, chat, monkeypatch)
 PROOFS = [
     (
         aiohttp.ConnectionTimeoutError("no answer of https://api.telegram.org/bot1:TOKEN/x"),
-        Kind.UNREACHABLE,
+        BotApiErrorKind.UNREACHABLE,
     ),
-    (aiohttp.ServerDisconnectedError(), Kind.LOST),
-    (aiohttp.SocketTimeoutError("bot1:TOKEN"), Kind.LOST),
-    (aiohttp.ClientOSError(104, "reset"), Kind.LOST),
-    (aiohttp.ClientConnectionResetError("closing"), Kind.LOST),
-    (aiohttp.ClientPayloadError("half"), Kind.LOST),
-    (TimeoutError(), Kind.LOST),
-    (ConnectionResetError(), Kind.LOST),
+    (aiohttp.ServerDisconnectedError(), BotApiErrorKind.LOST),
+    (aiohttp.SocketTimeoutError("bot1:TOKEN"), BotApiErrorKind.LOST),
+    (aiohttp.ClientOSError(104, "reset"), BotApiErrorKind.LOST),
+    (aiohttp.ClientConnectionResetError("closing"), BotApiErrorKind.LOST),
+    (aiohttp.ClientPayloadError("half"), BotApiErrorKind.LOST),
+    (TimeoutError(), BotApiErrorKind.LOST),
+    (ConnectionResetError(), BotApiErrorKind.LOST),
 ]
 
 

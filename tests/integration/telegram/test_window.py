@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.channels.telegram.failure import CallFailed, Kind
+from holdfast.channels.telegram.failure import BotApiError, BotApiErrorKind
 from holdfast.channels.telegram.reading import Arrival, Heard, Moved
 from holdfast.channels.telegram.receiving import poll
-from holdfast.channels.telegram.update_window import Window
-from holdfast.inbox.channel import ChatMessage
+from holdfast.channels.telegram.update_window import UpdateWindow
+from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel.errors import StoreUnavailable
 from tests.integration.fakes import soon
 from tests.integration.pace import HastyTasks
@@ -57,7 +57,7 @@ async def run_dry():
 
 @pytest.mark.parametrize("chat", [OLD, NEW])
 async def test_a_move_waits_for_what_was_said_in_either_chat(chat):
-    window, hand = Window(HastyTasks()), Hand()
+    window, hand = UpdateWindow(HastyTasks()), Hand()
     hand.hold(1)
     window.put(said(1, chat), hand.take)
     window.put(moves(2), hand.take)
@@ -70,7 +70,7 @@ async def test_a_move_waits_for_what_was_said_in_either_chat(chat):
 
 @pytest.mark.parametrize("chat", [OLD, NEW])
 async def test_what_is_said_in_either_chat_waits_for_the_move(chat):
-    window, hand = Window(HastyTasks()), Hand()
+    window, hand = UpdateWindow(HastyTasks()), Hand()
     hand.hold(1)
     window.put(moves(1), hand.take)
     window.put(said(2, chat), hand.take)
@@ -83,7 +83,7 @@ async def test_what_is_said_in_either_chat_waits_for_the_move(chat):
 
 @pytest.mark.parametrize("chat", [OLD, NEW])
 async def test_behind_a_failure_in_either_chat_neither_the_move_nor_what_follows_it_is_taken(chat):
-    window, hand = Window(HastyTasks()), Hand()
+    window, hand = UpdateWindow(HastyTasks()), Hand()
     hand.failing = {1}
     window.put(said(1, chat), hand.take)
     window.put(said(2, OLD if chat == NEW else NEW), hand.take)
@@ -138,9 +138,9 @@ class Taker(Hand):
 
 
 async def test_an_offset_is_sent_until_a_poll_with_it_has_been_answered():
-    away = CallFailed(Kind.UNREACHABLE, "no answer")
+    away = BotApiError(BotApiErrorKind.UNREACHABLE, "no answer")
     telegram, line, taker = Telegram([{"update_id": 7}], away, away, []), cast("Any", Line()), cast("Any", Taker())
-    polling = asyncio.ensure_future(poll(telegram, line, Window(HastyTasks()), lambda: taker, poll_s=1))
+    polling = asyncio.ensure_future(poll(telegram, line, UpdateWindow(HastyTasks()), lambda: taker, poll_s=1))
     await soon(telegram.at_the_end.wait())
     polling.cancel()
     await asyncio.wait([polling])

@@ -9,7 +9,7 @@ from holdfast.api.protocols.actions import Actions
 from holdfast.api.protocols.approvals import Approvals
 from holdfast.api.protocols.finalisations import Finalisations
 from holdfast.api.protocols.replies import Replies
-from holdfast.inbox.channel_status import ServerStanding, Standing
+from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
 from holdfast.inbox.message import BY_HUMAN, AcceptOutcome, Origin
 from holdfast.kernel.ids import DeliveryId, Instant, MessageId, SessionId
 from holdfast.kernel.notifier_port import Event, Feed
@@ -80,11 +80,11 @@ class Service(Protocol):
         """Whom a message is for that names nobody: `main` where there is one, else the first that is configured."""
         ...
 
-    def channels(self) -> Sequence[Standing]:
+    def channels(self) -> Sequence[ChannelStatus]:
         """How the bot accounts of this process are doing."""
         ...
 
-    def tool_servers(self) -> Sequence[ServerStanding]:
+    def tool_servers(self) -> Sequence[ToolServerStatus]:
         """How the MCP servers of this process are doing."""
         ...
 

@@ -15,12 +15,13 @@ import aiohttp
 import discord
 import msgspec
 
-from holdfast.channels.discord.send_tracker import Letter, Limited, answered
-from holdfast.channels.discord.session import Session
-from holdfast.channels.discord.wire import OFFICIAL, Bot, Wire
+from holdfast.channels.discord.send_tracker import DiscordRateLimited, SendTracker, answered
+from holdfast.channels.discord.session import DiscordSession
+from holdfast.channels.discord.wire import OFFICIAL, DiscordBot, DiscordHttpClient
 from holdfast.channels.settings import check_url, read_secret, read_settings
 from holdfast.inbox.address import Address
-from holdfast.inbox.channel import ChannelCapabilities, ChannelSetup, ChatMessage, Intake
+from holdfast.inbox.channel import ChannelCapabilities, ChannelSetup, Intake
+from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel import log
 from holdfast.kernel.errors import ChannelFailed
 from holdfast.outbox.post import Declined, NotSent, Post, SendOutcome, Sent
@@ -41,7 +42,7 @@ NOT_CONNECTED = NotSent("the channel is not connected", retry_after_ms=5_000, wh
 _SNOWFLAKE = re.compile(r"\d{1,20}\Z")
 
 
-class Settings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class DiscordSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     token_env: str | None = None
     token_file: str | None = None
     api_url: str = OFFICIAL
@@ -51,7 +52,7 @@ class Settings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 def make_discord(setup: ChannelSetup) -> "DiscordChannel":
     """Raises `ConfigInvalid`."""
-    settings = read_settings(setup, Settings, HINTS)
+    settings = read_settings(setup, DiscordSettings, HINTS)
     token = read_secret(setup, settings.token_env, settings.token_file)
     api_url = check_url(setup, settings.api_url, plain_http=settings.send_key_over_plain_http)
     return DiscordChannel(setup, token, api_url, stream=settings.stream)
@@ -82,10 +83,10 @@ class DiscordChannel:
         self._setup = setup
         self._token = token
         self._api_url = api_url
-        self._bot: Bot | None = None
+        self._bot: DiscordBot | None = None
 
     async def run(self, intake: Intake) -> None:
-        session = Session(self._setup, self._api_url, intake)
+        session = DiscordSession(self._setup, self._api_url, intake)
         try:
             await self._login(session)
             await session.bot.connect(reconnect=False)
@@ -102,7 +103,7 @@ class DiscordChannel:
 
     async def identify(self) -> str:
         """The bot's name, by Discord's HTTP API only: no session is begun. Raises `ChannelFailed`."""
-        wire = Wire(asyncio.get_running_loop(), self._api_url)
+        wire = DiscordHttpClient(asyncio.get_running_loop(), self._api_url)
         try:
             return f"@{(await wire.static_login(self._token))['username']}"
         except discord.LoginFailure:
@@ -115,7 +116,7 @@ class DiscordChannel:
         finally:
             await wire.close()
 
-    async def _login(self, session: Session) -> None:
+    async def _login(self, session: DiscordSession) -> None:
         try:
             await session.bot.login(self._token)
         except discord.LoginFailure:
@@ -131,7 +132,7 @@ class DiscordChannel:
             return Declined("the address is no channel of Discord")
         if self._bot is None:
             return NOT_CONNECTED
-        letter = Letter(text=post.text, secret=self._token)
+        letter = SendTracker(text=post.text, secret=self._token)
         return await _carried(letter, self._bot.http.post_message(target, _payload(post), letter))
 
     async def edit(self, address: Address, receipt: str, text: str) -> SendOutcome:
@@ -140,7 +141,7 @@ class DiscordChannel:
             return Declined("the address is no message of Discord")
         if self._bot is None:
             return NOT_CONNECTED
-        letter = Letter(text=text, secret=self._token)
+        letter = SendTracker(text=text, secret=self._token)
         words: dict[str, object] = {"content": text, "allowed_mentions": SILENT}
         return await _carried(letter, self._bot.http.edit_text(target, int(receipt), words, letter))
 
@@ -150,7 +151,7 @@ class DiscordChannel:
             return Declined("the address is no message of Discord")
         if self._bot is None:
             return NOT_CONNECTED
-        letter = Letter(secret=self._token)
+        letter = SendTracker(secret=self._token)
         outcome = await _carried(letter, self._bot.http.remove(target, int(receipt), letter))
         return Sent(receipt) if letter.is_removed else outcome
 
@@ -182,7 +183,7 @@ class DiscordChannel:
         """`run` closes what it opened when it ends."""
 
 
-async def _carried(letter: Letter, request: Awaitable[None]) -> SendOutcome:
+async def _carried(letter: SendTracker, request: Awaitable[None]) -> SendOutcome:
     """What is certain after the request, whatever it raised."""
     why = ""
     try:
@@ -190,7 +191,14 @@ async def _carried(letter: Letter, request: Awaitable[None]) -> SendOutcome:
             await request
     except discord.RateLimited as error:
         letter.wait_ms, why = int(error.retry_after * 1000), "it limits the rate"
-    except (Limited, discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError, RuntimeError) as error:
+    except (
+        DiscordRateLimited,
+        discord.DiscordException,
+        aiohttp.ClientError,
+        OSError,
+        TimeoutError,
+        RuntimeError,
+    ) as error:
         why = _name(error)  # RuntimeError is what aiohttp raises when the channel was closed meanwhile
     return letter.outcome(why)
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import discord
 
-from holdfast.inbox.channel import ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, Attachment
+from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, Attachment
 
 HOSTS = frozenset({("https", "cdn.discordapp.com"), ("https", "media.discordapp.net")})
 FETCH_S = 30.0
@@ -17,7 +17,7 @@ TRIES_MAX = 2
 _CHUNK_BYTES = 64 * 1024
 
 
-class Files:
+class DiscordFiles:
     """Made for one run of a channel; `close` ends it."""
 
     def __init__(self, api_url: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import discord
 
-from holdfast.inbox.channel import Attachment, Change, ChatMessage
+from holdfast.inbox.chat_message import Attachment, ChatMessage, MessageChange
 
 EPOCH_MS = 1_420_070_400_000
 SPOKEN = frozenset({discord.MessageType.default, discord.MessageType.reply})  # the others report joins, pins, calls
@@ -17,7 +17,7 @@ _CHANNEL = re.compile(r"(\d{1,20})\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class DiscordPlace:
     """Where a channel of Discord is, as an address names it."""
 
     chat: str
@@ -27,7 +27,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Me:
+class DiscordIdentity:
     """This bot, in the place where a message was said."""
 
     account: str
@@ -35,17 +35,17 @@ class Me:
     role_id: int | None = None  # the role that Discord made for the bot in the guild; it can be mentioned too
 
 
-def place_of(channel: object) -> Place | None:
+def place_of(channel: object) -> DiscordPlace | None:
     """None when discord.py does not know enough about the channel."""
     match channel:
         case discord.DMChannel():
-            return Place(chat=str(channel.id), type="dm")
+            return DiscordPlace(chat=str(channel.id), type="dm")
         case discord.GroupChannel():
-            return Place(chat=str(channel.id))
+            return DiscordPlace(chat=str(channel.id))
         case discord.Thread():
-            return Place(chat=str(channel.parent_id), thread=str(channel.id), guild_id=channel.guild.id)
+            return DiscordPlace(chat=str(channel.parent_id), thread=str(channel.id), guild_id=channel.guild.id)
         case discord.abc.GuildChannel():
-            return Place(chat=str(channel.id), guild_id=channel.guild.id)
+            return DiscordPlace(chat=str(channel.id), guild_id=channel.guild.id)
         case _:
             return None
 
@@ -61,15 +61,19 @@ def snowflake_at(ms: int) -> int:
     return max(0, ms - EPOCH_MS) << 22
 
 
-def is_for_us(message: discord.Message, me: Me) -> bool:
+def is_for_us(message: discord.Message, me: DiscordIdentity) -> bool:
     """Somebody else's words, whoever they are for."""
     return message.author.id != me.user_id and message.type in SPOKEN
 
 
 def said(
-    message: discord.Message, place: Place, me: Me, attachments: tuple[Attachment, ...], change: Change = Change.NEW
+    message: discord.Message,
+    place: DiscordPlace,
+    me: DiscordIdentity,
+    attachments: tuple[Attachment, ...],
+    change: MessageChange = MessageChange.NEW,
 ) -> ChatMessage:
-    is_new = change is Change.NEW
+    is_new = change is MessageChange.NEW
     return ChatMessage(
         account=me.account,
         event_id=str(message.id) if is_new else f"{message.id}.edit.{_edited_ms(message)}",
@@ -88,7 +92,7 @@ def said(
     )
 
 
-def deleted(message_id: int, place: Place, me: Me, author_id: int) -> ChatMessage:
+def deleted(message_id: int, place: DiscordPlace, me: DiscordIdentity, author_id: int) -> ChatMessage:
     """Discord does not say who removed it; the words were the author's."""
     return ChatMessage(
         account=me.account,
@@ -98,12 +102,12 @@ def deleted(message_id: int, place: Place, me: Me, author_id: int) -> ChatMessag
         thread=place.thread,
         sender=str(author_id),
         addressed=False,
-        change=Change.DELETED,
+        change=MessageChange.DELETED,
         of=str(message_id),
     )
 
 
-def _is_addressed(message: discord.Message, me: Me) -> bool:
+def _is_addressed(message: discord.Message, me: DiscordIdentity) -> bool:
     if any(user.id == me.user_id for user in message.mentions):
         return True
     if me.role_id is not None and me.role_id in message.raw_role_mentions:
@@ -112,7 +116,7 @@ def _is_addressed(message: discord.Message, me: Me) -> bool:
     return isinstance(answered, discord.Message) and answered.author.id == me.user_id
 
 
-def _without_call(text: str, me: Me) -> str:
+def _without_call(text: str, me: DiscordIdentity) -> str:
     """The text without the mention that it begins with, if that calls this bot."""
     names = [rf"<@!?{me.user_id}>", *([] if me.role_id is None else [rf"<@&{me.role_id}>"])]
     return re.sub(rf"\A\s*(?:{'|'.join(names)})[\s,:]*", "", text)

@@ -23,11 +23,12 @@ from dataclasses import dataclass, field
 import aiohttp
 import discord
 
-from holdfast.channels.account_watermark import Attendance
+from holdfast.channels.account_watermark import AccountWatermark
 from holdfast.channels.discord.mapping import channel_id_of, snowflake_at
-from holdfast.channels.discord.rooms import Room
+from holdfast.channels.discord.rooms import GuildChannel
 from holdfast.channels.discord.send_tracker import answered
-from holdfast.inbox.channel import Change, ChatMessage, Intake
+from holdfast.inbox.channel import Intake
+from holdfast.inbox.chat_message import ChatMessage, MessageChange
 from holdfast.kernel import log
 from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import HoldfastError, Remedy
@@ -44,22 +45,22 @@ EXPECTED = (HoldfastError, discord.DiscordException, aiohttp.ClientError, OSErro
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    change: Change
+class DiscordEvent:
+    change: MessageChange
     channel_id: int
     message_id: int
     message: discord.Message | None = None  # none for a deletion
 
     @property
     def has_files(self) -> bool:
-        return self.change is Change.NEW and self.message is not None and bool(self.message.attachments)
+        return self.change is MessageChange.NEW and self.message is not None and bool(self.message.attachments)
 
 
 @dataclass(slots=True, eq=False)
 class Stream:
     channel_id: int
     position: int | None = None
-    queue: deque[Event] = field(default_factory=deque)
+    queue: deque[DiscordEvent] = field(default_factory=deque)
     asked: int = 1  # how often catching up was asked for, and for which of these it was done
     done: int = 0
     failures: int = 0
@@ -74,18 +75,18 @@ class Stream:
         return self.is_behind or bool(self.queue)
 
 
-class Reading:
+class DiscordReader:
     """The streams of one account, from one run of its channel."""
 
     def __init__(
         self,
         account: str,
         intake: Intake,
-        translate: Callable[[Event], Awaitable[ChatMessage | None]],
+        translate: Callable[[DiscordEvent], Awaitable[ChatMessage | None]],
         history: Callable[[int, int], AsyncIterator[discord.Message]],
         has_all_rooms: Callable[[], bool],
         *,
-        attendance: Attendance,
+        attendance: AccountWatermark,
         tasks: Tasks,
         entropy: Entropy,
     ) -> None:
@@ -124,18 +125,18 @@ class Reading:
     def disconnected(self) -> None:
         self._is_up = False
 
-    def look_through(self, rooms: Iterable[Room]) -> None:
+    def look_through(self, rooms: Iterable[GuildChannel]) -> None:
         """They catch up where somebody spoke since; those that were never read, since everything was last heard."""
         self._looking += 1
         connection = self._connection
         self._help(lambda: self._look_through(connection, rooms), "discord rooms")
 
-    def offer(self, event: Event) -> None:
+    def offer(self, event: DiscordEvent) -> None:
         stream = self._stream(event.channel_id)
         if len(stream.queue) < QUEUE_MAX:
             stream.queue.append(event)
             self._wake(stream)
-        elif event.change is Change.NEW:
+        elif event.change is MessageChange.NEW:
             self._ask(stream)
         else:
             log.warning("channel.skipped", account=self._account, event_id=event.message_id, why="too many wait")
@@ -202,7 +203,7 @@ class Reading:
                     self._wake(self._stream(channel_id))
             return
 
-    async def _look_through(self, connection: int, rooms: Iterable[Room]) -> None:
+    async def _look_through(self, connection: int, rooms: Iterable[GuildChannel]) -> None:
         try:
             await self._loaded.wait()
             if connection != self._connection:
@@ -282,7 +283,9 @@ class Reading:
     async def _fetch(self, stream: Stream, after: int) -> None:
         try:
             async for message in self._history(stream.channel_id, after):
-                missed = Event(change=Change.NEW, channel_id=stream.channel_id, message_id=message.id, message=message)
+                missed = DiscordEvent(
+                    change=MessageChange.NEW, channel_id=stream.channel_id, message_id=message.id, message=message
+                )
                 await self._take(stream, missed)
         except (discord.Forbidden, discord.NotFound) as error:
             if not stream.queue:
@@ -292,18 +295,18 @@ class Reading:
 
     def _begin(self, stream: Stream, asked: int) -> None:
         """Nothing was missed before the first message; but when asked again, something may be missing after it."""
-        first = next((event.message_id for event in stream.queue if event.change is Change.NEW), None)
+        first = next((event.message_id for event in stream.queue if event.change is MessageChange.NEW), None)
         if first is None:
             stream.done = asked
         else:
             stream.position, stream.done = first - 1, 1
 
-    async def _take(self, stream: Stream, event: Event) -> None:
+    async def _take(self, stream: Stream, event: DiscordEvent) -> None:
         async with self._files if event.has_files else nullcontext():
             message = await self._translate(event)
             if message is not None:
                 await self._receive(message)
-        if event.change is Change.NEW:
+        if event.change is MessageChange.NEW:
             stream.position = max(stream.position or 0, event.message_id)
 
     async def _receive(self, message: ChatMessage) -> None:

@@ -15,17 +15,19 @@ Spoken: TypeAlias = discord.TextChannel | discord.VoiceChannel | discord.StageCh
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class GuildChannel:
     channel_id: int
     newest: int  # its newest message, which may have been deleted since
     is_open: Callable[[], bool]  # whether the bot may read it
 
 
-def rooms_of(guild: discord.Guild, user_id: int) -> list[Room]:
+def rooms_of(guild: discord.Guild, user_id: int) -> list[GuildChannel]:
     """`user_id` is the bot's."""
     me = guild.get_member(user_id)
     spoken: list[Spoken] = [*guild.text_channels, *guild.voice_channels, *guild.stage_channels, *guild.threads]
-    return [Room(one.id, one.last_message_id, partial(_may_read, one, me)) for one in spoken if one.last_message_id]
+    return [
+        GuildChannel(one.id, one.last_message_id, partial(_may_read, one, me)) for one in spoken if one.last_message_id
+    ]
 
 
 def _may_read(room: Spoken, me: discord.Member | None) -> bool:

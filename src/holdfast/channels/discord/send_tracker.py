@@ -23,12 +23,12 @@ BLOCKED_WAIT_MS = 60_000  # when Discord's front door answers instead of its API
 UNKNOWN_MESSAGE = 10008  # Discord's code
 
 
-class Limited(Exception):
+class DiscordRateLimited(Exception):
     """Discord said 429. The ledger waits, durably; discord.py does not wait in its stead."""
 
 
 @dataclass(slots=True)
-class Letter:
+class SendTracker:
     text: str = ""  # what it says, which no reason repeats
     secret: str = ""
     left: bool = False  # a byte of the newest attempt left, and nothing came back yet
@@ -128,14 +128,14 @@ def watched() -> aiohttp.TraceConfig:
 
 async def _on_sent(_: aiohttp.ClientSession, context: SimpleNamespace, __: Any) -> None:  # noqa: ANN401
     letter = context.trace_request_ctx
-    if isinstance(letter, Letter):
+    if isinstance(letter, SendTracker):
         letter.leaves()
 
 
 async def _on_answer(_: aiohttp.ClientSession, context: SimpleNamespace, end: aiohttp.TraceRequestEndParams) -> None:
     letter = context.trace_request_ctx
-    if isinstance(letter, Letter):
+    if isinstance(letter, SendTracker):
         answer = end.response
         letter.returns(answer.status, await answer.read(), answer.headers)
         if answer.status == 429:
-            raise Limited
+            raise DiscordRateLimited

@@ -7,37 +7,38 @@ from collections.abc import AsyncIterator
 
 import discord
 
-from holdfast.channels.account_watermark import Attendance
-from holdfast.channels.discord.files import Files
-from holdfast.channels.discord.mapping import Me, Place, deleted, is_for_us, place_of, said
-from holdfast.channels.discord.reading import Event, Reading
+from holdfast.channels.account_watermark import AccountWatermark
+from holdfast.channels.discord.files import DiscordFiles
+from holdfast.channels.discord.mapping import DiscordIdentity, DiscordPlace, deleted, is_for_us, place_of, said
+from holdfast.channels.discord.reading import DiscordEvent, DiscordReader
 from holdfast.channels.discord.rooms import rooms_of
-from holdfast.channels.discord.wire import Bot
-from holdfast.inbox.channel import Change, ChannelSetup, ChatMessage, Intake
+from holdfast.channels.discord.wire import DiscordBot
+from holdfast.inbox.channel import ChannelSetup, Intake
+from holdfast.inbox.chat_message import ChatMessage, MessageChange
 
 PLACES_MAX = 10_000
 AUTHORS_MAX = 20_000
 
 
-class Session:
+class DiscordSession:
     """Implements `Listener`."""
 
     def __init__(self, setup: ChannelSetup, api_url: str, intake: Intake) -> None:
-        self.bot = Bot(api_url, self, setup.tasks, setup.entropy)
+        self.bot = DiscordBot(api_url, self, setup.tasks, setup.entropy)
         self._setup = setup
         self._intake = intake
-        self._files = Files(api_url)
-        self._places: dict[int, Place] = {}
+        self._files = DiscordFiles(api_url)
+        self._places: dict[int, DiscordPlace] = {}
         self._authors: dict[int, int] = {}  # Discord does not say whose message was deleted
         self._shown: set[int] = set()  # guilds whose rooms were looked through since the last connecting
-        self._reading: Reading | None = None
+        self._reading: DiscordReader | None = None
 
     def begin(self) -> None:
         """Once logged in: the account has its id."""
         self._user_id = self.bot.user.id if self.bot.user is not None else 0
         self._account = f"discord:{self._user_id}"
-        attendance = Attendance(self._account, self._intake, clock=self._setup.clock, tasks=self._setup.tasks)
-        self._reading = Reading(
+        attendance = AccountWatermark(self._account, self._intake, clock=self._setup.clock, tasks=self._setup.tasks)
+        self._reading = DiscordReader(
             self._account,
             self._intake,
             self._translate,
@@ -91,18 +92,18 @@ class Session:
         return all(guild.id in self._shown and not guild.unavailable for guild in self.bot.guilds)
 
     def posted(self, message: discord.Message) -> None:
-        self._offer(Change.NEW, message.channel.id, message.id, message)
+        self._offer(MessageChange.NEW, message.channel.id, message.id, message)
 
     def edited(self, message: discord.Message) -> None:
         if message.edited_at is not None:  # otherwise Discord added a preview, or somebody pinned it
-            self._offer(Change.EDITED, message.channel.id, message.id, message)
+            self._offer(MessageChange.EDITED, message.channel.id, message.id, message)
 
     def deleted(self, channel_id: int, message_id: int) -> None:
-        self._offer(Change.DELETED, channel_id, message_id, None)
+        self._offer(MessageChange.DELETED, channel_id, message_id, None)
 
-    def _offer(self, change: Change, channel_id: int, message_id: int, message: discord.Message | None) -> None:
+    def _offer(self, change: MessageChange, channel_id: int, message_id: int, message: discord.Message | None) -> None:
         if self._reading is not None:
-            event = Event(change=change, channel_id=channel_id, message_id=message_id, message=message)
+            event = DiscordEvent(change=change, channel_id=channel_id, message_id=message_id, message=message)
             self._reading.offer(event)
 
     # --- what the streams ask --------------------------------------------------------------------------
@@ -112,7 +113,7 @@ class Session:
         async for message in channel.history(after=discord.Object(after), oldest_first=True, limit=None):
             yield message
 
-    async def _translate(self, event: Event) -> ChatMessage | None:
+    async def _translate(self, event: DiscordEvent) -> ChatMessage | None:
         """None for what is not for us. Raises what discord.py raises."""
         message = event.message
         author_id = self._author(event.message_id, message)
@@ -124,7 +125,7 @@ class Session:
             return deleted(event.message_id, place, me, author_id)
         if not is_for_us(message, me):
             return None
-        attachments = await self._files.of(message) if event.change is Change.NEW else ()
+        attachments = await self._files.of(message) if event.change is MessageChange.NEW else ()
         return said(message, place, me, attachments, event.change)
 
     def _author(self, message_id: int, message: discord.Message | None) -> int | None:
@@ -137,16 +138,16 @@ class Session:
             del self._authors[next(iter(self._authors))]
         return message.author.id
 
-    async def _place(self, channel_id: int, seen: object) -> Place:
+    async def _place(self, channel_id: int, seen: object) -> DiscordPlace:
         place = self._places.get(channel_id) or place_of(seen) or place_of(self.bot.get_channel(channel_id))
         if place is None:
-            place = place_of(await self.bot.fetch_channel(channel_id)) or Place(chat=str(channel_id))
+            place = place_of(await self.bot.fetch_channel(channel_id)) or DiscordPlace(chat=str(channel_id))
         if len(self._places) >= PLACES_MAX:
             self._places.clear()
         self._places[channel_id] = place
         return place
 
-    def _me(self, place: Place) -> Me:
+    def _me(self, place: DiscordPlace) -> DiscordIdentity:
         guild = self.bot.get_guild(place.guild_id) if place.guild_id is not None else None
         role = guild.self_role if guild is not None else None
-        return Me(account=self._account, user_id=self._user_id, role_id=None if role is None else role.id)
+        return DiscordIdentity(account=self._account, user_id=self._user_id, role_id=None if role is None else role.id)

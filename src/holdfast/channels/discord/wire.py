@@ -16,7 +16,7 @@ import discord
 from discord.gateway import DiscordWebSocket, KeepAliveHandler
 from discord.http import HTTPClient, Route
 
-from holdfast.channels.discord.send_tracker import Letter, watched
+from holdfast.channels.discord.send_tracker import SendTracker, watched
 from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.tasks import Tasks
 from holdfast.sessions.command_rights import Rank
@@ -48,7 +48,7 @@ class Listener(Protocol):
     def deleted(self, channel_id: int, message_id: int) -> None: ...
 
 
-class Wire(HTTPClient):
+class DiscordHttpClient(HTTPClient):
     """discord.py's HTTP client for one API address."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, base: str) -> None:
@@ -70,15 +70,17 @@ class Wire(HTTPClient):
             self._global_over.set()  # discord.py leaves everybody waiting when cancelled within a global limit
             raise
 
-    async def post_message(self, channel_id: int, payload: dict[str, object], letter: Letter) -> None:
+    async def post_message(self, channel_id: int, payload: dict[str, object], letter: SendTracker) -> None:
         route = Route("POST", "/channels/{channel_id}/messages", channel_id=channel_id)
         await self.request(route, json=payload, trace_request_ctx=letter, allow_redirects=False)
 
-    async def edit_text(self, channel_id: int, message_id: int, payload: dict[str, object], letter: Letter) -> None:
+    async def edit_text(
+        self, channel_id: int, message_id: int, payload: dict[str, object], letter: SendTracker
+    ) -> None:
         route = Route("PATCH", MESSAGE, channel_id=channel_id, message_id=message_id)
         await self.request(route, json=payload, trace_request_ctx=letter, allow_redirects=False)
 
-    async def remove(self, channel_id: int, message_id: int, letter: Letter) -> None:
+    async def remove(self, channel_id: int, message_id: int, letter: SendTracker) -> None:
         route = Route("DELETE", MESSAGE, channel_id=channel_id, message_id=message_id)
         await self.request(route, trace_request_ctx=letter, allow_redirects=False)
 
@@ -108,10 +110,10 @@ class Wire(HTTPClient):
                 thread.stop()
 
 
-class Bot(discord.Client):
+class DiscordBot(discord.Client):
     """One account. It keeps no messages and no members."""
 
-    http: Wire
+    http: DiscordHttpClient
 
     def __init__(self, base: str, listener: Listener, tasks: Tasks, entropy: Entropy) -> None:
         self._base, self._listener, self._tasks, self._entropy = base, listener, tasks, entropy
@@ -124,7 +126,7 @@ class Bot(discord.Client):
         )
 
     def _get_state(self, **options: Any) -> Any:  # noqa: ANN401 (discord.py's own hook, as its sharded client uses it)
-        self.http = Wire(self.loop, self._base)
+        self.http = DiscordHttpClient(self.loop, self._base)
         return super()._get_state(**options)
 
     async def setup_hook(self) -> None:

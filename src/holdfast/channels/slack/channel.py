@@ -8,25 +8,18 @@ Rule 4: without a signing secret nothing that comes over HTTP is read.
 
 from collections.abc import Mapping
 
-from holdfast.channels.slack.connection import Line
-from holdfast.channels.slack.hook import Hook
-from holdfast.channels.slack.message import Me, word
-from holdfast.channels.slack.people import People
+from holdfast.channels.slack.connection import SocketModeConnection
+from holdfast.channels.slack.hook import SlackWebhook
+from holdfast.channels.slack.message import SlackIdentity, word
+from holdfast.channels.slack.people import SlackUsers
 from holdfast.channels.slack.posting import delete_post, edit_post, send_post
-from holdfast.channels.slack.reading import Reading
+from holdfast.channels.slack.reading import SlackReader
 from holdfast.channels.slack.settings import SlackSettings, read_slack
 from holdfast.channels.slack.text import escaped_length
-from holdfast.channels.slack.web import Failure, Kind, Web
+from holdfast.channels.slack.web import SlackFailure, SlackFailureKind, SlackWebApi
 from holdfast.inbox.address import Address
-from holdfast.inbox.channel import (
-    Channel,
-    ChannelCapabilities,
-    ChannelSetup,
-    ChatMessage,
-    Intake,
-    WebhookAnswer,
-    WebhookRequest,
-)
+from holdfast.inbox.channel import Channel, ChannelCapabilities, ChannelSetup, Intake, WebhookAnswer, WebhookRequest
+from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel import log
 from holdfast.kernel.errors import BadSignature, ChannelFailed, HoldfastError
 from holdfast.kernel.retry import RetryPolicy
@@ -55,14 +48,14 @@ class SlackChannel:
         )
         self._setup = setup
         self._app_token = settings.app_token or ""
-        self._hook = Hook(setup, settings.signing_secret) if settings.signing_secret else None
-        self._web = Web(settings.token, settings.api_url)
-        self._people = People(self._web, setup.clock)
+        self._hook = SlackWebhook(setup, settings.signing_secret) if settings.signing_secret else None
+        self._web = SlackWebApi(settings.token, settings.api_url)
+        self._people = SlackUsers(self._web, setup.clock)
         self._who = ""
 
     async def run(self, intake: Intake) -> None:
         me = await self._identify()
-        reading = Reading(self._setup, self._web, self._people, me, intake)
+        reading = SlackReader(self._setup, self._web, self._people, me, intake)
         try:
             if self._hook is not None:
                 await self._hook.stay(reading, intake, self._check)
@@ -88,7 +81,7 @@ class SlackChannel:
             raise BadSignature("this channel is in socket mode; nothing that is posted here is read")
         return await self._hook.answer(request)
 
-    async def _hold_lines(self, reading: Reading, intake: Intake) -> None:
+    async def _hold_lines(self, reading: SlackReader, intake: Intake) -> None:
         failures = 0
         while True:
             began = self._setup.clock.now()
@@ -98,16 +91,16 @@ class SlackChannel:
             failures = 1 if lasted >= SETTLED_MS else failures + 1
             await self._setup.tasks.sleep(RETRY.delay_ms(failures, self._setup.entropy.fraction()))
 
-    async def _check(self) -> Failure | None:
+    async def _check(self) -> SlackFailure | None:
         """Why Slack is not there; None when it is. Raises `ChannelFailed` when it does not take the token."""
         answer = await self._web.post("auth.test", {})
-        return _passing("bot", answer) if isinstance(answer, Failure) else None
+        return _passing("bot", answer) if isinstance(answer, SlackFailure) else None
 
-    async def _identify(self) -> Me:
+    async def _identify(self) -> SlackIdentity:
         answer = await self._web.post("auth.test", {})
-        if isinstance(answer, Failure):
+        if isinstance(answer, SlackFailure):
             raise _failed("bot", answer)
-        me = Me(
+        me = SlackIdentity(
             team=word(answer, "team_id"),
             user=word(answer, "user_id"),
             bot=word(answer, "bot_id"),
@@ -118,9 +111,9 @@ class SlackChannel:
         self._who = f"@{me.name}" if me.name else me.user
         return me
 
-    async def _attend(self, reading: Reading, intake: Intake) -> Failure:
+    async def _attend(self, reading: SlackReader, intake: Intake) -> SlackFailure:
         """Hold one line until it ends; why it did. Raises `ChannelFailed` when another would end the same way."""
-        line = Line(self._app_token, self._web.client)
+        line = SocketModeConnection(self._app_token, self._web.client)
         try:
             failure = await line.open()
             if failure is not None:
@@ -132,12 +125,14 @@ class SlackChannel:
         except HoldfastError as error:
             if isinstance(error, ChannelFailed):
                 raise
-            return Failure(Kind.UNREACHED, f"how far conversations were read is not known: {error.code}")
+            return SlackFailure(
+                SlackFailureKind.UNREACHED, f"how far conversations were read is not known: {error.code}"
+            )
         finally:
             await line.close()
         if reading.is_broken:
             raise ChannelFailed(f"slack: {line.reason}")
-        return Failure(Kind.UNREACHED, line.reason)
+        return SlackFailure(SlackFailureKind.UNREACHED, line.reason)
 
     async def send(self, post: Post) -> SendOutcome:
         return await send_post(self._web, post)
@@ -161,15 +156,15 @@ class SlackChannel:
         await self._web.close()
 
 
-def _passing(which: str, failure: Failure) -> Failure:
+def _passing(which: str, failure: SlackFailure) -> SlackFailure:
     """The failure, if it passes. Raises `ChannelFailed` for others."""
     if failure.passes:
         return failure
     raise _failed(which, failure)
 
 
-def _failed(which: str, failure: Failure) -> ChannelFailed:
-    if failure.kind in (Kind.BAD_TOKEN, Kind.REFUSED):
+def _failed(which: str, failure: SlackFailure) -> ChannelFailed:
+    if failure.kind in (SlackFailureKind.BAD_TOKEN, SlackFailureKind.REFUSED):
         what = f"Slack does not take the {which} token ({failure.code}); check it, and the scopes of the app"
         return ChannelFailed(f"slack: {what}", code=failure.code, vendor=failure.vendor)
     return ChannelFailed(f"slack: {failure.code}", code=failure.code, vendor=failure.vendor)

@@ -17,7 +17,7 @@ LEAVE_STEPS_MAX = 100
 LEAVE_STEP_MS = 20
 
 
-class Lanes:
+class ChatQueues:
     def __init__(self, tasks: Tasks, broke: Callable[[], None], *, waiting_max: int) -> None:
         self._tasks = tasks
         self._broke = broke

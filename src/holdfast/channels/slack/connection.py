@@ -15,7 +15,7 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from holdfast.channels.slack.web import SILENT, Failure, Kind, attempted
+from holdfast.channels.slack.web import SILENT, SlackFailure, SlackFailureKind, attempted
 
 OPEN_S = 15
 CLOSE_S = 2
@@ -23,7 +23,7 @@ PING_S = 5  # aiohttp ends a connection whose pong is late by half of this
 FRAMES_MAX = 64
 
 
-class Line(SocketModeClient):
+class SocketModeConnection(SocketModeClient):
     def __init__(self, app_token: str, web: AsyncWebClient) -> None:
         super().__init__(app_token, logger=SILENT, web_client=web, auto_reconnect_enabled=False, ping_interval=PING_S)
         self.reason = "the connection was lost"
@@ -31,12 +31,12 @@ class Line(SocketModeClient):
         self._hello = asyncio.Event()
         self._over = asyncio.Event()
 
-    async def open(self) -> Failure | None:
+    async def open(self) -> SlackFailure | None:
         """None once Slack has said hello."""
         answer = await attempted(
             self.web_client.apps_connections_open(app_token=self.app_token), secrets=[self.app_token or ""]
         )
-        if isinstance(answer, Failure):
+        if isinstance(answer, SlackFailure):
             return answer
         self.wss_uri = str(answer.get("url"))
         try:
@@ -44,8 +44,8 @@ class Line(SocketModeClient):
                 await self.connect()  # type: ignore[no-untyped-call]
                 await self._hello.wait()
         except TimeoutError:
-            return Failure(Kind.UNREACHED, "the WebSocket did not open in time")
-        return None if not self._over.is_set() else Failure(Kind.UNREACHED, self.reason)
+            return SlackFailure(SlackFailureKind.UNREACHED, "the WebSocket did not open in time")
+        return None if not self._over.is_set() else SlackFailure(SlackFailureKind.UNREACHED, self.reason)
 
     async def receive_messages(self) -> None:
         """The SDK starts this once it is connected."""

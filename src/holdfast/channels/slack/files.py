@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from holdfast.channels.slack.message import Json, word
-from holdfast.channels.slack.web import Web
-from holdfast.inbox.channel import ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, Attachment
+from holdfast.channels.slack.web import SlackWebApi
+from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, Attachment
 
 OFFICIAL = "slack.com"
 MESSAGE_S = 60  # for all files of one message
@@ -21,8 +21,8 @@ AT_ONCE_MAX = 2  # messages with files that are on their way: each may take 200 
 CHUNK_BYTES = 64 * 1024
 
 
-class Files:
-    def __init__(self, web: Web) -> None:
+class SlackFiles:
+    def __init__(self, web: SlackWebApi) -> None:
         self._web = web
         self.gate = asyncio.Semaphore(AT_ONCE_MAX)  # whoever fetches holds it until the bytes are given away
 

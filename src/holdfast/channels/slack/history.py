@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from holdfast.channels.slack.message import Json, part, parts, position_of, ts_of, word
-from holdfast.channels.slack.web import Failure, Kind, Web
+from holdfast.channels.slack.web import SlackFailure, SlackFailureKind, SlackWebApi
 from holdfast.kernel.ids import ID_ALPHABET, ID_RANDOM_BITS, ID_TIME_CHARS, ReplyId
 from holdfast.outbox.post import Post
 
@@ -26,19 +26,19 @@ GONE = frozenset({"thread_not_found", "message_not_found"})
 Marks: TypeAlias = Mapping[str | None, int]  # thread, or None for the channel itself, to the newest position read
 
 
-async def missed(web: Web, chat: str, marks: Marks) -> list[Json] | Failure:
+async def missed(web: SlackWebApi, chat: str, marks: Marks) -> list[Json] | SlackFailure:
     """Messages and replies of a channel since shortly before the marks of the channel and its threads, oldest first."""
     found = await _since_marks(web, chat, marks)
-    return found if isinstance(found, Failure) else _in_order(found)
+    return found if isinstance(found, SlackFailure) else _in_order(found)
 
 
-async def unheard(web: Web, chat: str, marks: Marks, since: int | None) -> list[Json] | Failure:
+async def unheard(web: SlackWebApi, chat: str, marks: Marks, since: int | None) -> list[Json] | SlackFailure:
     """The same; and of a channel that was never read, or not to its end, everything after `since`."""
     known = await missed(web, chat, marks) if marks else []
-    if since is None or isinstance(known, Failure):
+    if since is None or isinstance(known, SlackFailure):
         return known
     first = await _since_marks(web, chat, {None: since})
-    if isinstance(first, Failure):
+    if isinstance(first, SlackFailure):
         return first
     new = {ts: message for ts, message in first.items() if (position_of(ts) or 0) > since}
     return _in_order({word(message, "ts"): message for message in known} | new)
@@ -54,17 +54,17 @@ def _in_order(found: Mapping[str, Json]) -> list[Json]:
     return [found[ts] for ts in sorted(found, key=lambda ts: position_of(ts) or 0)]
 
 
-async def _since_marks(web: Web, chat: str, marks: Marks) -> dict[str, Json] | Failure:
+async def _since_marks(web: SlackWebApi, chat: str, marks: Marks) -> dict[str, Json] | SlackFailure:
     top = await _top(web, chat, marks)
-    if isinstance(top, Failure):
+    if isinstance(top, SlackFailure):
         return top
     found = {word(message, "ts"): message for message in top if _is_since(message, marks.get(None))}
     for thread, mark in _threads(top, marks).items():
         oldest = _oldest(mark - OVERLAP)
         replies = await pages(web, "conversations.replies", PAGES_MAX, channel=chat, ts=thread, oldest=oldest)
-        if isinstance(replies, Failure) and replies.code in GONE:
+        if isinstance(replies, SlackFailure) and replies.code in GONE:
             continue  # the thread was deleted
-        if isinstance(replies, Failure):
+        if isinstance(replies, SlackFailure):
             return replies
         newer = {word(reply, "ts"): reply for reply in replies if _is_since(reply, mark)}
         newer.pop(thread, None)  # it comes along with its replies, and belongs to the channel
@@ -72,7 +72,7 @@ async def _since_marks(web: Web, chat: str, marks: Marks) -> dict[str, Json] | F
     return found
 
 
-async def _top(web: Web, chat: str, marks: Marks) -> list[Json] | Failure:
+async def _top(web: SlackWebApi, chat: str, marks: Marks) -> list[Json] | SlackFailure:
     if None not in marks:
         return []
     oldest = _oldest(marks[None] - OVERLAP - THREADS_REACH)
@@ -96,33 +96,33 @@ def _is_since(message: Json, mark: int | None) -> bool:
     return mark is not None and (position_of(word(message, "ts")) or 0) > mark - OVERLAP
 
 
-async def landed(web: Web, post: Post) -> str | Failure | None:
+async def landed(web: SlackWebApi, post: Post) -> str | SlackFailure | None:
     """The `ts` of a piece that an earlier attempt posted; None when it is certainly not there."""
     method, where = "conversations.history", {"channel": post.address.chat}
     if post.address.thread is not None:
         method, where = "conversations.replies", {**where, "ts": post.address.thread}
     oldest = _oldest((made_at_ms(post.reply) - SKEW_MS) * 1000)
     messages = await pages(web, method, LOOKUP_PAGES_MAX, **where, oldest=oldest, include_all_metadata=True)
-    if isinstance(messages, Failure):
+    if isinstance(messages, SlackFailure):
         return messages
     return next((word(message, "ts") for message in messages if _nonce(message) == post.nonce), None)
 
 
 async def pages(
-    web: Web, method: str, pages_max: int, what: str = "messages", **params: object
-) -> list[Json] | Failure:
+    web: SlackWebApi, method: str, pages_max: int, what: str = "messages", **params: object
+) -> list[Json] | SlackFailure:
     found: list[Json] = []
     cursor = ""
     for _ in range(pages_max):
         paging = {"cursor": cursor} if cursor else {}
         answer = await web.get(method, **params, **paging, limit=PAGE)
-        if isinstance(answer, Failure):
+        if isinstance(answer, SlackFailure):
             return answer
         found += parts(answer, what)
         cursor = word(part(answer, "response_metadata"), "next_cursor")
         if not cursor:
             return found
-    return Failure(Kind.REFUSED, f"more than {pages_max * PAGE} {what}")
+    return SlackFailure(SlackFailureKind.REFUSED, f"more than {pages_max * PAGE} {what}")
 
 
 def _oldest(position: int) -> str:

@@ -13,9 +13,9 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 
 from holdfast.channels.slack.message import Json, part, word
-from holdfast.channels.slack.reading import FAULT, Known, Reading
+from holdfast.channels.slack.reading import FAULT, Known, SlackReader
 from holdfast.channels.slack.signature import check_signature, check_signed_head
-from holdfast.channels.slack.web import Failure, Kind
+from holdfast.channels.slack.web import SlackFailure, SlackFailureKind
 from holdfast.inbox.channel import ChannelSetup, Intake, WebhookAnswer, WebhookRequest
 from holdfast.kernel.errors import ChannelFailed, HoldfastError, InvalidInput
 from holdfast.kernel.json_check import check_json
@@ -26,16 +26,16 @@ LOOK_MS = 1_800_000
 STEP_MS = 1_000
 RETRY = RetryPolicy(delay_ms_base=1_000, delay_ms_max=60_000)
 OK, BAD, AGAIN = (WebhookAnswer(status=status) for status in (200, 400, 503))
-Check = Callable[[], Awaitable[Failure | None]]
+Check = Callable[[], Awaitable[SlackFailure | None]]
 
 
-class Hook:
+class SlackWebhook:
     """The requests of one app. Knows how to answer them only while `stay` runs."""
 
     def __init__(self, setup: ChannelSetup, secret: str) -> None:
         self._setup = setup
         self._secret = secret
-        self._reading: Reading | None = None
+        self._reading: SlackReader | None = None
 
     def check_head(self, headers: Mapping[str, str]) -> None:
         """Raises `BadSignature`, and `UnsupportedMediaType` for anything that is said not to be JSON."""
@@ -64,11 +64,11 @@ class Hook:
         reading = self._reading
         return OK if reading is not None and await reading.deliver(event) else AGAIN
 
-    async def stay(self, reading: Reading, intake: Intake, check: Check) -> None:
+    async def stay(self, reading: SlackReader, intake: Intake, check: Check) -> None:
         """Take events until cancelled. Raises `ChannelFailed`, as `check` does when the token is no longer taken."""
         known: Known = {}
         failures = 0
-        failure: Failure | None = None
+        failure: SlackFailure | None = None
         try:
             while True:
                 if failure is None:
@@ -84,15 +84,17 @@ class Hook:
         finally:
             self._reading = None
 
-    async def _look(self, reading: Reading, known: Known) -> tuple[Known, Failure | None]:
+    async def _look(self, reading: SlackReader, known: Known) -> tuple[Known, SlackFailure | None]:
         try:
             known = await reading.catch_up(known)
         except HoldfastError as error:
-            return known, Failure(Kind.UNREACHED, f"how far conversations were read is not known: {error.code}")
+            return known, SlackFailure(
+                SlackFailureKind.UNREACHED, f"how far conversations were read is not known: {error.code}"
+            )
         self._reading = reading
         return known, None
 
-    async def _pause(self, reading: Reading, delay_ms: float) -> None:
+    async def _pause(self, reading: SlackReader, delay_ms: float) -> None:
         """In steps, since a fault of ours must not wait for the next look."""
         until = self._setup.clock.now() + delay_ms
         while (left_ms := until - self._setup.clock.now()) > 0:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from holdfast.channels.slack.text import mentioned
-from holdfast.inbox.channel import Change
+from holdfast.inbox.chat_message import MessageChange
 
 Json: TypeAlias = Mapping[str, Any]  # from outside: every value is looked at before it is used
 
@@ -22,7 +22,7 @@ MICROS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Me:
+class SlackIdentity:
     """The bot's own identity, as `auth.test` tells it."""
 
     team: str
@@ -48,13 +48,13 @@ class Heard:
     raw: str
     addressed: bool
     human: bool
-    change: Change = Change.NEW
+    change: MessageChange = MessageChange.NEW
     of: str = ""
     files: tuple[Json, ...] = ()
     position: int | None = None
 
 
-def heard(event: Json, me: Me) -> Heard | None:
+def heard(event: Json, me: SlackIdentity) -> Heard | None:
     """None for what no agent could read: joins, topics, previews, our own words."""
     if event.get("type") not in ("message", "app_mention"):
         return None
@@ -66,7 +66,7 @@ def heard(event: Json, me: Me) -> Heard | None:
     return said(event, chat, me)
 
 
-def said(message: Json, chat: str, me: Me) -> Heard | None:
+def said(message: Json, chat: str, me: SlackIdentity) -> Heard | None:
     """A message as an event brings it, or as `conversations.history` does, which names no channel."""
     ts = word(message, "ts")
     if word(message, "subtype") not in SAID or position_of(ts) is None:
@@ -74,28 +74,28 @@ def said(message: Json, chat: str, me: Me) -> Heard | None:
     return _heard(message, chat, me, event_id=ts, position=position_of(ts), files=parts(message, "files"))
 
 
-def _changed(event: Json, chat: str, me: Me) -> Heard | None:
+def _changed(event: Json, chat: str, me: SlackIdentity) -> Heard | None:
     message, before = part(event, "message"), part(event, "previous_message")
     ts, edited = word(message, "ts"), word(part(message, "edited"), "ts")
     if word(message, "subtype") == "tombstone":  # the first message of a thread, deleted while replies remain
         return _deleted(before, ts, chat, me)
     if not edited or edited == word(part(before, "edited"), "ts") or word(message, "subtype") not in SAID:
         return None
-    return _heard(message, chat, me, event_id=f"{ts}.edit.{edited}", change=Change.EDITED, of=ts)
+    return _heard(message, chat, me, event_id=f"{ts}.edit.{edited}", change=MessageChange.EDITED, of=ts)
 
 
-def _deleted(before: Json, ts: str, chat: str, me: Me) -> Heard | None:
+def _deleted(before: Json, ts: str, chat: str, me: SlackIdentity) -> Heard | None:
     gone = {key: value for key, value in before.items() if key != "text"}
-    return _heard(gone, chat, me, event_id=f"{ts}.delete", change=Change.DELETED, of=ts) if ts else None
+    return _heard(gone, chat, me, event_id=f"{ts}.delete", change=MessageChange.DELETED, of=ts) if ts else None
 
 
 def _heard(
     message: Json,
     chat: str,
-    me: Me,
+    me: SlackIdentity,
     *,
     event_id: str,
-    change: Change = Change.NEW,
+    change: MessageChange = MessageChange.NEW,
     of: str = "",
     position: int | None = None,
     files: tuple[Json, ...] = (),

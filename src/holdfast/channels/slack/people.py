@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from holdfast.channels.slack.message import part, word
-from holdfast.channels.slack.web import Failure, Web
+from holdfast.channels.slack.web import SlackFailure, SlackWebApi
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.ids import Instant
 from holdfast.sessions.command_rights import Rank
@@ -19,8 +19,8 @@ RANK_S = 5.0  # a command waits no longer for the rank of its sender
 ASK_S = 3  # a message waits no longer for the name of its sender
 
 
-class People:
-    def __init__(self, web: Web, clock: Clock) -> None:
+class SlackUsers:
+    def __init__(self, web: SlackWebApi, clock: Clock) -> None:
         self._web = web
         self._clock = clock
         self._names: OrderedDict[str, tuple[str, Instant]] = OrderedDict()
@@ -46,14 +46,16 @@ class People:
         try:
             async with asyncio.timeout(RANK_S):
                 answer = await self._web.get("users.info", user=user)
-                if not isinstance(answer, Failure) and any(part(answer, "user").get(name) is True for name in ADMINS):
+                if not isinstance(answer, SlackFailure) and any(
+                    part(answer, "user").get(name) is True for name in ADMINS
+                ):
                     return Rank.ADMIN
                 made = await self._web.get("conversations.info", channel=chat)
         except TimeoutError:
             return Rank.UNKNOWN
-        if not isinstance(made, Failure) and word(part(made, "channel"), "creator") == user:
+        if not isinstance(made, SlackFailure) and word(part(made, "channel"), "creator") == user:
             return Rank.ADMIN
-        return Rank.UNKNOWN if isinstance(answer, Failure) or isinstance(made, Failure) else Rank.MEMBER
+        return Rank.UNKNOWN if isinstance(answer, SlackFailure) or isinstance(made, SlackFailure) else Rank.MEMBER
 
     async def _asked(self, user: str) -> str:
         try:
@@ -61,7 +63,7 @@ class People:
                 answer = await self._web.get("users.info", user=user)
         except TimeoutError:
             return ""
-        return "" if isinstance(answer, Failure) else _shown(answer)
+        return "" if isinstance(answer, SlackFailure) else _shown(answer)
 
 
 def _shown(answer: dict[str, object]) -> str:

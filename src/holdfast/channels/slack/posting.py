@@ -11,7 +11,7 @@ Rule 4: where the search is not allowed (no history scope), the piece is sent: o
 from holdfast.channels.slack.history import EVENT_TYPE, landed
 from holdfast.channels.slack.message import word
 from holdfast.channels.slack.text import escape
-from holdfast.channels.slack.web import Failure, Kind, Web
+from holdfast.channels.slack.web import SlackFailure, SlackFailureKind, SlackWebApi
 from holdfast.inbox.address import Address
 from holdfast.outbox.post import Declined, Doubtful, NotSent, Post, SendOutcome, Sent
 
@@ -19,32 +19,32 @@ GONE = "message_not_found"
 QUIET_MS = 30_000  # as long as we wait for an answer ourselves
 
 
-async def send_post(web: Web, post: Post) -> SendOutcome:
+async def send_post(web: SlackWebApi, post: Post) -> SendOutcome:
     is_absent = False
     if post.doubtful:
         found = await landed(web, post)
         if isinstance(found, str):
             return Sent(found, proved=True)
-        if isinstance(found, Failure) and found.passes:
+        if isinstance(found, SlackFailure) and found.passes:
             why = f"whether it arrived before could not be looked up: {found.code}"
             return NotSent(why, found.retry_after_ms, vendor=found.vendor)
         is_absent = found is None and post.doubtful_for_ms >= QUIET_MS
     answer = await web.post("chat.postMessage", _body(post))
-    if isinstance(answer, Failure):
+    if isinstance(answer, SlackFailure):
         return _outcome(answer)
     receipt = word(answer, "ts")
     return Sent(receipt, proved=is_absent) if receipt else Doubtful("Slack said ok without naming the message")
 
 
-async def edit_post(web: Web, address: Address, receipt: str, text: str) -> SendOutcome:
+async def edit_post(web: SlackWebApi, address: Address, receipt: str, text: str) -> SendOutcome:
     body: dict[str, object] = {"channel": address.chat, "ts": receipt, "text": escape(text), "parse": "none"}
     answer = await web.post("chat.update", body)
-    return _outcome(answer) if isinstance(answer, Failure) else Sent(receipt)
+    return _outcome(answer) if isinstance(answer, SlackFailure) else Sent(receipt)
 
 
-async def delete_post(web: Web, address: Address, receipt: str) -> SendOutcome:
+async def delete_post(web: SlackWebApi, address: Address, receipt: str) -> SendOutcome:
     answer = await web.post("chat.delete", {"channel": address.chat, "ts": receipt})
-    if isinstance(answer, Failure) and answer.code != GONE:
+    if isinstance(answer, SlackFailure) and answer.code != GONE:
         return _outcome(answer)
     return Sent(receipt)
 
@@ -61,16 +61,16 @@ def _body(post: Post) -> dict[str, object]:
     return body if post.address.thread is None else {**body, "thread_ts": post.address.thread}
 
 
-def _outcome(failure: Failure) -> SendOutcome:
+def _outcome(failure: SlackFailure) -> SendOutcome:
     match failure.kind:
-        case Kind.UNREACHED:
+        case SlackFailureKind.UNREACHED:
             return NotSent(failure.code, vendor=failure.vendor)
-        case Kind.LIMITED:
+        case SlackFailureKind.LIMITED:
             return NotSent(failure.code, failure.retry_after_ms, vendor=failure.vendor)
-        case Kind.BAD_TOKEN:
+        case SlackFailureKind.BAD_TOKEN:
             what = f"Slack does not take the bot token ({failure.code}); check the token and the app's scopes"
             return NotSent(what, whole_account=True, vendor=failure.vendor)
-        case Kind.REFUSED:
+        case SlackFailureKind.REFUSED:
             return Declined(failure.code, vendor=failure.vendor)
-        case Kind.UNCLEAR:
+        case SlackFailureKind.UNCLEAR:
             return Doubtful(failure.code, vendor=failure.vendor)

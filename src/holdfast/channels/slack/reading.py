@@ -17,17 +17,18 @@ from typing import TypeAlias
 
 from slack_sdk.socket_mode.request import SocketModeRequest
 
-from holdfast.channels.account_watermark import Attendance
-from holdfast.channels.slack.chat_queue import Lanes, Work
-from holdfast.channels.slack.connection import Line
-from holdfast.channels.slack.files import Files
+from holdfast.channels.account_watermark import AccountWatermark
+from holdfast.channels.slack.chat_queue import ChatQueues, Work
+from holdfast.channels.slack.connection import SocketModeConnection
+from holdfast.channels.slack.files import SlackFiles
 from holdfast.channels.slack.history import Marks, put_back, unheard
-from holdfast.channels.slack.message import Heard, Json, Me, heard, part, said
-from holdfast.channels.slack.people import People
+from holdfast.channels.slack.message import Heard, Json, SlackIdentity, heard, part, said
+from holdfast.channels.slack.people import SlackUsers
 from holdfast.channels.slack.survey import survey
 from holdfast.channels.slack.text import MENTIONS_MAX, mentioned, readable, without_address
-from holdfast.channels.slack.web import Failure, Web
-from holdfast.inbox.channel import ChannelSetup, ChatMessage, Intake
+from holdfast.channels.slack.web import SlackFailure, SlackWebApi
+from holdfast.inbox.channel import ChannelSetup, Intake
+from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, Remedy
 from holdfast.kernel.retry import RetryPolicy
@@ -43,19 +44,21 @@ FAULT = "a message could not be handled; this is a fault of ours"
 Known: TypeAlias = Mapping[str, Marks]  # by chat
 
 
-class Reading:
+class SlackReader:
     """What one run of the channel hears. Lives across connections, so what waits does not wait for Slack."""
 
-    def __init__(self, setup: ChannelSetup, web: Web, people: People, me: Me, intake: Intake) -> None:
+    def __init__(
+        self, setup: ChannelSetup, web: SlackWebApi, people: SlackUsers, me: SlackIdentity, intake: Intake
+    ) -> None:
         self._setup = setup
         self._web = web
         self._people = people
-        self._files = Files(web)
+        self._files = SlackFiles(web)
         self._me = me
         self._intake = intake
-        self._lanes = Lanes(setup.tasks, self._broke, waiting_max=WAITING_MAX)
-        self._line: Line | None = None
-        self._attendance = Attendance(me.account, intake, clock=setup.clock, tasks=setup.tasks)
+        self._lanes = ChatQueues(setup.tasks, self._broke, waiting_max=WAITING_MAX)
+        self._line: SocketModeConnection | None = None
+        self._attendance = AccountWatermark(me.account, intake, clock=setup.clock, tasks=setup.tasks)
         self._survey: Task | None = None
         self._is_surveyed = False  # every conversation that Slack lists was asked since the last connecting
         self._is_whole = False  # and it lists all of them
@@ -74,7 +77,7 @@ class Reading:
         if self._line is not None:
             self._line.end(FAULT)
 
-    async def attend(self, line: Line) -> None:
+    async def attend(self, line: SocketModeConnection) -> None:
         """Read back what was missed, then take what comes, until the line is over. Raises what `read_up_to` does."""
         self._line = line
         await self.catch_up()
@@ -159,7 +162,7 @@ class Reading:
             log.warning("update.postponed", reason="not durable in time")
         return durable
 
-    async def _envelope(self, line: Line, request: SocketModeRequest) -> None:
+    async def _envelope(self, line: SocketModeConnection, request: SocketModeRequest) -> None:
         event = part(request.payload, "event") if request.type == "events_api" else {}
         news = heard(event, self._me)
         if news is None:
@@ -203,12 +206,14 @@ class Reading:
 
         self._lanes.put_now(chat, catch_up)
 
-    async def _until_told(self, ask: Callable[[], Awaitable[list[Json] | Failure]], **where: str) -> list[Json] | None:
+    async def _until_told(
+        self, ask: Callable[[], Awaitable[list[Json] | SlackFailure]], **where: str
+    ) -> list[Json] | None:
         """Asked until there is an answer; None when there never will be."""
         attempt = 0
         while True:
             found = await ask()
-            if not isinstance(found, Failure):
+            if not isinstance(found, SlackFailure):
                 return found
             if not found.passes:
                 log.warning("channel.skipped", account=self._me.account, why=found.code, **where, **found.vendor.fields)

@@ -23,7 +23,7 @@ SOCKET_ONLY = ("app_token_env", "app_token_file")
 HTTP_ONLY = ("signing_secret_env", "signing_secret_file")
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
+class SlackTable(msgspec.Struct, frozen=True, kw_only=True):
     token_env: str | None = None
     token_file: str | None = None
     mode: Literal["socket", "http"] = "socket"
@@ -49,7 +49,7 @@ class SlackSettings:
 
 def read_slack(setup: ChannelSetup) -> SlackSettings:
     """Raises `ConfigInvalid`, in which no secret is."""
-    table = read_settings(setup, Table, HINTS)
+    table = read_settings(setup, SlackTable, HINTS)
     token = read_secret(setup, table.token_env, table.token_file)
     api_url = check_url(setup, table.api_url, plain_http=table.send_key_over_plain_http)
     if table.mode == "http":
@@ -70,7 +70,7 @@ def _bot(setup: ChannelSetup, token: str) -> str:
     return token
 
 
-def _signing_secret(setup: ChannelSetup, table: Table) -> str:
+def _signing_secret(setup: ChannelSetup, table: SlackTable) -> str:
     """Fails closed: nothing is taken over HTTP without a secret."""
     secret = read_secret(setup, table.signing_secret_env, table.signing_secret_file, name="signing_secret")
     if secret.startswith(("xox", "xapp-")):
@@ -79,7 +79,7 @@ def _signing_secret(setup: ChannelSetup, table: Table) -> str:
     return secret
 
 
-def _check_unused(setup: ChannelSetup, table: Table, keys: tuple[str, ...], what: str) -> None:
+def _check_unused(setup: ChannelSetup, table: SlackTable, keys: tuple[str, ...], what: str) -> None:
     for key in keys:
         if getattr(table, key) is not None:
             _wrong(setup, key, what)

@@ -11,13 +11,13 @@ from typing import Protocol
 
 from holdfast.channels.slack.history import pages
 from holdfast.channels.slack.message import Json, word
-from holdfast.channels.slack.web import Failure, Web
+from holdfast.channels.slack.web import SlackFailure, SlackWebApi
 
 TYPES = ("im", "mpim", "private_channel", "public_channel")
 PAGES_MAX = 100
 ASKED_MAX = 4
 
-Listing = list[Json] | Failure
+Listing = list[Json] | SlackFailure
 
 
 class Patient(Protocol):
@@ -26,7 +26,9 @@ class Patient(Protocol):
         ...
 
 
-async def survey(web: Web, until_told: Patient, read: Callable[[str, Callable[[], None]], Awaitable[None]]) -> bool:
+async def survey(
+    web: SlackWebApi, until_told: Patient, read: Callable[[str, Callable[[], None]], Awaitable[None]]
+) -> bool:
     """Have each conversation read. `read` calls its second argument when it is done. Whether all types were listed."""
     slots = asyncio.Semaphore(ASKED_MAX)
     is_whole = True
@@ -39,5 +41,5 @@ async def survey(web: Web, until_told: Patient, read: Callable[[str, Callable[[]
     return is_whole
 
 
-async def _listed(web: Web, kind: str) -> Listing:
+async def _listed(web: SlackWebApi, kind: str) -> Listing:
     return await pages(web, "users.conversations", PAGES_MAX, "channels", types=kind, exclude_archived="true")

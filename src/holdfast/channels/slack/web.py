@@ -44,7 +44,7 @@ LIMITED = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
 UNCLEAR = frozenset({"fatal_error", "internal_error", "service_unavailable"})  # part of it may have happened
 
 
-class Kind(Enum):
+class SlackFailureKind(Enum):
     UNREACHED = "unreached"  # no connection: nothing left this machine
     LIMITED = "limited"
     BAD_TOKEN = "bad_token"  # noqa: S105 - the operator must act
@@ -53,8 +53,8 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    kind: Kind
+class SlackFailure:
+    kind: SlackFailureKind
     code: str  # Slack's own word, or ours; never a token
     retry_after_ms: int = 0
     vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)
@@ -62,10 +62,10 @@ class Failure:
     @property
     def passes(self) -> bool:
         """Whether the same call may succeed later, with nobody doing anything."""
-        return self.kind in (Kind.UNREACHED, Kind.LIMITED, Kind.UNCLEAR)
+        return self.kind in (SlackFailureKind.UNREACHED, SlackFailureKind.LIMITED, SlackFailureKind.UNCLEAR)
 
 
-class Web:
+class SlackWebApi:
     def __init__(self, token: str, api_url: str) -> None:
         self._token = token
         self._api_url = api_url
@@ -103,20 +103,24 @@ class Web:
                 self._client.proxy = None  # the SDK has read it from the environment
         return self._client
 
-    async def get(self, method: str, **params: object) -> dict[str, Any] | Failure:
+    async def get(self, method: str, **params: object) -> dict[str, Any] | SlackFailure:
         return await self._call(method, http_verb="GET", params=params)
 
-    async def post(self, method: str, body: dict[str, object]) -> dict[str, Any] | Failure:
+    async def post(self, method: str, body: dict[str, object]) -> dict[str, Any] | SlackFailure:
         return await self._call(method, json=body)
 
-    async def _call(self, method: str, **request: Any) -> dict[str, Any] | Failure:  # noqa: ANN401
+    async def _call(self, method: str, **request: Any) -> dict[str, Any] | SlackFailure:  # noqa: ANN401
         if self._is_closed:
-            return Failure(Kind.UNREACHED, "the channel is closed")
+            return SlackFailure(SlackFailureKind.UNREACHED, "the channel is closed")
         sent = texts_in(request.get("json"))
         answer = await attempted(self.client.api_call(method, **request), sent=sent, secrets=[self._token])
-        if isinstance(answer, Failure):
+        if isinstance(answer, SlackFailure):
             return answer
-        return answer.data if isinstance(answer.data, dict) else Failure(Kind.UNCLEAR, "the answer is no JSON object")
+        return (
+            answer.data
+            if isinstance(answer.data, dict)
+            else SlackFailure(SlackFailureKind.UNCLEAR, "the answer is no JSON object")
+        )
 
     async def close(self) -> None:
         self._is_closed = True
@@ -138,7 +142,7 @@ _seen: ContextVar[SlackAnswer | None] = ContextVar("seen", default=None)
 
 async def attempted(
     call: Awaitable[Any], *, sent: Collection[str] = (), secrets: Collection[str] = ()
-) -> Any | Failure:  # noqa: ANN401 - the SDK's methods say no more
+) -> Any | SlackFailure:  # noqa: ANN401 - the SDK's methods say no more
     """What the SDK's call returned, or what its exception means. `sent` and `secrets` are left out of what it says."""
     seen = SlackAnswer()
     token = _seen.set(seen)
@@ -146,42 +150,45 @@ async def attempted(
         answer = await _attempted(call)
     finally:
         _seen.reset(token)
-    if not isinstance(answer, Failure):
+    if not isinstance(answer, SlackFailure):
         return answer
     vendor = vendor_error(seen.status, seen.headers, seen.body, sent=sent, code_in="error", secrets=secrets)
     return replace(answer, vendor=vendor)
 
 
-async def _attempted(call: Awaitable[Any]) -> Any | Failure:  # noqa: ANN401
+async def _attempted(call: Awaitable[Any]) -> Any | SlackFailure:  # noqa: ANN401
     try:
         return await call
     except SlackApiError as error:
         return _told(error.response)
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-        return Failure(Kind.UNREACHED, f"Slack could not be reached ({type(error).__name__})")
+        return SlackFailure(SlackFailureKind.UNREACHED, f"Slack could not be reached ({type(error).__name__})")
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        return Failure(Kind.UNCLEAR, f"the answer was lost ({type(error).__name__})")
+        return SlackFailure(SlackFailureKind.UNCLEAR, f"the answer was lost ({type(error).__name__})")
     except (
         SlackClientError,
         ValueError,
         AttributeError,
     ) as error:  # AttributeError: the SDK, of an answer in plain text
-        return Failure(Kind.UNCLEAR, f"the answer is not Slack's ({type(error).__name__})")
+        return SlackFailure(SlackFailureKind.UNCLEAR, f"the answer is not Slack's ({type(error).__name__})")
 
 
-def _told(answer: object) -> Failure:
+def _told(answer: object) -> SlackFailure:
     """What an answer says that is not ok. The SDK gives aiohttp's own answer where the JSON is broken."""
     if not isinstance(answer, AsyncSlackResponse):
-        return Failure(Kind.UNCLEAR, "the answer is no JSON")
+        return SlackFailure(SlackFailureKind.UNCLEAR, "the answer is no JSON")
     said = answer.data if isinstance(answer.data, dict) else {}
     code = str(said.get("error") or "") if said.get("ok") is False else ""
     meaning = answer_to(ANSWERS, answer.status_code, own=bool(code)).meaning
     shown = code if WORD.fullmatch(code) else ""  # what is no word may be somebody's
     if meaning is Meaning.NOT_SENT or code in LIMITED:
-        return Failure(Kind.LIMITED, shown or "ratelimited", _retry_after_ms(answer.headers))
+        return SlackFailure(SlackFailureKind.LIMITED, shown or "ratelimited", _retry_after_ms(answer.headers))
     if meaning is Meaning.DOUBTFUL or code in UNCLEAR:
-        return Failure(Kind.UNCLEAR, shown or f"HTTP {answer.status_code}")
-    return Failure(Kind.BAD_TOKEN if code in BAD_TOKEN else Kind.REFUSED, shown or "an error without a name")
+        return SlackFailure(SlackFailureKind.UNCLEAR, shown or f"HTTP {answer.status_code}")
+    return SlackFailure(
+        SlackFailureKind.BAD_TOKEN if code in BAD_TOKEN else SlackFailureKind.REFUSED,
+        shown or "an error without a name",
+    )
 
 
 def _retry_after_ms(headers: Any) -> int:  # noqa: ANN401 - the SDK hands on whatever aiohttp has

@@ -1,4 +1,4 @@
-"""The only place that calls aiogram. Each method is one call of the Bot API; what fails is raised as `CallFailed`.
+"""The only place that calls aiogram. Each method is one call of the Bot API; what fails is raised as `BotApiError`.
 
 Rule 1: nothing is repeated here. aiohttp repeats no POST either, and redirects are not followed: they would carry a
         message somewhere else.
@@ -46,8 +46,8 @@ from aiogram.methods import (
 from aiogram.types import ReplyParameters
 from aiohttp import ClientConnectorError, ClientError, ClientResponse, ClientTimeout, ConnectionTimeoutError
 
-from holdfast.channels.telegram.failure import CallFailed, Kind
-from holdfast.channels.telegram.wire import File, Me
+from holdfast.channels.telegram.failure import BotApiError, BotApiErrorKind
+from holdfast.channels.telegram.wire import BotAccount, File
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError, vendor_error
 
 CONNECT_S = 10.0
@@ -102,9 +102,13 @@ class Session(AiohttpSession):
             body = await _read(response, ANSWER_BYTES_MAX)
         told = partial(_told, bot, method, response, body)
         if response.status >= 500 or body is None:
-            raise CallFailed(Kind.BROKEN, f"Telegram answered {response.status} without a verdict", vendor=told())
+            raise BotApiError(
+                BotApiErrorKind.BROKEN, f"Telegram answered {response.status} without a verdict", vendor=told()
+            )
         if response.status >= 300 and (response.status < 400 or not _is_verdict(body)):
-            raise CallFailed(Kind.BROKEN, f"something before Telegram answered {response.status}", vendor=told())
+            raise BotApiError(
+                BotApiErrorKind.BROKEN, f"something before Telegram answered {response.status}", vendor=told()
+            )
         try:
             text = body.decode("utf-8", "replace")
             result: T = self.check_response(bot, method, response.status, text).result  # type: ignore[assignment]
@@ -143,15 +147,15 @@ async def _read(response: ClientResponse, bytes_max: int) -> bytes | None:
     return bytes(body)
 
 
-class Calls:
+class BotApi:
     """One bot's calls. Made without an event loop; loading certificates takes a moment."""
 
     def __init__(self, token: str, api_url: str) -> None:
         self._session = Session(api=TelegramAPIServer.from_base(api_url))
         self._bot = Bot(token, session=self._session)
 
-    async def me(self) -> Me:
-        return _shaped(await self._call(_Me()), Me)
+    async def me(self) -> BotAccount:
+        return _shaped(await self._call(_Me()), BotAccount)
 
     async def updates(self, offset: int | None, wait_s: int) -> list[Any]:
         """Unconfirmed updates, unchecked. Confirms every one before `offset`."""
@@ -223,14 +227,14 @@ def _shaped(answer: object, shape: type[T]) -> T:
     try:
         return msgspec.convert(answer, shape)
     except msgspec.ValidationError:
-        raise CallFailed(Kind.BROKEN, f"Telegram's answer is no {shape.__name__}") from None
+        raise BotApiError(BotApiErrorKind.BROKEN, f"Telegram's answer is no {shape.__name__}") from None
 
 
-REFUSALS: list[tuple[tuple[type[TelegramAPIError], ...], Kind]] = [
-    ((TelegramUnauthorizedError, TelegramNotFound), Kind.STRANGER),
-    ((TelegramConflictError,), Kind.CONFLICT),
-    ((TelegramBadRequest, TelegramForbiddenError, TelegramEntityTooLarge), Kind.REFUSED),
-    ((TelegramServerError,), Kind.BROKEN),
+REFUSALS: list[tuple[tuple[type[TelegramAPIError], ...], BotApiErrorKind]] = [
+    ((TelegramUnauthorizedError, TelegramNotFound), BotApiErrorKind.STRANGER),
+    ((TelegramConflictError,), BotApiErrorKind.CONFLICT),
+    ((TelegramBadRequest, TelegramForbiddenError, TelegramEntityTooLarge), BotApiErrorKind.REFUSED),
+    ((TelegramServerError,), BotApiErrorKind.BROKEN),
 ]
 
 
@@ -241,26 +245,28 @@ def _told(bot: Bot, method: TelegramMethod[Any], response: ClientResponse, body:
     return vendor_error(response.status, response.headers, body, sent=sent, code_in="error_code", secrets=secrets)
 
 
-def translated(error: Exception, vendor: VendorError = NO_ANSWER) -> CallFailed:
+def translated(error: Exception, vendor: VendorError = NO_ANSWER) -> BotApiError:
     """A vendor's exception as what it proves. `TimeoutError` is an `OSError`."""
     failure = _by_kind(error)
     failure.vendor = vendor
     return failure
 
 
-def _by_kind(error: Exception) -> CallFailed:
+def _by_kind(error: Exception) -> BotApiError:
     match error:
         case ClientConnectorError() | ConnectionTimeoutError():
-            return CallFailed(Kind.UNREACHABLE, f"Telegram cannot be reached ({type(error).__name__})")
+            return BotApiError(BotApiErrorKind.UNREACHABLE, f"Telegram cannot be reached ({type(error).__name__})")
         case ClientError() | OSError():
-            return CallFailed(Kind.LOST, f"the connection to Telegram was lost ({type(error).__name__})")
+            return BotApiError(BotApiErrorKind.LOST, f"the connection to Telegram was lost ({type(error).__name__})")
         case TelegramRetryAfter():
             wait_ms = round(error.retry_after * 1000)
-            return CallFailed(Kind.BUSY, "Telegram asks to wait", retry_after_ms=wait_ms)
+            return BotApiError(BotApiErrorKind.BUSY, "Telegram asks to wait", retry_after_ms=wait_ms)
         case TelegramMigrateToChat():
-            return CallFailed(Kind.MOVED, "the group became a supergroup", moved_to=error.migrate_to_chat_id)
+            return BotApiError(
+                BotApiErrorKind.MOVED, "the group became a supergroup", moved_to=error.migrate_to_chat_id
+            )
         case TelegramAPIError():
-            kind = next((kind for classes, kind in REFUSALS if isinstance(error, classes)), Kind.ODD)
-            return CallFailed(kind, "Telegram refused it", said=error.message or "")
+            kind = next((kind for classes, kind in REFUSALS if isinstance(error, classes)), BotApiErrorKind.ODD)
+            return BotApiError(kind, "Telegram refused it", said=error.message or "")
         case _:
-            return CallFailed(Kind.BROKEN, "Telegram's answer cannot be read")
+            return BotApiError(BotApiErrorKind.BROKEN, "Telegram's answer cannot be read")

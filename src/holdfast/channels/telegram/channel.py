@@ -12,24 +12,18 @@ from dataclasses import replace
 from secrets import compare_digest
 from typing import TYPE_CHECKING
 
-from holdfast.channels.telegram.connection import Line
-from holdfast.channels.telegram.failure import CallFailed, Kind
+from holdfast.channels.telegram.connection import BotConnection
+from holdfast.channels.telegram.failure import BotApiError, BotApiErrorKind
 from holdfast.channels.telegram.receiving import poll, stay_hooked
-from holdfast.channels.telegram.sending import Sender
+from holdfast.channels.telegram.sending import TelegramSender
 from holdfast.channels.telegram.settings import TelegramSettings
 from holdfast.channels.telegram.text import utf16_units
-from holdfast.channels.telegram.update_taker import Taker
-from holdfast.channels.telegram.update_window import Window
-from holdfast.channels.telegram.wire import Me
+from holdfast.channels.telegram.update_taker import UpdateTaker
+from holdfast.channels.telegram.update_window import UpdateWindow
+from holdfast.channels.telegram.wire import BotAccount
 from holdfast.inbox.address import Address
-from holdfast.inbox.channel import (
-    ChannelCapabilities,
-    ChannelSetup,
-    ChatMessage,
-    Intake,
-    WebhookAnswer,
-    WebhookRequest,
-)
+from holdfast.inbox.channel import ChannelCapabilities, ChannelSetup, Intake, WebhookAnswer, WebhookRequest
+from holdfast.inbox.chat_message import ChatMessage
 from holdfast.kernel import log
 from holdfast.kernel.errors import BadSignature, ChannelFailed, HoldfastError, InvalidInput
 from holdfast.kernel.json_check import check_json
@@ -38,7 +32,7 @@ from holdfast.outbox.post import NotSent, Post, SendOutcome
 from holdfast.sessions.command_rights import Rank
 
 if TYPE_CHECKING:
-    from holdfast.channels.telegram.calls import Calls
+    from holdfast.channels.telegram.calls import BotApi
 
 CLOSE_S = 5.0
 SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - a header's name
@@ -61,10 +55,10 @@ class TelegramChannel:
         self._setup = setup
         self._settings = settings
         self._able = replace(CAPABILITIES, drafts=settings.stream)
-        self._sender = Sender(setup.clock.now)
+        self._sender = TelegramSender(setup.clock.now)
         self._loading = asyncio.Lock()
-        self._calls: Calls | None = None
-        self._me: Me | None = None
+        self._calls: BotApi | None = None
+        self._me: BotAccount | None = None
         self._intake: Intake | None = None
         self._closed = False
 
@@ -76,14 +70,14 @@ class TelegramChannel:
         """Receive until cancelled. Raises `ChannelFailed`, and whatever the intake raised: it was not acknowledged."""
         self._intake = intake
         calls = await self._connection()
-        line = Line(intake, self._setup.tasks, self._setup.entropy, token_from=self._settings.token_from)
+        line = BotConnection(intake, self._setup.tasks, self._setup.entropy, token_from=self._settings.token_from)
         me = self._me = await line.persist(calls.me)
         line.who = me.username
         if self._settings.webhook is not None:
             await stay_hooked(calls, line, self._settings.webhook, self._setup.tasks)
         else:
-            now, window = self._setup.clock.now, Window(self._setup.tasks)
-            await poll(calls, line, window, lambda: Taker(calls, me, intake, now), poll_s=self._settings.poll_s)
+            now, window = self._setup.clock.now, UpdateWindow(self._setup.tasks)
+            await poll(calls, line, window, lambda: UpdateTaker(calls, me, intake, now), poll_s=self._settings.poll_s)
 
     async def load(self) -> None:
         """Load aiogram now instead of when it is first needed."""
@@ -94,9 +88,9 @@ class TelegramChannel:
         calls = await self._connection()
         try:
             return f"@{(await calls.me()).username}"
-        except CallFailed as failure:
+        except BotApiError as failure:
             refused = f"Telegram does not accept the bot's token; look at what {self._settings.token_from} leads to"
-            what = refused if failure.kind is Kind.STRANGER else failure.reason
+            what = refused if failure.kind is BotApiErrorKind.STRANGER else failure.reason
             raise ChannelFailed(what, vendor=failure.vendor) from None
 
     def check_head(self, headers: Mapping[str, str]) -> None:
@@ -123,7 +117,7 @@ class TelegramChannel:
         if self._me is None or self._calls is None:
             return 503  # who the bot is is not known yet; Telegram calls again
         try:
-            taker = Taker(self._calls, self._me, intake, self._setup.clock.now)
+            taker = UpdateTaker(self._calls, self._me, intake, self._setup.clock.now)
             await taker.take(taker.read(update))
         except HoldfastError as error:
             log.warning("update.postponed", reason=error.code)
@@ -139,7 +133,7 @@ class TelegramChannel:
         calls = await self._ready()
         return calls if isinstance(calls, NotSent) else await self._sender.send(calls, post, self._intake)
 
-    async def _ready(self) -> "Calls | NotSent":
+    async def _ready(self) -> "BotApi | NotSent":
         if self._loading.locked():
             return NotSent("the channel is not ready yet", NOT_READY_MS, whole_account=True)
         try:
@@ -158,7 +152,7 @@ class TelegramChannel:
             return Rank.UNKNOWN
         try:
             status = await calls.member_status(int(message.chat), int(message.sender))
-        except CallFailed as failure:
+        except BotApiError as failure:
             log.warning("rank.unknown", agent=self._setup.agent, channel=self._setup.name, why=failure.kind.value)
             return Rank.UNKNOWN
         return Rank.ADMIN if status in ADMINS else Rank.MEMBER
@@ -186,7 +180,7 @@ class TelegramChannel:
                 except TimeoutError:
                     log.warning("channel.unclosed", agent=self._setup.agent, channel=self._setup.name)
 
-    async def _connection(self) -> "Calls":
+    async def _connection(self) -> "BotApi":
         async with self._loading:
             if self._closed:
                 raise ChannelFailed("the channel is closed")
@@ -194,10 +188,10 @@ class TelegramChannel:
                 self._calls = await self._setup.tasks.in_thread(self._load)
             return self._calls
 
-    def _load(self) -> "Calls":
+    def _load(self) -> "BotApi":
         from holdfast.channels.telegram.loading import load_aiogram  # noqa: PLC0415 - an extra
 
         load_aiogram()
-        from holdfast.channels.telegram.calls import Calls  # noqa: PLC0415 - aiogram, loaded slowly if not before
+        from holdfast.channels.telegram.calls import BotApi  # noqa: PLC0415 - aiogram, loaded slowly if not before
 
-        return Calls(self._settings.token, self._settings.api_url)
+        return BotApi(self._settings.token, self._settings.api_url)

@@ -6,7 +6,7 @@ Delays grow, with chance in them, so that many bots that lost the platform toget
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from holdfast.channels.telegram.failure import CallFailed, Kind
+from holdfast.channels.telegram.failure import BotApiError, BotApiErrorKind
 from holdfast.inbox.channel import Intake
 from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import ChannelFailed
@@ -18,7 +18,7 @@ CONFLICT_MS = 30_000  # the other process is a mistake of configuration: only it
 T = TypeVar("T")
 
 
-class Line:
+class BotConnection:
     def __init__(self, intake: Intake, tasks: Tasks, entropy: Entropy, *, token_from: str) -> None:
         self._intake = intake
         self._tasks = tasks
@@ -39,33 +39,33 @@ class Line:
         while True:
             try:
                 return await call()
-            except CallFailed as failure:
+            except BotApiError as failure:
                 await self.down(failure)
 
-    async def down(self, failure: CallFailed) -> None:
+    async def down(self, failure: BotApiError) -> None:
         """Say so, and wait for as long as is sensible. Raises `ChannelFailed` when waiting does not help."""
-        if failure.kind is Kind.STRANGER:
+        if failure.kind is BotApiErrorKind.STRANGER:
             what = "Telegram does not accept the bot's token; look at what"
             advice = f"{what} {self._token_from} leads to, or ask @BotFather for a new one"
             raise ChannelFailed(advice, vendor=failure.vendor)
-        if failure.kind in (Kind.REFUSED, Kind.MOVED):
+        if failure.kind in (BotApiErrorKind.REFUSED, BotApiErrorKind.MOVED):
             raise ChannelFailed(failure.reason, vendor=failure.vendor)
         self._failures += 1
         self.is_up = False
         self._intake.disconnected(_sentence(failure), vendor=failure.vendor)
         await self._tasks.sleep(self._delay_ms(failure))
 
-    def _delay_ms(self, failure: CallFailed) -> float:
-        if failure.kind is Kind.BUSY:
+    def _delay_ms(self, failure: BotApiError) -> float:
+        if failure.kind is BotApiErrorKind.BUSY:
             return failure.retry_after_ms
         chance = 0.5 + self._entropy.fraction() / 2
-        if failure.kind is Kind.CONFLICT:
+        if failure.kind is BotApiErrorKind.CONFLICT:
             return CONFLICT_MS * chance
         return float(min(DELAY_MAX_MS, DELAY_MIN_MS * 2 ** min(self._failures, 10))) * chance
 
 
-def _sentence(failure: CallFailed) -> str:
-    if failure.kind is not Kind.CONFLICT:
+def _sentence(failure: BotApiError) -> str:
+    if failure.kind is not BotApiErrorKind.CONFLICT:
         return failure.reason
     if "webhook" in failure.said.lower():
         return "a webhook is set for this bot's token; it is taken away so that polling can go on"

@@ -9,7 +9,7 @@ from enum import Enum
 from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
 
 
-class Kind(Enum):
+class BotApiErrorKind(Enum):
     UNREACHABLE = "unreachable"  # no connection was made, so nothing left
     LOST = "lost"  # it left, and no whole answer came: it may have been done
     BROKEN = "broken"  # an answer that says nothing (5xx, no JSON, no verdict): it may have been done
@@ -21,10 +21,10 @@ class Kind(Enum):
     ODD = "odd"  # refused with a code that nobody has documented
 
 
-class CallFailed(Exception):
+class BotApiError(Exception):
     def __init__(
         self,
-        kind: Kind,
+        kind: BotApiErrorKind,
         reason: str,
         *,
         retry_after_ms: int = 0,

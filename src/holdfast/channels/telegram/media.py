@@ -7,7 +7,7 @@ each download has its limit (calls.DOWNLOAD_S), and all of one batch share anoth
 from dataclasses import dataclass
 
 from holdfast.channels.telegram.text import clean
-from holdfast.channels.telegram.wire import Media, Message
+from holdfast.channels.telegram.wire import Media, TelegramMessage
 
 NAME_CHARS_MAX = 200
 
@@ -30,7 +30,7 @@ PLAIN = {  # kind to the name and type of a file that has none; an animation is 
 }
 
 
-def enclosed(message: Message) -> Parcel | None:
+def enclosed(message: TelegramMessage) -> Parcel | None:
     """The file of a message, which has one at most; an album is several messages."""
     if message.photo:
         return _parcel(max(message.photo, key=lambda size: size.file_size), "photo.jpg", "image/jpeg")

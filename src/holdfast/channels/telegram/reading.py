@@ -16,8 +16,8 @@ import msgspec
 
 from holdfast.channels.telegram.media import Parcel, enclosed
 from holdfast.channels.telegram.text import Words, clean
-from holdfast.channels.telegram.wire import Chat, Envelope, Me, Message, Update
-from holdfast.inbox.channel import Change, ChatMessage
+from holdfast.channels.telegram.wire import BotAccount, Envelope, TelegramChat, TelegramMessage, Update
+from holdfast.inbox.chat_message import ChatMessage, MessageChange
 
 CHAT_TYPES = {"private": "dm", "group": "group", "supergroup": "group", "channel": "channel"}
 NAME_CHARS_MAX = 128
@@ -65,7 +65,7 @@ class Arrival:
         return isinstance(self.event, Heard) and self.event.parcel is not None
 
 
-def read_raw(raw: object, me: Me) -> Arrival:
+def read_raw(raw: object, me: BotAccount) -> Arrival:
     """Whatever Telegram sent, as an update."""
     try:
         update = msgspec.convert(raw, Update)
@@ -82,7 +82,7 @@ def update_id(raw: object) -> int | None:
         return None
 
 
-def read_update(update: Update, me: Me) -> Event:
+def read_update(update: Update, me: BotAccount) -> Event:
     new, edited = update.message or update.channel_post, update.edited_message or update.edited_channel_post
     if new is not None:
         return _moved(new) or _heard(new, me)
@@ -92,11 +92,11 @@ def read_update(update: Update, me: Me) -> Event:
     if isinstance(heard, Nothing):
         return heard
     of = str(edited.message_id)
-    changed = replace(heard.message, change=Change.EDITED, of=of, event_id=f"{of}.edit.{update.update_id}")
+    changed = replace(heard.message, change=MessageChange.EDITED, of=of, event_id=f"{of}.edit.{update.update_id}")
     return Heard(changed, heard.parcel)
 
 
-def _moved(message: Message) -> Moved | None:
+def _moved(message: TelegramMessage) -> Moved | None:
     """Both chats tell it, the old one and the new."""
     if message.migrate_to_chat_id is not None:
         return Moved(str(message.chat.id), str(message.migrate_to_chat_id))
@@ -105,7 +105,7 @@ def _moved(message: Message) -> Moved | None:
     return None
 
 
-def _heard(message: Message, me: Me) -> Heard | Nothing:
+def _heard(message: TelegramMessage, me: BotAccount) -> Heard | Nothing:
     kind = CHAT_TYPES.get(message.chat.type)
     sender = _sender(message)
     if kind is None or sender is None:
@@ -129,7 +129,7 @@ def _heard(message: Message, me: Me) -> Heard | Nothing:
     return Heard(heard, parcel)
 
 
-def _sender(message: Message) -> tuple[str, str] | None:
+def _sender(message: TelegramMessage) -> tuple[str, str] | None:
     """The immutable id, and the name that is shown."""
     chat = message.sender_chat or (message.chat if _is_post(message.chat) and message.from_ is None else None)
     if chat is not None:
@@ -138,7 +138,7 @@ def _sender(message: Message) -> tuple[str, str] | None:
     return None if user is None else (str(user.id), f"{user.first_name} {user.last_name}".strip())
 
 
-def _is_human(message: Message) -> bool:
+def _is_human(message: TelegramMessage) -> bool:
     """A post of a channel does not say who wrote it, and bots hear each other there: it counts as nobody's, for the
     loop guard. Who speaks as a chat in a group (an anonymous admin) is shown as a bot, and is none."""
     if _is_post(message.chat):
@@ -146,11 +146,11 @@ def _is_human(message: Message) -> bool:
     return message.sender_chat is not None or (message.from_ is not None and not message.from_.is_bot)
 
 
-def _is_post(chat: Chat) -> bool:
+def _is_post(chat: TelegramChat) -> bool:
     return chat.type == "channel"
 
 
-def _described(message: Message) -> str:
+def _described(message: TelegramMessage) -> str:
     """What has neither words nor a file, in words."""
     if message.sticker is not None:
         return clean(message.sticker.emoji)

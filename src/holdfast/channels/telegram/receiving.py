@@ -13,12 +13,12 @@ Rule 5: while an update is being taken, polls go on without it: they bring it ag
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from holdfast.channels.telegram.connection import Line
-from holdfast.channels.telegram.failure import CallFailed, Kind
+from holdfast.channels.telegram.connection import BotConnection
+from holdfast.channels.telegram.failure import BotApiError, BotApiErrorKind
 from holdfast.channels.telegram.reading import update_id
 from holdfast.channels.telegram.settings import Webhook
-from holdfast.channels.telegram.update_taker import Taker
-from holdfast.channels.telegram.update_window import Window
+from holdfast.channels.telegram.update_taker import UpdateTaker
+from holdfast.channels.telegram.update_window import UpdateWindow
 from holdfast.kernel.tasks import Tasks
 
 WEBHOOK_CHECK_MS = 60_000
@@ -37,7 +37,9 @@ class Hooks(Protocol):
     async def webhook_url(self) -> str: ...
 
 
-async def poll(calls: Updates, line: Line, window: Window, taker: Callable[[], Taker], *, poll_s: int) -> None:
+async def poll(
+    calls: Updates, line: BotConnection, window: UpdateWindow, taker: Callable[[], UpdateTaker], *, poll_s: int
+) -> None:
     """Until cancelled, or an update could not be taken."""
     try:
         await line.persist(calls.drop_webhook)
@@ -49,15 +51,17 @@ async def poll(calls: Updates, line: Line, window: Window, taker: Callable[[], T
         await window.close()
 
 
-async def _poll_once(calls: Updates, line: Line, window: Window, taker: Callable[[], Taker], *, wait_s: int) -> bool:
+async def _poll_once(
+    calls: Updates, line: BotConnection, window: UpdateWindow, taker: Callable[[], UpdateTaker], *, wait_s: int
+) -> bool:
     """Begin to take what is new; False when there was no answer."""
     offset = window.offset()
     try:
         updates = await calls.updates(offset, wait_s)
         _check_progress(updates)
-    except CallFailed as failure:
+    except BotApiError as failure:
         await line.down(failure)
-        if failure.kind is Kind.CONFLICT:
+        if failure.kind is BotApiErrorKind.CONFLICT:
             await line.persist(calls.drop_webhook)
         return False
     line.up("polling")
@@ -69,17 +73,17 @@ async def _poll_once(calls: Updates, line: Line, window: Window, taker: Callable
 def _check_progress(updates: list[Any]) -> None:
     """Updates without any id cannot be acknowledged: they would come again at once, for ever."""
     if updates and all(update_id(raw) is None for raw in updates):
-        raise CallFailed(Kind.BROKEN, "Telegram's updates have no ids")
+        raise BotApiError(BotApiErrorKind.BROKEN, "Telegram's updates have no ids")
 
 
-def _begin(updates: list[Any], window: Window, taker: Taker) -> None:
+def _begin(updates: list[Any], window: UpdateWindow, taker: UpdateTaker) -> None:
     """In the order of their ids, in whichever they came."""
     for raw in sorted(updates, key=lambda raw: update_id(raw) or 0):
         if not window.knows(update_id(raw)):
             window.put(taker.read(raw), taker.take)
 
 
-async def stay_hooked(calls: Hooks, line: Line, webhook: Webhook, tasks: Tasks) -> None:
+async def stay_hooked(calls: Hooks, line: BotConnection, webhook: Webhook, tasks: Tasks) -> None:
     """Set the webhook, and set it again whenever somebody has changed it, until cancelled."""
     seen = ""  # set at start in any case: the secret may be a new one
     while True:

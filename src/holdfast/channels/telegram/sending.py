@@ -12,7 +12,7 @@ Rule 5: a chat's new id is learnt from the refusal and kept for as long as the p
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from holdfast.channels.telegram.failure import CallFailed, Kind
+from holdfast.channels.telegram.failure import BotApiError, BotApiErrorKind
 from holdfast.channels.telegram.text import clean
 from holdfast.inbox.address import Address
 from holdfast.inbox.channel import Intake
@@ -36,7 +36,7 @@ class Sends(Protocol):
     async def typing(self, chat: int, thread: int | None) -> None: ...
 
 
-class Sender:
+class TelegramSender:
     def __init__(self, now: Callable[[], Instant]) -> None:
         self._now = now
         self._moved: dict[int, int] = {}
@@ -51,8 +51,8 @@ class Sender:
         quoted = _quoted(post) if target == chat else None  # a moved chat numbers its messages anew
         try:
             return Sent(await calls.send(target, thread, clean(post.text), quoted))
-        except CallFailed as failure:
-            if failure.kind is Kind.MOVED:
+        except BotApiError as failure:
+            if failure.kind is BotApiErrorKind.MOVED:
                 return await self._follow(chat, failure.moved_to, intake)
             return self._outcome(target, failure)
 
@@ -71,12 +71,14 @@ class Sender:
             return Declined("the group became a supergroup, where its messages have other numbers")
         try:
             await call(chat, number)
-        except CallFailed as failure:
-            if failure.kind is Kind.REFUSED and any(said in failure.said for said in (ALREADY_THERE, ALREADY_GONE)):
+        except BotApiError as failure:
+            if failure.kind is BotApiErrorKind.REFUSED and any(
+                said in failure.said for said in (ALREADY_THERE, ALREADY_GONE)
+            ):
                 return Sent(receipt)
             return (
                 Declined(failure.reason, vendor=failure.vendor)
-                if failure.kind is Kind.MOVED
+                if failure.kind is BotApiErrorKind.MOVED
                 else self._outcome(chat, failure)
             )
         return Sent(receipt)
@@ -85,16 +87,16 @@ class Sender:
         try:
             chat, thread = place(address)
             await calls.typing(self._moved.get(chat, chat), thread)
-        except (CallFailed, ValueError):
+        except (BotApiError, ValueError):
             return  # shown or not, the answer comes
 
-    def _outcome(self, chat: int, failure: CallFailed) -> SendOutcome:
+    def _outcome(self, chat: int, failure: BotApiError) -> SendOutcome:
         match failure.kind:
-            case Kind.LOST | Kind.BROKEN:
+            case BotApiErrorKind.LOST | BotApiErrorKind.BROKEN:
                 return Doubtful(failure.reason, vendor=failure.vendor)
-            case Kind.REFUSED:
+            case BotApiErrorKind.REFUSED:
                 return Declined(failure.reason, vendor=failure.vendor)
-            case Kind.BUSY:
+            case BotApiErrorKind.BUSY:
                 wait_ms = failure.retry_after_ms
                 is_everywhere = self._is_everywhere(chat, wait_ms)
                 return NotSent(failure.reason, wait_ms, whole_account=is_everywhere, vendor=failure.vendor)

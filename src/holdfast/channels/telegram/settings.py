@@ -24,7 +24,7 @@ _TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{1,200}\Z")
 _WEBHOOK_SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}\Z")  # what Telegram takes
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
+class TelegramTable(msgspec.Struct, frozen=True, kw_only=True):
     token_env: str | None = None
     token_file: str | None = None
     mode: Literal["polling", "webhook"] = "polling"
@@ -62,7 +62,7 @@ HINTS = {
 
 def read_telegram(setup: ChannelSetup) -> TelegramSettings:
     """Raises `ConfigInvalid`, in which no secret is."""
-    table = read_settings(setup, Table, HINTS)
+    table = read_settings(setup, TelegramTable, HINTS)
     token = read_secret(setup, table.token_env, table.token_file)
     token_from = f"token_env ({table.token_env})" if table.token_env is not None else "token_file"
     if not _TOKEN.match(token):
@@ -77,7 +77,7 @@ def read_telegram(setup: ChannelSetup) -> TelegramSettings:
     )
 
 
-def _webhook(setup: ChannelSetup, table: Table) -> Webhook | None:
+def _webhook(setup: ChannelSetup, table: TelegramTable) -> Webhook | None:
     """Fails closed: there is no webhook without a secret."""
     if table.mode == "polling":
         _check_unused(setup, table)
@@ -91,7 +91,7 @@ def _webhook(setup: ChannelSetup, table: Table) -> Webhook | None:
     return Webhook(url=check_url(setup, table.webhook_url, key="webhook_url"), secret=secret)
 
 
-def _check_unused(setup: ChannelSetup, table: Table) -> None:
+def _check_unused(setup: ChannelSetup, table: TelegramTable) -> None:
     for key in ("webhook_url", "webhook_secret_env", "webhook_secret_file"):
         if getattr(table, key) is not None:
             _wrong(setup, key, 'it is used with mode = "webhook" only; add that, or remove the key')

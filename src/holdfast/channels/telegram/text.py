@@ -5,7 +5,7 @@ Rule 2: user names are compared without regard to case, as Telegram does.
 Rule 3: what only summons the bot is taken off: a mention at the beginning, and `@bot` behind a command.
 """
 
-from holdfast.channels.telegram.wire import Entity, Me, Message
+from holdfast.channels.telegram.wire import BotAccount, Entity, TelegramMessage
 
 PRIVATE = "private"
 
@@ -29,7 +29,7 @@ def cut(text: str, start: int, end: int | None = None) -> str:
 class Words:
     """A message's text or caption with its entities, as this bot reads it."""
 
-    def __init__(self, message: Message, me: Me) -> None:
+    def __init__(self, message: TelegramMessage, me: BotAccount) -> None:
         captioned = not message.text
         self._message = message
         self._me = me

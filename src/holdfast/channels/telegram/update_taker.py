@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from holdfast.channels.telegram.failure import CallFailed
+from holdfast.channels.telegram.failure import BotApiError
 from holdfast.channels.telegram.media import Parcel
 from holdfast.channels.telegram.reading import Arrival, Heard, Moved, Nothing, read_raw
-from holdfast.channels.telegram.wire import Me
-from holdfast.inbox.channel import ATTACHMENT_BYTES_MAX, Attachment, Intake
+from holdfast.channels.telegram.wire import BotAccount
+from holdfast.inbox.channel import Intake
+from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX, Attachment
 from holdfast.kernel import log
 from holdfast.kernel.errors import HoldfastError, Remedy
 from holdfast.kernel.ids import Instant
@@ -25,10 +26,10 @@ class Downloads(Protocol):
     async def download(self, file_id: str, bytes_max: int) -> bytes | None: ...
 
 
-class Taker:
+class UpdateTaker:
     """Takes the updates of one poll, side by side. Made anew for each, since they share their time for downloads."""
 
-    def __init__(self, calls: Downloads, me: Me, intake: Intake, now: Callable[[], Instant]) -> None:
+    def __init__(self, calls: Downloads, me: BotAccount, intake: Intake, now: Callable[[], Instant]) -> None:
         self._calls = calls
         self._me = me
         self._intake = intake
@@ -66,6 +67,6 @@ class Taker:
             return None
         try:
             return await self._calls.download(parcel.file_id, ATTACHMENT_BYTES_MAX)
-        except CallFailed as failure:
+        except BotApiError as failure:
             log.warning("attachment.missed", reason=failure.kind.value)
             return None

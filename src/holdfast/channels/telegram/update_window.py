@@ -25,23 +25,23 @@ Take: TypeAlias = Callable[[Arrival], Awaitable[None]]
 
 
 @dataclass(eq=False, slots=True)
-class Piece:
+class PendingUpdate:
     """One update on its way."""
 
     arrival: Arrival
-    before: Sequence["Piece"]  # the last ones of its chats
+    before: Sequence["PendingUpdate"]  # the last ones of its chats
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     taken: bool = False
 
 
-class Window:
+class UpdateWindow:
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
         self._words = asyncio.Semaphore(WORDS_MAX)
         self._files = asyncio.Semaphore(FILES_MAX)
-        self._known: dict[int, Piece] = {}  # by the update's id, until its confirmation was heard
-        self._last: dict[str, Piece] = {}  # of each chat
-        self._running: dict[Piece, Task] = {}
+        self._known: dict[int, PendingUpdate] = {}  # by the update's id, until its confirmation was heard
+        self._last: dict[str, PendingUpdate] = {}  # of each chat
+        self._running: dict[PendingUpdate, Task] = {}
         self._idle = asyncio.Event()
         self._idle.set()
         self._failure: Exception | None = None
@@ -70,7 +70,7 @@ class Window:
 
     def put(self, arrival: Arrival, take: Take) -> None:
         before = [self._last[chat] for chat in arrival.event.chats if chat in self._last]
-        piece = Piece(arrival, before)
+        piece = PendingUpdate(arrival, before)
         self._last.update(dict.fromkeys(arrival.event.chats, piece))
         if arrival.id is not None:
             self._known[arrival.id] = piece
@@ -96,7 +96,7 @@ class Window:
                 return
             await self._tasks.sleep(LEAVE_STEP_MS)
 
-    async def _run(self, piece: Piece, take: Take) -> None:
+    async def _run(self, piece: PendingUpdate, take: Take) -> None:
         try:
             if await self._is_next(piece):
                 async with self._files if piece.arrival.has_file else self._words:
@@ -107,13 +107,13 @@ class Window:
         finally:
             self._end(piece)
 
-    async def _is_next(self, piece: Piece) -> bool:
+    async def _is_next(self, piece: PendingUpdate) -> bool:
         for earlier in piece.before:
             await earlier.ended.wait()
         gone, piece.before = piece.before, ()
         return all(earlier.taken for earlier in gone)
 
-    def _end(self, piece: Piece) -> None:
+    def _end(self, piece: PendingUpdate) -> None:
         if piece.taken:
             for chat in piece.arrival.event.chats:
                 if self._last.get(chat) is piece:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 
-class Me(msgspec.Struct, frozen=True):
+class BotAccount(msgspec.Struct, frozen=True):
     id: int
     username: str = ""
 
@@ -26,7 +26,7 @@ class User(msgspec.Struct, frozen=True):
     last_name: str = ""
 
 
-class Chat(msgspec.Struct, frozen=True):
+class TelegramChat(msgspec.Struct, frozen=True):
     id: int
     type: str = ""
     title: str = ""
@@ -53,19 +53,19 @@ class Media(msgspec.Struct, frozen=True):
     is_video: bool = False
 
 
-class Replied(msgspec.Struct, frozen=True, rename={"from_": "from"}):
+class RepliedMessage(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     message_id: int
     from_: User | None = None
 
 
-class Message(msgspec.Struct, frozen=True, rename={"from_": "from"}):
+class TelegramMessage(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     message_id: int
-    chat: Chat
+    chat: TelegramChat
     from_: User | None = None
-    sender_chat: Chat | None = None
+    sender_chat: TelegramChat | None = None
     message_thread_id: int | None = None
     is_topic_message: bool = False
-    reply_to_message: Replied | None = None
+    reply_to_message: RepliedMessage | None = None
     text: str = ""
     caption: str = ""
     entities: list[Entity] = []
@@ -86,10 +86,10 @@ class Message(msgspec.Struct, frozen=True, rename={"from_": "from"}):
 
 class Update(msgspec.Struct, frozen=True):
     update_id: int
-    message: Message | None = None
-    edited_message: Message | None = None
-    channel_post: Message | None = None
-    edited_channel_post: Message | None = None
+    message: TelegramMessage | None = None
+    edited_message: TelegramMessage | None = None
+    channel_post: TelegramMessage | None = None
+    edited_channel_post: TelegramMessage | None = None
 
 
 class Envelope(msgspec.Struct, frozen=True):
