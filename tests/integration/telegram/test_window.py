@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.channels.telegram.failure import BotApiError, BotApiErrorKind
-from holdfast.channels.telegram.reading import Arrival, Heard, Moved
+from holdfast.channels.telegram.bot_api_error import BotApiError, BotApiErrorKind
+from holdfast.channels.telegram.reading import IncomingUpdate
 from holdfast.channels.telegram.receiving import poll
 from holdfast.channels.telegram.update_window import UpdateWindow
 from holdfast.inbox.chat_message import ChatMessage
@@ -22,11 +22,11 @@ OLD, NEW = "-5", "-1005"
 
 def said(n, chat):
     message = ChatMessage(account="telegram:1", event_id=str(n), chat=chat, sender="5", text=str(n))
-    return Arrival(n, Heard(message))
+    return IncomingUpdate(id=n, message=message)
 
 
 def moves(n):
-    return Arrival(n, Moved(OLD, NEW))
+    return IncomingUpdate(id=n, moved=(OLD, NEW))
 
 
 class Hand:
@@ -95,8 +95,8 @@ async def test_behind_a_failure_in_either_chat_neither_the_move_nor_what_follows
     assert window.offset() is None
 
 
-class Line:
-    """A line that never waits."""
+class Connection:
+    """A connection that never waits."""
 
     is_up = True
 
@@ -139,8 +139,16 @@ class Taker(Hand):
 
 async def test_an_offset_is_sent_until_a_poll_with_it_has_been_answered():
     away = BotApiError(BotApiErrorKind.UNREACHABLE, "no answer")
-    telegram, line, taker = Telegram([{"update_id": 7}], away, away, []), cast("Any", Line()), cast("Any", Taker())
-    polling = asyncio.ensure_future(poll(telegram, line, UpdateWindow(HastyTasks()), lambda: taker, poll_s=1))
+    telegram, taker = Telegram([{"update_id": 7}], away, away, []), Taker()
+    polling = asyncio.ensure_future(
+        poll(
+            cast("Any", telegram),
+            cast("Any", Connection()),
+            UpdateWindow(HastyTasks()),
+            cast("Any", lambda: taker),
+            poll_s=1,
+        )
+    )
     await soon(telegram.at_the_end.wait())
     polling.cancel()
     await asyncio.wait([polling])

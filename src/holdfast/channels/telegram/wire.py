@@ -1,12 +1,43 @@
-"""The parts of the Bot API's objects that are read here. Fields that are not named are not looked at.
+"""The objects of the Bot API, with the fields that Holdfast reads. Other fields are ignored.
 
-aiogram's own models are not used for updates: they check hundreds of fields, and one that is newer than the library
-would cost a message. See https://core.telegram.org/bots/api#available-types.
+See https://core.telegram.org/bots/api#available-types.
 """
 
 from typing import Any
 
 import msgspec
+
+
+class ResponseParameters(msgspec.Struct, frozen=True):
+    retry_after: float = 0
+    migrate_to_chat_id: int = 0
+
+
+class ApiAnswer(msgspec.Struct, frozen=True):
+    """The envelope of every answer."""
+
+    ok: bool
+    result: Any = None
+    error_code: int | None = None
+    description: str | None = None
+    parameters: ResponseParameters = ResponseParameters()
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether Telegram itself refused the call."""
+        return not self.ok and self.error_code is not None and self.description is not None
+
+
+class SentMessage(msgspec.Struct, frozen=True):
+    message_id: int | None = None
+
+
+class ChatMember(msgspec.Struct, frozen=True):
+    status: str = ""
+
+
+class WebhookInfo(msgspec.Struct, frozen=True):
+    url: str = ""
 
 
 class BotAccount(msgspec.Struct, frozen=True):
@@ -33,7 +64,7 @@ class TelegramChat(msgspec.Struct, frozen=True):
 
 
 class Entity(msgspec.Struct, frozen=True):
-    """A stretch of a text; `offset` and `length` count UTF-16 units."""
+    """A range of a text; `offset` and `length` count UTF-16 code units."""
 
     type: str
     offset: int
@@ -42,7 +73,7 @@ class Entity(msgspec.Struct, frozen=True):
 
 
 class Media(msgspec.Struct, frozen=True):
-    """Any kind of file: each kind has some of these."""
+    """A file of any kind; each kind has some of these fields."""
 
     file_id: str
     file_size: int = 0
@@ -92,7 +123,7 @@ class Update(msgspec.Struct, frozen=True):
     edited_channel_post: TelegramMessage | None = None
 
 
-class Envelope(msgspec.Struct, frozen=True):
-    """An update whose content is not looked at."""
+class UpdateEnvelope(msgspec.Struct, frozen=True):
+    """An update of which only the id is read."""
 
     update_id: int

@@ -1,7 +1,7 @@
-"""What can go wrong with a call to Telegram, in our words. Vendors' exceptions end in calls.py.
+"""The error of a Bot API call.
 
-A reason holds class names and statuses only: an address of the Bot API has the token in it, and an answer may hold
-people's words. What Telegram answered is in `vendor`, without either.
+A reason holds class names and statuses only: the URL of a call contains the token, and an answer may contain people's
+messages. `vendor` holds Telegram's answer without either.
 """
 
 from enum import Enum
@@ -10,15 +10,15 @@ from holdfast.kernel.vendor_error import NO_ANSWER, VendorError
 
 
 class BotApiErrorKind(Enum):
-    UNREACHABLE = "unreachable"  # no connection was made, so nothing left
-    LOST = "lost"  # it left, and no whole answer came: it may have been done
-    BROKEN = "broken"  # an answer that says nothing (5xx, no JSON, no verdict): it may have been done
+    UNREACHABLE = "unreachable"  # no connection was made, so nothing was sent
+    LOST = "lost"  # the request was sent and no complete answer came: it may have been executed
+    BROKEN = "broken"  # the answer is no verdict (5xx, not JSON): the request may have been executed
     BUSY = "busy"  # refused for now, with a time to wait
     STRANGER = "stranger"  # refused: Telegram does not know this bot
     CONFLICT = "conflict"  # refused: another process polls, or a webhook is set
-    MOVED = "moved"  # refused: the chat has another id now
+    MOVED = "moved"  # refused: the chat has a new id
     REFUSED = "refused"  # refused for good
-    ODD = "odd"  # refused with a code that nobody has documented
+    ODD = "odd"  # refused with an undocumented code
 
 
 class BotApiError(Exception):
@@ -29,7 +29,7 @@ class BotApiError(Exception):
         *,
         retry_after_ms: int = 0,
         moved_to: int = 0,
-        said: str = "",
+        description: str = "",
         vendor: VendorError = NO_ANSWER,
     ) -> None:
         super().__init__(reason)
@@ -37,5 +37,5 @@ class BotApiError(Exception):
         self.reason = reason
         self.retry_after_ms = retry_after_ms
         self.moved_to = moved_to
-        self.said = said  # Telegram's description, to be compared and never shown
+        self.description = description  # Telegram's own text; compared, never shown
         self.vendor = vendor
