@@ -118,7 +118,7 @@ async def test_a_fault_of_ours_ends_the_run_and_acknowledges_nothing(world, monk
     run = asyncio.ensure_future(channel.run(world.mailbox))
     await world.slack.until(lambda: world.bot.pipes)
     world.slack.say(world.dm, world.ada, "hello")
-    with pytest.raises(ChannelFailed, match="fault of ours"):
+    with pytest.raises(ChannelFailed, match="bug in Holdfast"):
         await run
     await channel.close()
     assert world.bot.acknowledged == []

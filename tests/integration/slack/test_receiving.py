@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.channels.slack import people, reading
+from holdfast.channels.slack import reading, users
 from holdfast.inbox.channel import IntakeOutcome
 from holdfast.inbox.chat_message import MessageChange
 from holdfast.kernel.errors import InvalidName, InvariantBroken, StoreFull, StoreUnavailable
@@ -158,7 +158,7 @@ async def test_a_name_is_asked_for_once_and_never_needed(world):
 
 
 async def test_a_name_that_never_comes_does_not_hold_up_a_message(world, monkeypatch):
-    monkeypatch.setattr(people, "ASK_S", 0.05)
+    monkeypatch.setattr(users, "ASK_S", 0.05)
     world.slack.faults = [Fault("users.info", stall=True)]
     async with running(world.slack, world.bot, world.mailbox):
         world.slack.say(world.dm, world.ada, "hello")

@@ -1,10 +1,11 @@
-"""Slack's Web API: one call, and what is certain about it afterwards.
+"""Slack's Web API: one call, and what its failure proves.
 
-Rule 1: the SDK repeats nothing by itself. Its default handler posts again after a lost connection, which doubles words.
-Rule 2: a call that failed is a value that says whether anything can have happened.
-Rule 3: the SDK writes no log: its lines hold people's words and the tickets of connections.
-Rule 4: the SDK hides the status, the headers and the body of an answer that is no JSON. They are read at the socket,
-        and kept for the operator (kernel/vendor_error.py).
+Rule 1: the SDK's retries are switched off. Its default handler posts again after a lost connection, which duplicates
+        messages.
+Rule 2: a failed call is a value that says whether the call may have been executed.
+Rule 3: the SDK's log is switched off: its lines hold people's messages and connection tickets.
+Rule 4: the SDK hides the status, headers and body of an answer that is not JSON. A trace reads them, for the operator
+        (kernel/vendor_error.py).
 """
 
 import logging
@@ -28,10 +29,10 @@ from holdfast.kernel.vendor_error import NO_ANSWER, VendorError, texts_in, vendo
 
 CALL_S = 30
 CONNECT_S = 10
-LIMITED_MS = 1_000  # where Slack names no time
-WORD = re.compile(r"[a-z][a-z0-9_]{0,79}")  # as Slack names its errors
-SILENT = logging.getLogger("holdfast.channels.slack.sdk")
-SILENT.setLevel(logging.CRITICAL + 1)
+LIMITED_MS = 1_000  # if Slack names no time
+WORD = re.compile(r"[a-z][a-z0-9_]{0,79}")  # the form of Slack's error codes
+SILENT_LOG = logging.getLogger("holdfast.channels.slack.sdk")
+SILENT_LOG.setLevel(logging.CRITICAL + 1)
 
 BAD_TOKEN = frozenset(
     {
@@ -41,27 +42,27 @@ BAD_TOKEN = frozenset(
     }
 )
 LIMITED = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
-UNCLEAR = frozenset({"fatal_error", "internal_error", "service_unavailable"})  # part of it may have happened
+UNCLEAR = frozenset({"fatal_error", "internal_error", "service_unavailable"})  # the call may have been executed in part
 
 
 class SlackFailureKind(Enum):
-    UNREACHED = "unreached"  # no connection: nothing left this machine
+    UNREACHED = "unreached"  # no connection was made, so nothing was sent
     LIMITED = "limited"
     BAD_TOKEN = "bad_token"  # noqa: S105 - the operator must act
     REFUSED = "refused"
-    UNCLEAR = "unclear"  # the answer was lost, or said nothing
+    UNCLEAR = "unclear"  # the answer was lost or is no verdict
 
 
 @dataclass(frozen=True, slots=True)
 class SlackFailure:
     kind: SlackFailureKind
-    code: str  # Slack's own word, or ours; never a token
+    code: str  # Slack's error code, or our own text; never a token
     retry_after_ms: int = 0
     vendor: VendorError = field(default=NO_ANSWER, compare=False, kw_only=True)
 
     @property
-    def passes(self) -> bool:
-        """Whether the same call may succeed later, with nobody doing anything."""
+    def is_temporary(self) -> bool:
+        """Whether the same call may succeed later by itself."""
         return self.kind in (SlackFailureKind.UNREACHED, SlackFailureKind.LIMITED, SlackFailureKind.UNCLEAR)
 
 
@@ -79,7 +80,7 @@ class SlackWebApi:
 
     @property
     def bearer(self) -> dict[str, str]:
-        """For files, which are no methods of the API."""
+        """The headers for downloading files, which are not methods of the API."""
         return {"Authorization": f"Bearer {self._token}"}
 
     @property
@@ -96,11 +97,11 @@ class SlackWebApi:
                 token=self._token,
                 base_url=self._api_url,
                 session=self.session,
-                logger=SILENT,
+                logger=SILENT_LOG,
                 retry_handlers=[],
             )
             if needs_no_proxy(self._api_url):
-                self._client.proxy = None  # the SDK has read it from the environment
+                self._client.proxy = None  # which the SDK reads from the environment
         return self._client
 
     async def get(self, method: str, **params: object) -> dict[str, Any] | SlackFailure:
@@ -119,7 +120,7 @@ class SlackWebApi:
         return (
             answer.data
             if isinstance(answer.data, dict)
-            else SlackFailure(SlackFailureKind.UNCLEAR, "the answer is no JSON object")
+            else SlackFailure(SlackFailureKind.UNCLEAR, "the answer is not a JSON object")
         )
 
     async def close(self) -> None:
@@ -130,7 +131,7 @@ class SlackWebApi:
 
 @dataclass(slots=True)
 class SlackAnswer:
-    """The newest answer to a call, as it came."""
+    """The latest answer to a call, unparsed."""
 
     status: int = 0
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -143,7 +144,7 @@ _seen: ContextVar[SlackAnswer | None] = ContextVar("seen", default=None)
 async def attempted(
     call: Awaitable[Any], *, sent: Collection[str] = (), secrets: Collection[str] = ()
 ) -> Any | SlackFailure:  # noqa: ANN401 - the SDK's methods say no more
-    """What the SDK's call returned, or what its exception means. `sent` and `secrets` are left out of what it says."""
+    """The call's result, or the failure that its exception means, without any text of `sent` and `secrets`."""
     seen = SlackAnswer()
     token = _seen.set(seen)
     try:
@@ -174,20 +175,20 @@ async def _attempted(call: Awaitable[Any]) -> Any | SlackFailure:  # noqa: ANN40
 
 
 def _told(answer: object) -> SlackFailure:
-    """What an answer says that is not ok. The SDK gives aiohttp's own answer where the JSON is broken."""
+    """The failure of a call that Slack answered. For broken JSON, the SDK passes aiohttp's response instead."""
     if not isinstance(answer, AsyncSlackResponse):
-        return SlackFailure(SlackFailureKind.UNCLEAR, "the answer is no JSON")
+        return SlackFailure(SlackFailureKind.UNCLEAR, "the answer is not JSON")
     said = answer.data if isinstance(answer.data, dict) else {}
     code = str(said.get("error") or "") if said.get("ok") is False else ""
     meaning = answer_to(ANSWERS, answer.status_code, own=bool(code)).meaning
-    shown = code if WORD.fullmatch(code) else ""  # what is no word may be somebody's
+    shown = code if WORD.fullmatch(code) else ""  # other text may hold people's words
     if meaning is Meaning.NOT_SENT or code in LIMITED:
         return SlackFailure(SlackFailureKind.LIMITED, shown or "ratelimited", _retry_after_ms(answer.headers))
     if meaning is Meaning.DOUBTFUL or code in UNCLEAR:
         return SlackFailure(SlackFailureKind.UNCLEAR, shown or f"HTTP {answer.status_code}")
     return SlackFailure(
         SlackFailureKind.BAD_TOKEN if code in BAD_TOKEN else SlackFailureKind.REFUSED,
-        shown or "an error without a name",
+        shown or "an error without a code",
     )
 
 
@@ -203,7 +204,7 @@ def _watched() -> aiohttp.TraceConfig:
 
 
 async def _on_answer(_: aiohttp.ClientSession, __: SimpleNamespace, end: aiohttp.TraceRequestEndParams) -> None:
-    """Calls only: whoever fetches a file reads as much of it as is wanted."""
+    """Read the answer to a call. A download has no `_seen` and reads its own body."""
     seen, answer = _seen.get(), end.response
     if seen is not None:
         seen.status, seen.headers = answer.status, answer.headers

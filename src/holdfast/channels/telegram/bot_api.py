@@ -62,7 +62,11 @@ class BotApi:
 
     async def set_webhook(self, url: str, secret: str) -> None:
         """Set the webhook with one connection: over several, Telegram delivers a chat's messages out of order."""
-        options: dict[str, Any] = {"max_connections": 1, "allowed_updates": ALLOWED_UPDATES, "drop_pending_updates": False}
+        options: dict[str, Any] = {
+            "max_connections": 1,
+            "allowed_updates": ALLOWED_UPDATES,
+            "drop_pending_updates": False,
+        }
         await self._call("setWebhook", bool, url=url, secret_token=secret, **options)
 
     async def webhook_url(self) -> str:

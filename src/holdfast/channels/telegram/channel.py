@@ -18,10 +18,10 @@ from holdfast.channels.telegram.connection import BotConnection, rejected_token
 from holdfast.channels.telegram.receiving import keep_webhook, poll
 from holdfast.channels.telegram.sending import TelegramSender
 from holdfast.channels.telegram.settings import TelegramSettings, read_telegram
-from holdfast.channels.telegram.text import utf16_units
 from holdfast.channels.telegram.update_taker import UpdateTaker
 from holdfast.channels.telegram.update_window import UpdateWindow
 from holdfast.channels.telegram.wire import BotAccount
+from holdfast.channels.utf16 import utf16_length
 from holdfast.inbox.address import Address
 from holdfast.inbox.channel import ChannelCapabilities, ChannelSetup, Intake, WebhookAnswer, WebhookRequest
 from holdfast.inbox.chat_message import ChatMessage
@@ -41,7 +41,7 @@ NOT_READY_MS = 500
 ADMINS = frozenset({"creator", "administrator"})  # https://core.telegram.org/bots/api#chatmember
 CAPABILITIES = ChannelCapabilities(
     text_chars_max=4096,
-    text_length=utf16_units,
+    text_length=utf16_length,
     typing=True,
     typing_lasts_ms=5_000,
     chat_interval_ms=1_000,  # https://core.telegram.org/bots/faq: one message a second in one chat

@@ -11,15 +11,15 @@ stream                                     show a reply in the chat while it is 
 
 import re
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal
 
 import msgspec
 
-from holdfast.channels.settings import check_url, read_secret, read_settings
+from holdfast.channels.settings import check_unused, check_url, invalid, read_secret, read_settings
 from holdfast.inbox.channel import ChannelSetup
-from holdfast.kernel.errors import ConfigInvalid
 
 OFFICIAL = "https://api.telegram.org"
+WEBHOOK_ONLY = ("webhook_url", "webhook_secret_env", "webhook_secret_file")
 _TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{1,200}\Z")
 _WEBHOOK_SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}\Z")  # the characters that Telegram accepts
 
@@ -66,7 +66,7 @@ def read_telegram(setup: ChannelSetup) -> TelegramSettings:
     token = read_secret(setup, table.token_env, table.token_file)
     token_from = f"token_env ({table.token_env})" if table.token_env is not None else "token_file"
     if not _TOKEN.match(token):
-        _wrong(
+        invalid(
             setup, "token", f"the value of {token_from} is no bot token; one from @BotFather looks like 123456:ABC-DEF"
         )
     return TelegramSettings(
@@ -82,22 +82,12 @@ def read_telegram(setup: ChannelSetup) -> TelegramSettings:
 def _webhook(setup: ChannelSetup, table: TelegramTable) -> Webhook | None:
     """A webhook without a secret is refused."""
     if table.mode == "polling":
-        _check_unused(setup, table)
+        check_unused(setup, table, WEBHOOK_ONLY, 'it needs mode = "webhook"; set the mode, or remove the key')
         return None
     if not table.webhook_url:
         path = f"/v1/hooks/{setup.agent}/{setup.name}"
-        _wrong(setup, "webhook_url", f"it is missing; set it to the public https address of {path}")
+        invalid(setup, "webhook_url", f"it is missing; set it to the public https address of {path}")
     secret = read_secret(setup, table.webhook_secret_env, table.webhook_secret_file, name="webhook_secret")
     if not _WEBHOOK_SECRET.match(secret):
-        _wrong(setup, "webhook_secret", "it must have 1 to 256 characters of A-Z, a-z, 0-9, _ and -")
+        invalid(setup, "webhook_secret", "it must have 1 to 256 characters of A-Z, a-z, 0-9, _ and -")
     return Webhook(url=check_url(setup, table.webhook_url, key="webhook_url"), secret=secret)
-
-
-def _check_unused(setup: ChannelSetup, table: TelegramTable) -> None:
-    for key in ("webhook_url", "webhook_secret_env", "webhook_secret_file"):
-        if getattr(table, key) is not None:
-            _wrong(setup, key, 'it needs mode = "webhook"; set the mode, or remove the key')
-
-
-def _wrong(setup: ChannelSetup, key: str, what: str) -> NoReturn:
-    raise ConfigInvalid(f"{setup.name}.{key}: {what}", key=key)

@@ -15,11 +15,6 @@ def clean(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def utf16_units(text: str) -> int:
-    """The length as Telegram counts it."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
 def cut(text: str, start: int, end: int | None = None) -> str:
     """A slice of the text, in UTF-16 code units."""
     units = text.encode("utf-16-le", "surrogatepass")

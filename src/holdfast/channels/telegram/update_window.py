@@ -14,14 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from holdfast.channels.cancellation import cancel_all
 from holdfast.channels.telegram.reading import IncomingUpdate
 from holdfast.kernel.errors import InvariantBroken
 from holdfast.kernel.tasks import Task, Tasks
 
 TEXTS_MAX = 16  # updates without a file that are taken at once
 FILES_MAX = 4  # updates with a file; each may occupy 20 MB
-CLOSE_STEPS_MAX = 100
-CLOSE_STEP_MS = 20
 Take: TypeAlias = Callable[[IncomingUpdate], Awaitable[None]]
 
 
@@ -87,13 +86,7 @@ class UpdateWindow:
 
     async def close(self) -> None:
         """Cancel the running updates and wait for them, within a bounded time. They are not confirmed."""
-        running = list(self._running.values())
-        for task in running:
-            task.cancel()
-        for _ in range(CLOSE_STEPS_MAX):
-            if all(task.done() for task in running):
-                return
-            await self._tasks.sleep(CLOSE_STEP_MS)
+        await cancel_all(self._running.values(), self._tasks)
 
     async def _run(self, pending: PendingUpdate, take: Take) -> None:
         try:

@@ -1,4 +1,4 @@
-"""People on Slack: their rank, and their names, which are for readers only, never trusted, and forgotten in a while."""
+"""Users of Slack: their rank, and their display names, which are cached and never trusted."""
 
 import asyncio
 from collections import OrderedDict
@@ -12,11 +12,11 @@ from holdfast.sessions.command_rights import Rank
 
 NAMES_MAX = 2_000
 KNOWN_MS = 3_600_000
-UNKNOWN_MS = 60_000  # a name that could not be had is not asked for again at once
+UNKNOWN_MS = 60_000  # a failed lookup is not repeated sooner
 NAME_CHARS_MAX = 80
 ADMINS = ("is_admin", "is_owner", "is_primary_owner")
-RANK_S = 5.0  # a command waits no longer for the rank of its sender
-ASK_S = 3  # a message waits no longer for the name of its sender
+RANK_S = 5.0  # a command waits no longer for its sender's rank
+ASK_S = 3  # a message waits no longer for its sender's name
 
 
 class SlackUsers:
@@ -29,7 +29,7 @@ class SlackUsers:
         return {user: await self.name(user) for user in users}
 
     async def name(self, user: str) -> str:
-        """The name as Slack shows it; empty when it cannot be had."""
+        """The display name; empty if Slack does not tell it."""
         name, until = self._names.get(user, ("", Instant(0)))
         now = self._clock.now()
         if now < until:
@@ -42,7 +42,7 @@ class SlackUsers:
         return known or name
 
     async def rank(self, chat: str, user: str) -> Rank:
-        """An admin or owner of the workspace, or who made the channel. Asked anew for each command."""
+        """`ADMIN` for an admin or owner of the workspace and for the channel's creator. Not cached."""
         try:
             async with asyncio.timeout(RANK_S):
                 answer = await self._web.get("users.info", user=user)
