@@ -78,7 +78,7 @@ async def test_what_is_handed_over_twice_is_one_message(team):
         await soon(runtime.reply_to(MessageId(first.receipt)))
         assert len(ben.requests) == 1
         assert await channel.send(replace(POST, text="another")) == Declined(
-            f"another text was handed over under this id, as {first.receipt}"
+            f"another text was delivered under this id, as {first.receipt}"
         )
         assert isinstance(await channel.send(replace(POST, hop=5)), Declined)
 
@@ -96,7 +96,7 @@ async def test_two_agents_that_ask_each_other_whatever_they_hear_come_to_rest_af
         assert ended == {
             ("chat", "delivered", None): 4,
             ("agent", "delivered", None): 12,
-            ("agent", "failed", "it went from agent to agent 5 times"): 4,
+            ("agent", "failed", "it was passed from agent to agent 5 times"): 4,
         }
         assert await hops(runtime) == {0: 1, 1: 1, 2: 2, 3: 3, 4: 6}
 

@@ -45,7 +45,7 @@ LEFT_OUT: dict[str, str] = {
     "inbox.access_desk.Desk.pair": NO_PAIRING,
     "inbox.access_desk.Desk.unlink": AT_THE_STORE,
     "inbox.access_desk.Desk.unpair": NO_PAIRING,
-    "inbox.router.InboundRouter._give_up": "most errors of an intake end the connection, and the message is fetched again",
+    "inbox.router.InboundRouter._give_up": "most errors of an intake end the connection; the message comes again",
     "inbox.router.InboundRouter._offer_pairing": NO_PAIRING,
     "inbox.router.InboundRouter._refused": "the mailboxes of rooms are hardly ever full",
     "inbox.router.InboundRouter.disconnected": "a simulated connection that breaks raises",

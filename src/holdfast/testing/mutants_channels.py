@@ -60,7 +60,7 @@ def mark_before_message() -> Sequence[Patch]:
 @mutant("I23", "I1", budget=30, area=ROOMS)
 def first_words_unasked() -> Sequence[Patch]:
     """What was said for the first time in a conversation while the bot was away is not asked for."""
-    return [(AccountWatermark, "since_ms", property(lambda _attendance: None))]
+    return [(AccountWatermark, "since_ms", property(lambda _watermark: None))]
 
 
 @mutant("I28", budget=60, area=ROOMS, first=465)

@@ -241,10 +241,10 @@ class FakeRoom(FakeChat):
                 self._room.queues.remove(queue)
 
     async def _listen(self, queue: asyncio.Queue[Spoken], intake: Intake) -> None:
-        attendance = AccountWatermark(ACCOUNT, intake, clock=self._clock, tasks=self._tasks)
-        marks = await attendance.resume()
+        watermark = AccountWatermark(ACCOUNT, intake, clock=self._clock, tasks=self._tasks)
+        marks = await watermark.resume()
         await asyncio.sleep(self._chance.random() * LAG_S_MAX)
-        for missed in self._room.after(marks, attendance.since_ms):
+        for missed in self._room.after(marks, watermark.since_ms):
             await self._take(missed, intake)
         until_s = self._now() + self._chance.random() * 2 * BREAKS_S
         while self._healed() or self._now() < until_s:
@@ -253,7 +253,7 @@ class FakeRoom(FakeChat):
                     spoken = await queue.get()
             except TimeoutError:
                 if queue.empty():
-                    await attendance.advance(self._clock.now())
+                    await watermark.advance(self._clock.now())
                 continue
             await self._take(spoken, intake)
         self._room.breaks += 1

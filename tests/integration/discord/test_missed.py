@@ -8,8 +8,8 @@ import discord
 import pytest
 
 from holdfast.channels.account_watermark import WHOLE, AccountWatermark
+from holdfast.channels.discord.guild_channels import GuildChannel
 from holdfast.channels.discord.reading import DiscordEvent, DiscordReader
-from holdfast.channels.discord.rooms import GuildChannel
 from holdfast.inbox.chat_message import ChatMessage, MessageChange
 from holdfast.kernel.errors import EmptyMessage, InvariantBroken, StoreFull, StoreUnavailable
 from holdfast.kernel.machine import SystemClock, SystemEntropy
@@ -27,14 +27,14 @@ def reading_of(mailbox, history):
         return ChatMessage(account="discord:1", chat="7", sender="2", event_id=str(n), position=n)
 
     tasks = HastyTasks()
-    attendance = AccountWatermark("discord:1", mailbox, clock=SystemClock(), tasks=tasks)
+    watermark = AccountWatermark("discord:1", mailbox, clock=SystemClock(), tasks=tasks)
     return DiscordReader(
         "discord:1",
         mailbox,
         translate,
         history,
         lambda: True,
-        attendance=attendance,
+        watermark=watermark,
         tasks=tasks,
         entropy=SystemEntropy(),
     )
@@ -292,7 +292,7 @@ async def test_a_refusal_does_not_answer_a_question_that_was_asked_after_it():
     reading = reading_of(mailbox, history)
     reading.connected()
     await asked.wait()
-    reading.look_through([GuildChannel(7, 9, lambda: True)])
+    reading.check([GuildChannel(7, 9, lambda: True)])
     await asyncio.sleep(0)  # it has looked
     refused.set()
     await mailbox.has(1)
@@ -340,7 +340,7 @@ async def test_what_is_said_after_a_fetch_has_looked_is_fetched_by_the_next():
     reading = reading_of(mailbox, history)
     reading.connected()
     await looked.wait()
-    reading.look_through([GuildChannel(7, 9, lambda: True)])  # the ninth was said behind the last page
+    reading.check([GuildChannel(7, 9, lambda: True)])  # the ninth was said behind the last page
     await asyncio.sleep(0)
     go_on.set()
     await mailbox.has(4)

@@ -30,13 +30,13 @@ async def failure(fake: FakeDiscord, bot) -> str:
 
 async def test_a_wrong_token_is_named_as_what_it_is(world):
     world.fake.bots.clear()
-    assert "refuses the token" in await failure(world.fake, world.bot)
+    assert "rejects the token" in await failure(world.fake, world.bot)
 
 
 async def test_a_token_that_the_gateway_refuses_is_named_as_well(world):
     original = world.fake._identify
     world.fake._identify = lambda pipe, data: original(pipe, {**data, "token": "withdrawn"})
-    assert "refuses the token" in await failure(world.fake, world.bot)
+    assert "rejects the token" in await failure(world.fake, world.bot)
 
 
 async def test_a_missing_intent_says_where_to_switch_it_on(world):
@@ -97,7 +97,7 @@ async def test_stopping_between_hello_and_identify_leaves_no_thread(world):
 @pytest.mark.parametrize("patience_s", [1.0, 0.0], ids=["while-waiting", "before-it-was-told"])
 async def test_a_gateway_that_never_says_goodbye_is_left_in_time(world, monkeypatch, patience_s):
     """Also where the time is over before anything was sent, as on a machine with much to do: nothing stays open."""
-    monkeypatch.setattr("holdfast.channels.discord.wire.CLOSE_S", patience_s)
+    monkeypatch.setattr("holdfast.channels.discord.client.CLOSE_S", patience_s)
     world.fake.says_goodbye = False
     async with running(world.fake, world.bot, world.mailbox):
         assert len(heartbeats()) == 1

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.channels.discord import make_discord
-from holdfast.channels.discord.channel import utf16_length
+from holdfast.channels.utf16 import utf16_length
 from holdfast.kernel.errors import ConfigInvalid
 from tests.integration.discord.kit import setup_of
 from tests.platforms.discord import FakeDiscord
