@@ -178,11 +178,11 @@ async def test_a_message_is_handed_over_only_to_those_listed_now(team):
             }
             return AgentChannel(AgentName("ada"), runtime.gateway, Agents(None, changed))
 
-        assert await allowing().send(POST) == Declined("agent ada may not message ben; it may message nobody")
+        assert await allowing().send(POST) == Declined("agent ada may not message ben; it may message no agent")
         assert await allowing(ada=("cy",)).send(POST) == Declined("agent ada may not message ben; it may message cy")
         for_cy = replace(POST, chain=(AgentName("cy"),))
         assert await allowing(ada=("ben",)).send(for_cy) == Declined(
-            "agent ada may not message ben, in a turn that began with cy; it may message nobody"
+            "agent ada may not message ben, in a turn that began with cy; it may message no agent"
         )
         gone = replace(POST, chain=(AgentName("gone"),))
         assert isinstance(await allowing(ada=("ben",)).send(gone), Declined)
@@ -199,7 +199,7 @@ async def test_an_answer_goes_back_unlisted_and_nothing_else_passes_for_one(team
         to_ada = Address(agent=AgentName("ben"), channel="agent", type="dm", chat="agent:ada:chat:dm:77")
         channel = AgentChannel(AgentName("ben"), runtime.gateway, Agents(None, silent))
         posing = replace(POST, address=to_ada)
-        assert await channel.send(posing) == Declined("agent ben may not message ben; it may message nobody")
+        assert await channel.send(posing) == Declined("agent ben may not message ben; it may message no agent")
         assert isinstance(await channel.send(replace(posing, is_answer=True)), Sent)
 
 

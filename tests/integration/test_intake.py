@@ -398,27 +398,27 @@ async def test_a_channel_that_fails_is_started_again_and_says_why_meanwhile(tmp_
     monkeypatch.setattr(receiver, "RETRY", RetryPolicy(delay_ms_base=0))
     chat = Chat(ChannelFailed("the token was refused"), ChannelFailed("the token was refused"))
     async with await start(tmp_path, chat) as runtime:
-        [line] = runtime.channel_registry.connections()
-        assert (chat.runs, line.state, line.reason) == (3, ConnectionState.UP, "as a test")
+        [connection] = runtime.channel_registry.connections()
+        assert (chat.runs, connection.state, connection.reason) == (3, ConnectionState.UP, "as a test")
         chat.intake.disconnected("the socket closed")
-        assert (line.state, line.reason) == (ConnectionState.DOWN, "the socket closed")
+        assert (connection.state, connection.reason) == (ConnectionState.DOWN, "the socket closed")
 
 
 async def test_a_channel_that_cannot_go_on_is_down_for_the_reason_it_gives():
     clock, tasks, entropy = SystemClock(), AsyncTasks(), SystemEntropy()
-    line = ChannelConnection(agent=AgentName("main"), channel="telegram", clock=clock)
+    connection = ChannelConnection(agent=AgentName("main"), channel="telegram", clock=clock)
     intake: Any = None
-    receiver = Receiver(Chat(ChannelFailed("the token was refused")), intake, line, tasks, entropy)
+    receiver = Receiver(Chat(ChannelFailed("the token was refused")), intake, connection, tasks, entropy)
     assert await receiver.step() is False
-    assert (line.state, line.reason) == (ConnectionState.DOWN, "the token was refused")
+    assert (connection.state, connection.reason) == (ConnectionState.DOWN, "the token was refused")
 
 
 def test_the_log_names_the_answer_once_without_its_words(caplog):
-    line = ChannelConnection(agent=AgentName("main"), channel="telegram", clock=SystemClock())
+    connection = ChannelConnection(agent=AgentName("main"), channel="telegram", clock=SystemClock())
     for number in (1, 2):
         answer = vendor_error(502, {"x-request-id": f"req-{number}"}, "<p>no upstream</p>")
-        line.turn(ConnectionState.DOWN, "it is away", answer)
+        connection.turn(ConnectionState.DOWN, "it is away", answer)
     [record] = [one for one in caplog.records if one.getMessage() == "channel.down"]
     assert record.fields | {"why": "it is away", "status": 502, "request_id": "req-1"} == record.fields
     assert "upstream" not in str(record.fields)
-    assert line.reason == "it is away (status 502; request id req-2; it said: no upstream)"
+    assert connection.reason == "it is away (status 502; request id req-2; it said: no upstream)"

@@ -83,7 +83,7 @@ class AgentChannel:
 
 def _unlisted(agent: AgentName, post: Post, able: Sequence[AgentName]) -> str:
     came = f", in a turn that began with {' and '.join(post.chain)}" if post.chain else ""
-    return f"agent {agent} may not message {post.address.agent}{came}; it may message {', '.join(able) or 'nobody'}"
+    return f"agent {agent} may not message {post.address.agent}{came}; it may message {', '.join(able) or 'no agent'}"
 
 
 def _told(outcome: AcceptOutcome) -> SendOutcome:

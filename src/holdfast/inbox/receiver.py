@@ -56,11 +56,11 @@ class ChannelConnection:
         self._log((state, reason, vendor.status, vendor.code), vendor)
         self.on_change(self.status)
 
-    def _log(self, news: tuple[ConnectionState, str, int, str], vendor: VendorError) -> None:
+    def _log(self, change: tuple[ConnectionState, str, int, str], vendor: VendorError) -> None:
         """Log changes only: an outage may last for days. The request id differs in every answer and is not compared."""
-        state, reason, *_ = news
-        if news != self.logged:
-            self.logged = news
+        state, reason, *_ = change
+        if change != self.logged:
+            self.logged = change
             if state is ConnectionState.UP:
                 log.info("channel.up", agent=self.agent, channel=self.channel, what=reason)
             else:

@@ -1,7 +1,7 @@
 """The channels and active threads of a guild that may hold missed messages.
 
-When Discord shows a guild, it tells the newest message of each channel, so a channel without news costs no request.
-Discord does not list private chats and archived threads to bots.
+When Discord shows a guild, it tells the newest message of each channel, so a channel without newer messages costs no
+request. Discord does not list private chats and archived threads to bots.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """What each HTTP status of a call to Slack proves.
 
-Slack's own answers are JSON with `ok`; its refusals have `"ok": false` and an error word in `error`, mostly with status
-200. Error words about limits and tokens mean that nothing was posted and the call is retried; after `fatal_error`,
+Slack's own answers are JSON with `ok`; its refusals have `"ok": false` and an error code in `error`, mostly with status
+200. Error codes about limits and tokens mean that nothing was posted and the call is retried; after `fatal_error`,
 `internal_error` and `service_unavailable` the outcome is unknown. A 429 counts as a refusal from any server: a rate
 limiter answers before the request is handled. A post whose outcome is unknown is searched for in the conversation
 before it is sent again.
@@ -18,7 +18,7 @@ ANSWERS = (
         statuses=(range(200, 500),),
         own=True,
         meaning=Meaning.DECLINED,
-        says="Slack refused it; error words about limits and tokens mean not sent, those about failures doubtful",
+        says="Slack refused it; error codes about limits and tokens mean not sent, those about failures doubtful",
     ),
     Answer(
         statuses=(range(100, 500),),

@@ -9,7 +9,7 @@ Rule 4: without a signing secret no HTTP request is read.
 from collections.abc import Mapping
 
 from holdfast.channels.slack.connection import SocketModeConnection
-from holdfast.channels.slack.message import SlackIdentity, user_of, word
+from holdfast.channels.slack.message import SlackIdentity, string, user_of
 from holdfast.channels.slack.posting import delete_post, edit_post, send_post
 from holdfast.channels.slack.reading import NO_POSITIONS, SlackReader
 from holdfast.channels.slack.settings import SlackSettings, read_slack
@@ -102,10 +102,10 @@ class SlackChannel:
         if isinstance(answer, SlackFailure):
             raise _failed("bot", answer)
         me = SlackIdentity(
-            team=word(answer, "team_id"),
-            user=word(answer, "user_id"),
-            bot=word(answer, "bot_id"),
-            name=word(answer, "user"),
+            team=string(answer, "team_id"),
+            user=string(answer, "user_id"),
+            bot=string(answer, "bot_id"),
+            name=string(answer, "user"),
         )
         if not me.team or not me.user:
             raise ChannelFailed("slack: auth.test names no team and no user; check that api_url is Slack's API")

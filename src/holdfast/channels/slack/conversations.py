@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from holdfast.channels.slack.history import pages
-from holdfast.channels.slack.message import Json, word
+from holdfast.channels.slack.message import Json, string
 from holdfast.channels.slack.web import SlackFailure, SlackWebApi
 
 TYPES = ("im", "mpim", "private_channel", "public_channel")
@@ -35,7 +35,7 @@ async def read_each(
     for kind in TYPES:
         found = await persist(lambda kind=kind: _listed(web, kind), types=kind)  # type: ignore[misc]
         is_complete = is_complete and found is not None
-        for chat in filter(None, (word(one, "id") for one in found or [])):
+        for chat in filter(None, (string(one, "id") for one in found or [])):
             await slots.acquire()
             await read(chat, slots.release)
     return is_complete

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from holdfast.channels.download import read_body
-from holdfast.channels.slack.message import Json, word
+from holdfast.channels.slack.message import Json, string
 from holdfast.channels.slack.web import SlackWebApi
 from holdfast.inbox.chat_message import ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, Attachment
 
@@ -27,7 +27,7 @@ class SlackFiles:
         self.gate = asyncio.Semaphore(AT_ONCE_MAX)  # held from the download until the message is stored
 
     async def fetch(self, files: tuple[Json, ...]) -> tuple[Attachment, ...]:
-        kept = [file for file in files if word(file, "mode") != "tombstone"]
+        kept = [file for file in files if string(file, "mode") != "tombstone"]
         bodies: list[bytes | None] = [None] * len(kept)
         try:
             async with asyncio.timeout(MESSAGE_S):
@@ -38,7 +38,7 @@ class SlackFiles:
         return tuple(_attachment(file, body) for file, body in zip(kept, bodies, strict=True))
 
     async def _body(self, file: Json) -> bytes | None:
-        url = word(file, "url_private_download") or word(file, "url_private")
+        url = string(file, "url_private_download") or string(file, "url_private")
         if _size(file) > ATTACHMENT_BYTES_MAX or not is_slack_url(url, self._web.api_url):
             return None
         for _ in range(TRIES_MAX):
@@ -71,8 +71,8 @@ def is_slack_url(url: str, api_url: str) -> bool:
 
 def _attachment(file: Json, body: bytes | None) -> Attachment:
     return Attachment(
-        name=(word(file, "name") or word(file, "title") or word(file, "id") or "file")[:255],
-        media_type=word(file, "mimetype") or "application/octet-stream",
+        name=(string(file, "name") or string(file, "title") or string(file, "id") or "file")[:255],
+        media_type=string(file, "mimetype") or "application/octet-stream",
         size=_size(file) if body is None else len(body),
         body=body,
     )

@@ -10,7 +10,7 @@ Rule 3: Slack does not report edits and deletions made during an outage. A messa
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from holdfast.channels.slack.message import Json, part, parts, position_of, ts_of, word
+from holdfast.channels.slack.message import Json, mapping, mappings, position_of, string, ts_of
 from holdfast.channels.slack.web import SlackFailure, SlackFailureKind, SlackWebApi
 from holdfast.kernel.ids import ID_ALPHABET, ID_RANDOM_BITS, ID_TIME_CHARS, ReplyId
 from holdfast.outbox.post import Post
@@ -54,7 +54,7 @@ async def _after(web: SlackWebApi, chat: str, positions: Positions) -> dict[str,
     top = await _top(web, chat, positions)
     if isinstance(top, SlackFailure):
         return top
-    found = {word(message, "ts"): message for message in top if _is_since(message, positions.get(None))}
+    found = {string(message, "ts"): message for message in top if _is_since(message, positions.get(None))}
     for thread, position in _threads(top, positions).items():
         oldest = _oldest(position - OVERLAP)
         replies = await pages(web, "conversations.replies", PAGES_MAX, channel=chat, ts=thread, oldest=oldest)
@@ -62,7 +62,7 @@ async def _after(web: SlackWebApi, chat: str, positions: Positions) -> dict[str,
             continue
         if isinstance(replies, SlackFailure):
             return replies
-        newer = {word(reply, "ts"): reply for reply in replies if _is_since(reply, position)}
+        newer = {string(reply, "ts"): reply for reply in replies if _is_since(reply, position)}
         newer.pop(thread, None)  # Slack lists it with its replies; it belongs to the channel
         found |= newer
     return found
@@ -80,7 +80,7 @@ def _threads(top: list[Json], positions: Positions) -> dict[str, int]:
 
     In a thread that was read shortly before the newest position, a later reply may have overtaken an earlier one.
     """
-    latest = {word(parent, "ts"): position_of(word(parent, "latest_reply")) for parent in top}
+    latest = {string(parent, "ts"): position_of(string(parent, "latest_reply")) for parent in top}
     known = {thread: position for thread, position in positions.items() if thread is not None}
     recent = {thread: position for thread, position in known.items() if position > max(positions.values()) - THREAD_AGE}
     grown = {ts: known.get(ts, positions.get(None, 0)) for ts, reply in latest.items() if reply is not None}
@@ -93,10 +93,10 @@ def _threads(top: list[Json], positions: Positions) -> dict[str, int]:
 
 
 def _is_since(message: Json, position: int | None) -> bool:
-    return position is not None and (position_of(word(message, "ts")) or 0) > position - OVERLAP
+    return position is not None and (position_of(string(message, "ts")) or 0) > position - OVERLAP
 
 
-async def landed(web: SlackWebApi, post: Post) -> str | SlackFailure | None:
+async def find_post(web: SlackWebApi, post: Post) -> str | SlackFailure | None:
     """The `ts` of a post that an earlier attempt made; None if it is certainly not there."""
     method, where = "conversations.history", {"channel": post.address.chat}
     if post.address.thread is not None:
@@ -105,7 +105,7 @@ async def landed(web: SlackWebApi, post: Post) -> str | SlackFailure | None:
     messages = await pages(web, method, LOOKUP_PAGES_MAX, **where, oldest=oldest, include_all_metadata=True)
     if isinstance(messages, SlackFailure):
         return messages
-    return next((word(message, "ts") for message in messages if _nonce(message) == post.nonce), None)
+    return next((string(message, "ts") for message in messages if _nonce(message) == post.nonce), None)
 
 
 async def pages(
@@ -119,8 +119,8 @@ async def pages(
         answer = await web.get(method, **params, **paging, limit=PAGE)
         if isinstance(answer, SlackFailure):
             return answer
-        found += parts(answer, what)
-        cursor = word(part(answer, "response_metadata"), "next_cursor")
+        found += mappings(answer, what)
+        cursor = string(mapping(answer, "response_metadata"), "next_cursor")
         if not cursor:
             return found
     return SlackFailure(SlackFailureKind.REFUSED, f"more than {pages_max * PAGE} {what}")
@@ -131,9 +131,9 @@ def _oldest(position: int) -> str:
 
 
 def _nonce(message: Json) -> str:
-    metadata = part(message, "metadata")
-    is_ours = word(metadata, "event_type") == EVENT_TYPE
-    return word(part(metadata, "event_payload"), "nonce") if is_ours else ""
+    metadata = mapping(message, "metadata")
+    is_ours = string(metadata, "event_type") == EVENT_TYPE
+    return string(mapping(metadata, "event_payload"), "nonce") if is_ours else ""
 
 
 def made_at_ms(reply: ReplyId) -> int:

@@ -40,28 +40,32 @@ def read_event(event: Json, me: SlackIdentity) -> ChatMessage | None:
     a topic, a preview, or the bot's own message."""
     if event.get("type") not in ("message", "app_mention"):
         return None
-    chat, subtype = word(event, "channel"), word(event, "subtype")
+    chat, subtype = string(event, "channel"), string(event, "subtype")
     if subtype == "message_changed":
         return _changed(event, chat, me)
     if subtype == "message_deleted":
-        return _deleted(part(event, "previous_message"), word(event, "deleted_ts"), chat, me)
+        return _deleted(mapping(event, "previous_message"), string(event, "deleted_ts"), chat, me)
     return read_message(event, chat, me)
 
 
 def read_message(message: Json, chat: str, me: SlackIdentity) -> ChatMessage | None:
     """A new message from an event or from `conversations.history`, which does not name the channel."""
-    ts = word(message, "ts")
-    if word(message, "subtype") not in TEXT_SUBTYPES or position_of(ts) is None:
+    ts = string(message, "ts")
+    if string(message, "subtype") not in TEXT_SUBTYPES or position_of(ts) is None:
         return None
     return _translated(message, chat, me, event_id=ts, position=position_of(ts))
 
 
 def _changed(event: Json, chat: str, me: SlackIdentity) -> ChatMessage | None:
-    message, before = part(event, "message"), part(event, "previous_message")
-    ts, edited = word(message, "ts"), word(part(message, "edited"), "ts")
-    if word(message, "subtype") == "tombstone":  # the first message of a thread was deleted, and its replies remain
+    message, before = mapping(event, "message"), mapping(event, "previous_message")
+    ts, edited = string(message, "ts"), string(mapping(message, "edited"), "ts")
+    if string(message, "subtype") == "tombstone":  # the first message of a thread was deleted, and its replies remain
         return _deleted(before, ts, chat, me)
-    if not edited or edited == word(part(before, "edited"), "ts") or word(message, "subtype") not in TEXT_SUBTYPES:
+    if (
+        not edited
+        or edited == string(mapping(before, "edited"), "ts")
+        or string(message, "subtype") not in TEXT_SUBTYPES
+    ):
         return None
     return _translated(message, chat, me, event_id=f"{ts}.edit.{edited}", change=MessageChange.EDITED, of=ts)
 
@@ -81,11 +85,11 @@ def _translated(
     of: str = "",
     position: int | None = None,
 ) -> ChatMessage | None:
-    user, bot = word(message, "user"), word(message, "bot_id")
+    user, bot = string(message, "user"), string(message, "bot_id")
     is_ours = user == me.user or (bot != "" and bot == me.bot)
     if not chat or not (user or bot) or is_ours:
         return None
-    ts, thread, text = word(message, "ts"), word(message, "thread_ts"), word(message, "text")
+    ts, thread, text = string(message, "ts"), string(message, "thread_ts"), string(message, "text")
     is_private = chat.startswith("D")
     return ChatMessage(
         account=me.account,
@@ -94,10 +98,10 @@ def _translated(
         chat_type="dm" if is_private else "group",
         thread=thread if thread and thread != ts else None,
         sender=f"{me.team}.{user or bot}",
-        sender_name=word(message, "username") or word(part(message, "bot_profile"), "name"),
+        sender_name=string(message, "username") or string(mapping(message, "bot_profile"), "name"),
         text=text,
         addressed=is_private or me.user in mentioned(text),
-        human=not bot and word(message, "subtype") != "bot_message",
+        human=not bot and string(message, "subtype") != "bot_message",
         change=change,
         of=of,
         position=position,
@@ -109,19 +113,19 @@ def user_of(message: ChatMessage) -> str:
     return message.sender.partition(".")[2]
 
 
-def word(value: Json, key: str) -> str:
+def string(value: Json, key: str) -> str:
     """A string of a JSON object; empty if it is missing or of another type."""
     found = value.get(key)
     return found if isinstance(found, str) else ""
 
 
-def part(value: Json, key: str) -> Json:
+def mapping(value: Json, key: str) -> Json:
     """An object inside a JSON object; empty if it is missing or of another type."""
     found = value.get(key)
     return found if isinstance(found, Mapping) else {}
 
 
-def parts(value: Json, key: str) -> tuple[Json, ...]:
+def mappings(value: Json, key: str) -> tuple[Json, ...]:
     """The objects of a list inside a JSON object."""
     found = value.get(key)
     return tuple(item for item in found if isinstance(item, Mapping)) if isinstance(found, list) else ()

@@ -5,12 +5,12 @@ Rule 1: Slack does not refuse a repeated nonce. Ours travels in the message's me
 Rule 2: an unsuccessful search proves absence only after a quiet time: Slack may still be processing a request whose
         answer was lost.
 Rule 3: an edit is idempotent. A missing or uneditable message is a refusal. An edit turns names into mentions unless
-        told otherwise, and formats *stars* in any case.
+        `parse` is none, and formats *stars* in any case.
 Rule 4: where the search is not allowed (no history scope), the post is sent, once more at most, as the outbox decides.
 """
 
-from holdfast.channels.slack.history import EVENT_TYPE, landed
-from holdfast.channels.slack.message import word
+from holdfast.channels.slack.history import EVENT_TYPE, find_post
+from holdfast.channels.slack.message import string
 from holdfast.channels.slack.text import escape
 from holdfast.channels.slack.web import SlackFailure, SlackFailureKind, SlackWebApi
 from holdfast.inbox.address import Address
@@ -23,7 +23,7 @@ QUIET_MS = 30_000  # as long as we wait for an answer
 async def send_post(web: SlackWebApi, post: Post) -> SendOutcome:
     is_absent = False
     if post.doubtful:
-        found = await landed(web, post)
+        found = await find_post(web, post)
         if isinstance(found, str):
             return Sent(found, proved=True)
         if isinstance(found, SlackFailure) and found.is_temporary:
@@ -33,7 +33,7 @@ async def send_post(web: SlackWebApi, post: Post) -> SendOutcome:
     answer = await web.post("chat.postMessage", _body(post))
     if isinstance(answer, SlackFailure):
         return _outcome(answer)
-    receipt = word(answer, "ts")
+    receipt = string(answer, "ts")
     return Sent(receipt, proved=is_absent) if receipt else Doubtful("Slack answered ok without a message id")
 
 

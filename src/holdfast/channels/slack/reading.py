@@ -24,7 +24,7 @@ from holdfast.channels.slack.connection import SocketModeConnection
 from holdfast.channels.slack.conversations import read_each
 from holdfast.channels.slack.files import SlackFiles
 from holdfast.channels.slack.history import Positions, earlier_of, missed
-from holdfast.channels.slack.message import Json, SlackIdentity, part, parts, read_event, read_message, user_of
+from holdfast.channels.slack.message import Json, SlackIdentity, mapping, mappings, read_event, read_message, user_of
 from holdfast.channels.slack.text import MENTIONS_MAX, mentioned, readable, without_mention
 from holdfast.channels.slack.users import SlackUsers
 from holdfast.channels.slack.web import SlackFailure, SlackWebApi
@@ -165,7 +165,7 @@ class SlackReader:
         return is_durable
 
     async def _envelope(self, connection: SocketModeConnection, request: SocketModeRequest) -> None:
-        event = part(request.payload, "event") if request.type == "events_api" else {}
+        event = mapping(request.payload, "event") if request.type == "events_api" else {}
         message = read_event(event, self._me)
         if message is None:
             await connection.acknowledge(request)
@@ -229,7 +229,7 @@ class SlackReader:
         key = (message.chat, message.event_id)
         if key in self._taken:
             return
-        files = parts(raw, "files") if message.change is MessageChange.NEW else ()
+        files = mappings(raw, "files") if message.change is MessageChange.NEW else ()
         async with self._files.gate if files else nullcontext():
             completed = await self._completed(message, files)
             attempt = 0

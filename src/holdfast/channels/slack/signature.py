@@ -43,5 +43,5 @@ def check_signed_head(headers: Mapping[str, str], now: Instant) -> None:
 
 def signed(secret: str, timestamp: str, body: bytes) -> str:
     """The value of the header `X-Slack-Signature`."""
-    words = b"v0:" + timestamp.encode("ascii") + b":" + body
-    return f"v0={hmac.new(secret.encode(), words, hashlib.sha256).hexdigest()}"
+    signed_text = b"v0:" + timestamp.encode("ascii") + b":" + body
+    return f"v0={hmac.new(secret.encode(), signed_text, hashlib.sha256).hexdigest()}"

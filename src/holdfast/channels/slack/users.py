@@ -4,7 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from holdfast.channels.slack.message import part, word
+from holdfast.channels.slack.message import mapping, string
 from holdfast.channels.slack.web import SlackFailure, SlackWebApi
 from holdfast.kernel.clock import Clock
 from holdfast.kernel.ids import Instant
@@ -47,15 +47,15 @@ class SlackUsers:
             async with asyncio.timeout(RANK_S):
                 answer = await self._web.get("users.info", user=user)
                 if not isinstance(answer, SlackFailure) and any(
-                    part(answer, "user").get(name) is True for name in ADMINS
+                    mapping(answer, "user").get(name) is True for name in ADMINS
                 ):
                     return Rank.ADMIN
-                made = await self._web.get("conversations.info", channel=chat)
+                channel = await self._web.get("conversations.info", channel=chat)
         except TimeoutError:
             return Rank.UNKNOWN
-        if not isinstance(made, SlackFailure) and word(part(made, "channel"), "creator") == user:
+        if not isinstance(channel, SlackFailure) and string(mapping(channel, "channel"), "creator") == user:
             return Rank.ADMIN
-        return Rank.UNKNOWN if isinstance(answer, SlackFailure) or isinstance(made, SlackFailure) else Rank.MEMBER
+        return Rank.UNKNOWN if isinstance(answer, SlackFailure) or isinstance(channel, SlackFailure) else Rank.MEMBER
 
     async def _asked(self, user: str) -> str:
         try:
@@ -67,7 +67,12 @@ class SlackUsers:
 
 
 def _shown(answer: dict[str, object]) -> str:
-    user = part(answer, "user")
-    profile = part(user, "profile")
-    name = word(profile, "display_name") or word(profile, "real_name") or word(user, "real_name") or word(user, "name")
+    user = mapping(answer, "user")
+    profile = mapping(user, "profile")
+    name = (
+        string(profile, "display_name")
+        or string(profile, "real_name")
+        or string(user, "real_name")
+        or string(user, "name")
+    )
     return name[:NAME_CHARS_MAX]

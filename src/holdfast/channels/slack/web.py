@@ -30,7 +30,7 @@ from holdfast.kernel.vendor_error import NO_ANSWER, VendorError, texts_in, vendo
 CALL_S = 30
 CONNECT_S = 10
 LIMITED_MS = 1_000  # if Slack names no time
-WORD = re.compile(r"[a-z][a-z0-9_]{0,79}")  # the form of Slack's error codes
+ERROR_CODE = re.compile(r"[a-z][a-z0-9_]{0,79}")  # the form of Slack's error codes
 SILENT_LOG = logging.getLogger("holdfast.channels.slack.sdk")
 SILENT_LOG.setLevel(logging.CRITICAL + 1)
 
@@ -161,7 +161,7 @@ async def _attempted(call: Awaitable[Any]) -> Any | SlackFailure:  # noqa: ANN40
     try:
         return await call
     except SlackApiError as error:
-        return _told(error.response)
+        return _failure_of(error.response)
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
         return SlackFailure(SlackFailureKind.UNREACHED, f"Slack could not be reached ({type(error).__name__})")
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -174,14 +174,14 @@ async def _attempted(call: Awaitable[Any]) -> Any | SlackFailure:  # noqa: ANN40
         return SlackFailure(SlackFailureKind.UNCLEAR, f"the answer is not Slack's ({type(error).__name__})")
 
 
-def _told(answer: object) -> SlackFailure:
+def _failure_of(answer: object) -> SlackFailure:
     """The failure of a call that Slack answered. For broken JSON, the SDK passes aiohttp's response instead."""
     if not isinstance(answer, AsyncSlackResponse):
         return SlackFailure(SlackFailureKind.UNCLEAR, "the answer is not JSON")
     said = answer.data if isinstance(answer.data, dict) else {}
     code = str(said.get("error") or "") if said.get("ok") is False else ""
     meaning = answer_to(ANSWERS, answer.status_code, own=bool(code)).meaning
-    shown = code if WORD.fullmatch(code) else ""  # other text may hold people's words
+    shown = code if ERROR_CODE.fullmatch(code) else ""  # other text may quote a message
     if meaning is Meaning.NOT_SENT or code in LIMITED:
         return SlackFailure(SlackFailureKind.LIMITED, shown or "ratelimited", _retry_after_ms(answer.headers))
     if meaning is Meaning.DOUBTFUL or code in UNCLEAR:
@@ -192,7 +192,7 @@ def _told(answer: object) -> SlackFailure:
     )
 
 
-def _retry_after_ms(headers: Any) -> int:  # noqa: ANN401 - the SDK hands on whatever aiohttp has
+def _retry_after_ms(headers: Any) -> int:  # noqa: ANN401 - the SDK passes aiohttp's headers
     value = str(headers.get("Retry-After", ""))
     return int(value) * 1000 if value.isascii() and value.isdigit() and len(value) < 7 else LIMITED_MS
 

@@ -12,7 +12,7 @@ Rule 4: Slack does not report that it could not reach us. Conversations are ther
 import json
 from collections.abc import Awaitable, Callable, Mapping
 
-from holdfast.channels.slack.message import Json, part, word
+from holdfast.channels.slack.message import Json, mapping, string
 from holdfast.channels.slack.reading import FAULT, NO_POSITIONS, Known, SlackReader
 from holdfast.channels.slack.signature import check_signature, check_signed_head
 from holdfast.channels.slack.web import SlackFailure, SlackFailureKind
@@ -56,7 +56,7 @@ class SlackWebhook:
             case "url_verification":
                 return _challenged(request_json)
             case "event_callback":
-                return await self._event(part(request_json, "event"))
+                return await self._event(mapping(request_json, "event"))
             case _:
                 return OK  # nothing to keep, and a retry would not change that
 
@@ -104,7 +104,7 @@ class SlackWebhook:
 def _challenged(request_json: Json) -> WebhookAnswer:
     """Prove to Slack that the URL is ours, before it sends events there."""
     try:
-        challenge = word(request_json, "challenge").encode("utf-8")
+        challenge = string(request_json, "challenge").encode("utf-8")
     except UnicodeEncodeError:
         challenge = b""
     return WebhookAnswer(status=200, body=challenge) if challenge else BAD

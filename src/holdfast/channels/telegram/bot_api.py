@@ -18,7 +18,7 @@ import httpx
 import msgspec
 
 from holdfast.channels.telegram.bot_api_error import BotApiError, BotApiErrorKind
-from holdfast.channels.telegram.wire import ApiAnswer, BotAccount, ChatMember, File, SentMessage, WebhookInfo
+from holdfast.channels.telegram.wire import ApiAnswer, BotAccount, File
 from holdfast.kernel.vendor_error import vendor_error
 
 CONNECT_S = 10.0
@@ -37,6 +37,7 @@ REFUSALS = {
     **dict.fromkeys((401, 404), BotApiErrorKind.STRANGER),
     409: BotApiErrorKind.CONFLICT,
 }
+Json = dict[str, Any]
 T = TypeVar("T")
 
 
@@ -70,16 +71,16 @@ class BotApi:
         await self._call("setWebhook", bool, url=url, secret_token=secret, **options)
 
     async def webhook_url(self) -> str:
-        return (await self._call("getWebhookInfo", WebhookInfo)).url
+        return str((await self._call("getWebhookInfo", Json)).get("url", ""))
 
     async def send(self, chat: int, thread: int | None, text: str, reply_to: int | None) -> str:
         """Post plain text, without markup, and return the message's id."""
         quoted = None if reply_to is None else {"message_id": reply_to, "allow_sending_without_reply": True}
         target: dict[str, Any] = {"chat_id": chat, "message_thread_id": thread, "reply_parameters": quoted}
-        return str((await self._call("sendMessage", SentMessage, text=text, **target)).message_id or "")
+        return str((await self._call("sendMessage", Json, text=text, **target)).get("message_id", ""))
 
     async def edit(self, chat: int, message: int, text: str) -> None:
-        await self._call("editMessageText", dict[str, Any], chat_id=chat, message_id=message, text=text)
+        await self._call("editMessageText", Json, chat_id=chat, message_id=message, text=text)
 
     async def delete(self, chat: int, message: int) -> None:
         await self._call("deleteMessage", bool, chat_id=chat, message_id=message)
@@ -89,7 +90,8 @@ class BotApi:
 
     async def member_status(self, chat: int, user: int) -> str:
         """`creator`, `administrator`, `member` and others."""
-        return (await self._call("getChatMember", ChatMember, total_s=MEMBER_S, chat_id=chat, user_id=user)).status
+        member = await self._call("getChatMember", Json, total_s=MEMBER_S, chat_id=chat, user_id=user)
+        return str(member.get("status", ""))
 
     async def download(self, file_id: str, bytes_max: int) -> bytes | None:
         """The file's bytes; None if the file is larger than `bytes_max` or gone."""

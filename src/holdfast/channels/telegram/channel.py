@@ -73,7 +73,7 @@ class TelegramChannel:
         api = await self._connection()
         connection = BotConnection(intake, self._setup.tasks, self._setup.entropy, token_from=self._settings.token_from)
         me = self._me = await connection.persist(api.me)
-        connection.who = me.username
+        connection.bot_name = me.username
         if self._settings.webhook is not None:
             await keep_webhook(api, connection, self._settings.webhook, self._setup.tasks)
         else:

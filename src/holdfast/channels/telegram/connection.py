@@ -24,7 +24,7 @@ class BotConnection:
         self._tasks = tasks
         self._entropy = entropy
         self._token_from = token_from
-        self.who = ""  # the bot's name, once Telegram has told it
+        self.bot_name = ""  # once `getMe` has answered
         self.is_up = False
         self._failures = 0
 
@@ -32,7 +32,7 @@ class BotConnection:
         self._failures = 0
         if not self.is_up:
             self.is_up = True
-            self._intake.connected(f"@{self.who}, {detail}" if self.who else detail)
+            self._intake.connected(f"@{self.bot_name}, {detail}" if self.bot_name else detail)
 
     async def persist(self, call: Callable[[], Awaitable[T]]) -> T:
         """Repeat the call until it succeeds. Raises `ChannelFailed` for an error that no retry can mend."""

@@ -28,18 +28,6 @@ class ApiAnswer(msgspec.Struct, frozen=True):
         return not self.ok and self.error_code is not None and self.description is not None
 
 
-class SentMessage(msgspec.Struct, frozen=True):
-    message_id: int | None = None
-
-
-class ChatMember(msgspec.Struct, frozen=True):
-    status: str = ""
-
-
-class WebhookInfo(msgspec.Struct, frozen=True):
-    url: str = ""
-
-
 class BotAccount(msgspec.Struct, frozen=True):
     id: int
     username: str = ""
