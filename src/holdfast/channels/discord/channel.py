@@ -9,7 +9,6 @@ Rule 3: the token is in no error and no log line.
 import asyncio
 import hashlib
 import re
-from collections.abc import Awaitable
 from dataclasses import replace
 
 import aiohttp
@@ -39,6 +38,7 @@ CLOSED: dict[int, str] = {
 }
 SILENT = {"parse": [], "replied_user": False}  # a model's text notifies no one
 HINTS = {"stream": "it must be true or false"}
+# aiohttp raises RuntimeError if the channel was closed meanwhile.
 UNREACHED = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError, RuntimeError)
 NOT_CONNECTED = NotSent("the channel is not connected", retry_after_ms=5_000, whole_account=True)
 _SNOWFLAKE = re.compile(r"\d{1,20}\Z")
@@ -124,33 +124,36 @@ class DiscordChannel:
         session.begin()
 
     async def send(self, post: Post) -> SendOutcome:
-        target = _target(post.address)
-        if target is None:
-            return Declined("the address names no Discord channel")
-        if self._bot is None:
-            return NOT_CONNECTED
         tracker = SendTracker(text=post.text, secret=self._token)
-        return await _sent(tracker, self._bot.http.post_message(target, _payload(post), tracker))
+        return await self._tracked(tracker, "POST", post.address, json=_payload(post))
 
     async def edit(self, address: Address, receipt: str, text: str) -> SendOutcome:
-        target = _target(address)
-        if target is None or not _SNOWFLAKE.match(receipt):
-            return Declined("the address names no Discord message")
-        if self._bot is None:
-            return NOT_CONNECTED
         tracker = SendTracker(text=text, secret=self._token)
-        payload: dict[str, object] = {"content": text, "allowed_mentions": SILENT}
-        return await _sent(tracker, self._bot.http.edit_text(target, int(receipt), payload, tracker))
+        change = {"content": text, "allowed_mentions": SILENT}
+        return await self._tracked(tracker, "PATCH", address, receipt, json=change)
 
     async def retract(self, address: Address, receipt: str) -> SendOutcome:
-        target = _target(address)
-        if target is None or not _SNOWFLAKE.match(receipt):
-            return Declined("the address names no Discord message")
+        tracker = SendTracker(secret=self._token)
+        outcome = await self._tracked(tracker, "DELETE", address, receipt)
+        return Sent(receipt) if tracker.is_removed else outcome
+
+    async def _tracked(
+        self, tracker: SendTracker, method: str, address: Address, receipt: str | None = None, **body: object
+    ) -> SendOutcome:
+        """Post a message, or change the one named by `receipt`; the outcome is what the tracker can prove."""
+        target, why = _target(address), ""
+        if target is None or (receipt is not None and not _SNOWFLAKE.match(receipt)):
+            return Declined("the address names no Discord channel or message")
         if self._bot is None:
             return NOT_CONNECTED
-        tracker = SendTracker(secret=self._token)
-        outcome = await _sent(tracker, self._bot.http.remove(target, int(receipt), tracker))
-        return Sent(receipt) if tracker.is_removed else outcome
+        try:
+            async with asyncio.timeout(SEND_S):
+                await self._bot.http.send_tracked(tracker, method, target, receipt, **body)
+        except discord.RateLimited as error:
+            tracker.wait_ms, why = int(error.retry_after * 1000), "the rate is limited"
+        except (DiscordRateLimited, *UNREACHED) as error:
+            why = _name(error)
+        return tracker.outcome(why)
 
     async def rank(self, message: ChatMessage) -> Rank:
         """`ADMIN` for the guild's owner, its administrators and members who may manage it. The member is fetched anew:
@@ -178,26 +181,6 @@ class DiscordChannel:
 
     async def close(self) -> None:
         """`run` closes its own session when it ends."""
-
-
-async def _sent(tracker: SendTracker, request: Awaitable[None]) -> SendOutcome:
-    """Run the request and return the outcome that the tracker can prove."""
-    why = ""
-    try:
-        async with asyncio.timeout(SEND_S):
-            await request
-    except discord.RateLimited as error:
-        tracker.wait_ms, why = int(error.retry_after * 1000), "the rate is limited"
-    except (
-        DiscordRateLimited,
-        discord.DiscordException,
-        aiohttp.ClientError,
-        OSError,
-        TimeoutError,
-        RuntimeError,
-    ) as error:
-        why = _name(error)  # aiohttp raises RuntimeError if the channel was closed meanwhile
-    return tracker.outcome(why)
 
 
 def _target(address: Address) -> int | None:

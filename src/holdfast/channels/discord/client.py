@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.channels.discord.session import DiscordSession
 
 OFFICIAL = "https://discord.com/api/v10"
-MESSAGE = "/channels/{channel_id}/messages/{message_id}"
+MESSAGES = "/channels/{channel_id}/messages"
 RATELIMIT_WAIT_S = 30.0  # the longest that discord.py waits for a limit by itself; it accepts no less
 CLOSE_S = 3.0
 IDENTIFY_MS_MIN, IDENTIFY_MS_SPREAD = 1_000, 4_000  # between a session that Discord invalidated and the next
@@ -53,19 +53,13 @@ class DiscordHttpClient(HTTPClient):
             self._global_over.set()  # discord.py blocks all requests if one is cancelled within a global limit
             raise
 
-    async def post_message(self, channel_id: int, payload: dict[str, object], tracker: SendTracker) -> None:
-        route = Route("POST", "/channels/{channel_id}/messages", channel_id=channel_id)
-        await self.request(route, json=payload, trace_request_ctx=tracker, allow_redirects=False)
-
-    async def edit_text(
-        self, channel_id: int, message_id: int, payload: dict[str, object], tracker: SendTracker
+    async def send_tracked(
+        self, tracker: SendTracker, method: str, channel_id: int, message_id: str | None, **options: object
     ) -> None:
-        route = Route("PATCH", MESSAGE, channel_id=channel_id, message_id=message_id)
-        await self.request(route, json=payload, trace_request_ctx=tracker, allow_redirects=False)
-
-    async def remove(self, channel_id: int, message_id: int, tracker: SendTracker) -> None:
-        route = Route("DELETE", MESSAGE, channel_id=channel_id, message_id=message_id)
-        await self.request(route, trace_request_ctx=tracker, allow_redirects=False)
+        """Request a channel's messages, or one of them, without redirects."""
+        path = MESSAGES if message_id is None else f"{MESSAGES}/{{message_id}}"
+        route = Route(method, path, channel_id=channel_id, message_id=message_id)
+        await self.request(route, trace_request_ctx=tracker, allow_redirects=False, **options)
 
     async def ws_connect(self, url: str, *, compress: int = 0) -> aiohttp.ClientWebSocketResponse:
         official = str(DiscordWebSocket.DEFAULT_GATEWAY)

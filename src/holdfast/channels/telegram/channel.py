@@ -55,17 +55,13 @@ class TelegramChannel:
     def __init__(self, setup: ChannelSetup, settings: TelegramSettings) -> None:
         self._setup = setup
         self._settings = settings
-        self._able = replace(CAPABILITIES, drafts=settings.stream)
+        self.capabilities = replace(CAPABILITIES, drafts=settings.stream)
         self._sender = TelegramSender(setup.clock.now)
         self._loading = asyncio.Lock()
         self._api: BotApi | None = None
         self._me: BotAccount | None = None
         self._intake: Intake | None = None
         self._closed = False
-
-    @property
-    def capabilities(self) -> ChannelCapabilities:
-        return self._able
 
     async def run(self, intake: Intake) -> None:
         """Receive until cancelled. Raises `ChannelFailed`, and any error of the intake."""
