@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import apsw
 import httpx
@@ -34,6 +35,13 @@ from tests.support.patience import HANGS_S
 TOKEN = "a-token-that-only-tests-know-and-nobody-guesses"
 POSIX = sys.platform != "win32"
 QUIET = {"HOLDFAST_DATA": "", "HOLDFAST_CONFIG": "", "HOLDFAST_TOKEN": "", "NO_COLOR": "1"}
+
+
+def listed_commands() -> dict[str, Any]:
+    """Every command of the program by its name, hidden ones too."""
+    found: Any = get_command(app)
+    commands: dict[str, Any] = found.commands
+    return commands
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -142,12 +150,12 @@ def test_help_lists_every_command_in_one_panel():
     assert list(listed) == ["Options", "Run", "Talk", "Look", "Memory", "Access", "Repair", "Measure"]
     commands = [name for panel in list(listed)[1:] for name in listed[panel]]
     assert set(COMMANDS) <= set(commands)
-    assert sorted(commands) == sorted(name for name, one in get_command(app).commands.items() if not one.hidden)
+    assert sorted(commands) == sorted(name for name, one in listed_commands().items() if not one.hidden)
     assert "..." not in done.stdout.split("Run:")[1]
 
 
 def test_the_list_says_of_each_command_what_its_own_help_says_first():
-    found = get_command(app).commands
+    found = listed_commands()
     for panel, commands in PANELS.items():
         for name, listed in commands.items():
             assert (found[name].rich_help_panel, found[name].help.partition("\n")[0]) == (panel, listed.summary), name
@@ -155,7 +163,7 @@ def test_the_list_says_of_each_command_what_its_own_help_says_first():
 
 @pytest.mark.parametrize(("old", "new"), ALIASES.items())
 def test_an_old_name_still_works_and_is_not_listed(old, new):
-    found = get_command(app).commands
+    found = listed_commands()
     assert (found[old].hidden, found[new].hidden) == (True, False)
     assert f"  {old} " not in here("--help").stdout
     assert here(old, "--help").stdout.replace(f"holdfast {old} ", f"holdfast {new} ") == here(new, "--help").stdout

@@ -5,7 +5,7 @@ from holdfast.api.shapes.tool_servers import servers_view
 from holdfast.cli.command import Invocation, command
 from holdfast.cli.output import OK, WRONG, Output, TextTable, when
 from holdfast.cli.status_file import read_channels, read_servers
-from holdfast.inbox.channel_status import LineState
+from holdfast.inbox.channel_status import ConnectionState
 
 NOT_SERVED = "No process serves this data folder; start `holdfast up`."
 
@@ -30,7 +30,7 @@ async def channels(invocation: Invocation) -> Output:
         return Output(view, NOT_SERVED, code=WRONG)
     rows = ((one.agent, one.channel, one.state.value, when(one.since), one.attempts, one.reason) for one in found)
     table = TextTable(("agent", "channel", "state", "since", "attempts", "identity or reason"), rows)
-    return Output(view, table, code=WRONG if any(one.state is LineState.DOWN for one in found) else OK)
+    return Output(view, table, code=WRONG if any(one.state is ConnectionState.DOWN for one in found) else OK)
 
 
 @command()
@@ -71,4 +71,4 @@ async def tools(invocation: Invocation) -> Output:
         for one in found
         if one.confinement_note
     )
-    return Output(view, table, *notes, code=WRONG if any(one.state is LineState.DOWN for one in found) else OK)
+    return Output(view, table, *notes, code=WRONG if any(one.state is ConnectionState.DOWN for one in found) else OK)

@@ -10,7 +10,7 @@ from holdfast.api.shapes.tool_servers import servers_view
 from holdfast.cli.command import Invocation, command
 from holdfast.cli.output import OK, WRONG, Output
 from holdfast.cli.status_file import read_channels, read_servers
-from holdfast.inbox.channel_status import LineState
+from holdfast.inbox.channel_status import ConnectionState
 
 NOT_SERVED = "no process serves this data folder; start `holdfast up`"
 
@@ -35,8 +35,8 @@ async def health(invocation: Invocation) -> Output:
     served = is_served(invocation.folder)
     if found.ok and not served:
         found = replace(found, ok=False, code="not_served", why=NOT_SERVED)
-    down = [one for one in read_channels(invocation.folder) or () if one.state is LineState.DOWN]
-    lost = [one for one in read_servers(invocation.folder) or () if one.state is LineState.DOWN]
+    down = [one for one in read_channels(invocation.folder) or () if one.state is ConnectionState.DOWN]
+    lost = [one for one in read_servers(invocation.folder) or () if one.state is ConnectionState.DOWN]
     if found.ok:
         megabytes = (found.wal_bytes or 0) // 1_000_000
         log = f"; its write-ahead log has {megabytes} MB" if megabytes else ""

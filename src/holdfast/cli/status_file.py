@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.api.shapes.channels import ChannelStanding, standing_of, standing_view
 from holdfast.api.shapes.tool_servers import ToolServer, server_of, server_view
-from holdfast.inbox.channel_status import LineState, ServerStanding, Standing
+from holdfast.inbox.channel_status import ChannelStatus, ConnectionState, ToolServerStatus
 
 if TYPE_CHECKING:
     from holdfast.runtime.runtime import Runtime
@@ -33,25 +33,27 @@ class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusFile:
-    def __init__(self, folder: Path, runtime: "Runtime", say: Callable[[Standing | ServerStanding], None]) -> None:
+    def __init__(
+        self, folder: Path, runtime: "Runtime", say: Callable[[ChannelStatus | ToolServerStatus], None]
+    ) -> None:
         self._folder = folder
         self._file = folder / FILE
-        self._exchange = runtime.exchange
+        self._registry = runtime.channel_registry
         self._runtime = runtime
         self._say = say
-        self._said: dict[tuple[str, str], LineState] = {}
+        self._said: dict[tuple[str, str], ConnectionState] = {}
         self._is_due = False
 
     def open(self) -> None:
         """Report the current status and every change from now on."""
-        self._exchange.watch(self._hear)
+        self._registry.watch(self._hear)
         self._runtime.watch_tool_servers(self._hear_servers)
-        for one in self._exchange.standings():
+        for one in self._registry.statuses():
             self._hear(one)
         self._hear_servers()
 
     def close(self) -> None:
-        self._exchange.watch(lambda _standing: None)
+        self._registry.watch(lambda _status: None)
         self._runtime.watch_tool_servers(lambda: None)
         with suppress(OSError):
             self._file.unlink(missing_ok=True)
@@ -60,11 +62,11 @@ class StatusFile:
         for one in self._runtime.tool_servers():
             self._tell((one.agent, f"mcp {one.server}"), one)
 
-    def _hear(self, one: Standing) -> None:
+    def _hear(self, one: ChannelStatus) -> None:
         self._tell((one.agent, one.channel), one)
 
-    def _tell(self, key: tuple[str, str], one: Standing | ServerStanding) -> None:
-        if one.state is not LineState.STARTING and self._said.get(key) not in {LineState.UP, one.state}:
+    def _tell(self, key: tuple[str, str], one: ChannelStatus | ToolServerStatus) -> None:
+        if one.state is not ConnectionState.STARTING and self._said.get(key) not in {ConnectionState.UP, one.state}:
             self._said[key] = one.state
             with suppress(OSError, ValueError):  # the terminal is gone
                 self._say(one)
@@ -79,7 +81,7 @@ class StatusFile:
 
         page = StatusPage(
             owner=owner_of(self._folder),
-            channels=[standing_view(one) for one in self._exchange.standings()],
+            channels=[standing_view(one) for one in self._registry.statuses()],
             servers=[server_view(one) for one in self._runtime.tool_servers()],
         )
         draft = self._file.with_suffix(f".{os.getpid()}")
@@ -90,13 +92,13 @@ class StatusFile:
             draft.replace(self._file)
 
 
-def read_channels(folder: Path) -> Sequence[Standing] | None:
+def read_channels(folder: Path) -> Sequence[ChannelStatus] | None:
     """The status of the channels; None if no process serves the folder."""
     page = _page(folder)
     return None if page is None else [standing_of(one) for one in page.channels]
 
 
-def read_servers(folder: Path) -> Sequence[ServerStanding] | None:
+def read_servers(folder: Path) -> Sequence[ToolServerStatus] | None:
     """The status of the MCP servers; None if no process serves the folder."""
     page = _page(folder)
     return None if page is None else [server_of(one) for one in page.servers]

@@ -26,7 +26,7 @@ from holdfast.cli.logs import FILE, logging_to, to_file
 from holdfast.cli.output import OK, print_json, print_warning, visible
 from holdfast.cli.signals import on_signal
 from holdfast.cli.status_file import StatusFile
-from holdfast.inbox.channel_status import ServerStanding, Standing
+from holdfast.inbox.channel_status import ChannelStatus, ToolServerStatus
 from holdfast.kernel import log
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.hardening import variables
@@ -184,10 +184,10 @@ async def _server(
             tasks=runtime.tasks,
             names=names,
             limits=fitted(listening.limits),
-            hooks=runtime.exchange,
+            hooks=runtime.channel_registry,
             sources=Sources(
                 wal_bytes=lambda: _size_of(folder / WAL),
-                channels=runtime.exchange.connected,
+                channels=runtime.channel_registry.connected,
                 servers=runtime.tool_servers,
             ),
         ),
@@ -231,12 +231,12 @@ class Start:
     agent: str  # the default agent
 
 
-def _say(one: Standing | ServerStanding) -> None:
+def _say(one: ChannelStatus | ToolServerStatus) -> None:
     print(visible(one.sentence), flush=True)
 
 
-def _say_json(one: Standing | ServerStanding) -> None:
-    if isinstance(one, ServerStanding):
+def _say_json(one: ChannelStatus | ToolServerStatus) -> None:
+    if isinstance(one, ToolServerStatus):
         print_json({"event": "mcp", **msgspec.structs.asdict(server_view(one))})
     else:
         print_json({"event": "channel", **msgspec.structs.asdict(standing_view(one))})
