@@ -9,11 +9,12 @@ from holdfast.core.context import NOTES, RECALL, ModelMessage
 from holdfast.core.finish import Finalisation
 from holdfast.core.ids import Principal
 from holdfast.core.visibility import SHARED, Audience, chat_scope, person_scope, session_scope
-from holdfast.loops import turn_runner
+from holdfast.loops import recaller, turn_runner
 from holdfast.providers.local import recalling, scopes
 from holdfast.stores.script import Script
-from holdfast.stores.verbs import commands, extract, turns
+from holdfast.stores.verbs import commands, extract, speakers
 from holdfast.testing.areas import Area
+from holdfast.testing.channel_areas import ChannelArea
 from holdfast.testing.mutant import Patch, mutant
 
 BUDGET = 30
@@ -75,7 +76,19 @@ def private_notes_shown_in_groups() -> Sequence[Patch]:
 @mutant("I33", budget=BUDGET, area=Area.STRANGERS)
 def shared_chat_taken_for_private() -> Sequence[Patch]:
     """In a chat that is no group a speaker's private notes and words are shown, although others speak there too."""
-    return [(turns, "ATTENDED", "update mailbox set unattended = 0 * :human where id = :mailbox and :person <> ' '")]
+    return [(speakers, "ATTENDED", speakers.ATTENDED.replace("then 1", "then 0"))]
+
+
+@mutant("I6", budget=60, area=ChannelArea.LINKS)
+def linked_speakers_forgotten() -> Sequence[Patch]:
+    """Who spoke in a chat while linked to its first speaker is not counted when the link is taken back."""
+    return [(speakers, "LINKED_SPEAKER", "delete from linked_speaker where mailbox = :mailbox and principal = :person")]
+
+
+@mutant("I6", budget=150, area=ChannelArea.LINKS)
+def asked_ahead_for_fewer_readers() -> Sequence[Patch]:
+    """What was asked ahead in private is shown in a chat that counts as a group since a link was taken back."""
+    return [(recaller._Asked, "is_like", lambda asked, other: asked.kin == other.kin)]  # noqa: SLF001
 
 
 @mutant("I33", budget=60, area=Area.STRANGERS)

@@ -26,7 +26,6 @@ from holdfast.core.turn import (
     TurnOpening,
     advance,
 )
-from holdfast.core.visibility import is_agent
 from holdfast.ports.store import Committed
 from holdfast.stores.script import Row, Script, many, one, plain, rows, run
 from holdfast.stores.verbs import approvals
@@ -38,6 +37,7 @@ from holdfast.stores.verbs.outgoing import send_messages
 from holdfast.stores.verbs.reply import insert_reply
 from holdfast.stores.verbs.rights import given_by, giver, judge_turns
 from holdfast.stores.verbs.sessions import PickedTurns, new_session, pick_turns, undo_turns
+from holdfast.stores.verbs.speakers import attend
 
 SESSION = """
 select last_seq, turns, open_turn, token_ratio, title, parent_id, exists (select 1 from forget where swept_at is null),
@@ -61,14 +61,6 @@ update session
    set last_seq = :last_seq, turns = :n, open_turn = :n, active_at = :now,
        several = case when principal = :principal then several else 1 end
  where id = :session"""
-ATTENDED = """
-update mailbox
-   set unattended = case when :human = 1 then 0 else unattended + 1 end, speaker = coalesce(speaker, :person),
-       shared = case when cast(:person as text) is null or speaker is null or speaker = :person
-                       or coalesce((select person from identity where principal = speaker), speaker)
-                        = coalesce((select person from identity where principal = :person), :person)
-                     then shared else 1 end
- where id = :mailbox"""
 READ_TURN = """
 select phase, attempt, principal, first_seq, last_seq, stop_at, fence, opened_at,
        (select epoch from session where id = :session), approval, directory, repo, chain,
@@ -142,8 +134,7 @@ def open_turn(claim: Claim, opening: TurnOpening) -> Script[Turn | NotAllowed]:
     )
     yield from _take(claim, opening.messages, opening.session, n)
     yield from run(OPENED, session=opening.session, n=n, last_seq=last_seq, principal=opening.principal)
-    person = None if is_agent(opening.principal) else opening.principal
-    yield from run(ATTENDED, mailbox=claim.mailbox, human=int(opening.human), person=person)
+    yield from attend(claim, opening)
     return (yield from read_turn(claim, opening.session, n, last_seq))
 
 
