@@ -160,14 +160,19 @@ class Archive:
                 yield Note(found[0], origins, self._author(found[1], origins))
 
     def _author(self, made_by: str, origins: Sequence[Origin]) -> People:
-        """Whose a private note is: the speaker's, unless others spoke in the session that it was extracted from."""
+        """Whose a private note is: the speaker's, unless others spoke in the session that it was extracted from.
+
+        What is said while accounts are linked stays with the person whom it is said as, so one account may speak as two
+        people in a session: a note that is extracted of it belongs to the chat.
+        """
         together = frozenset.intersection(*(one.said_by for one in origins))
         if not together or any(one.in_group for one in origins):
             return frozenset()
         turns = [turn for one in origins for turn in self._speakers.get(one.session, [])]
-        others = {turn["principal"] for turn in turns} - together
+        speakers = {turn["principal"] for turn in turns}
+        is_ones = len(speakers) == 1 and speakers <= together
         moved = len({turn["mailbox"] for turn in turns}) > 1
-        return together if made_by == "kept" or not (others or moved) else frozenset()
+        return together if made_by == "kept" or (is_ones and not moved) else frozenset()
 
     # --- readers
 
