@@ -134,6 +134,16 @@ def forget_keeps_quotations() -> Sequence[Patch]:
     return [(quotations, "_scan", broken)]
 
 
+@mutant("I16", budget=60, forgets=True, first=867_006_402)
+def forget_keeps_what_was_deleted() -> Sequence[Patch]:
+    """Answers in a session that was deleted before stay at the providers, although nobody can read what they repeat."""
+
+    def broken(_trail: provenance.Trail) -> Script[None]:
+        yield from ()
+
+    return [(forget, "find_unreadable", broken)]
+
+
 @mutant("I16", budget=BUDGET, forgets=True)
 def forget_keeps_hashes() -> Sequence[Patch]:
     """The hash of a forgotten text stays in its row."""

@@ -27,6 +27,7 @@ from holdfast.stores.verbs.parcels import ERASE_PERSON, ERASE_SESSION, ERASE_UNI
 from holdfast.stores.verbs.person import Blanked, blank_person
 from holdfast.stores.verbs.provenance import Found, Trail, follow
 from holdfast.stores.verbs.quotations import find_quotations
+from holdfast.stores.verbs.unreadable import find_unreadable
 
 FIELDS = "id, agent, kind, subject, requested_at, blanked, scrubbed_at, scrub_receipt, swept_at, kept"
 BY_ID = f"select {FIELDS} from forget where id = :id"
@@ -133,6 +134,7 @@ def _forget_session(id_: ForgetId, agent: AgentName, session: SessionId) -> Scri
 
 def _forget_person(id_: ForgetId, trail: Trail) -> Script[Counter[str]]:
     yield from follow(trail)
+    yield from find_unreadable(trail)
     search = yield from find_quotations(trail)
     blanked = yield from blank_person(trail, search)
     for agent in trail.reached:
@@ -180,10 +182,10 @@ def _erasures(
 
 def goes_whole(unit: Unit, found: Found, people: frozenset[str]) -> bool:
     """Whether a provider erases a unit as a whole: it is all the person's, or has an answer that was made of what was
-    passed on or that repeats it. An answer cannot be erased there by who spoke."""
+    passed on, that repeats it, or that nobody can read any more. An answer cannot be erased there by who spoke."""
     if unit.principal in people or unit.turns <= found.turns:
         return True
-    return bool(unit.turns & (found.passed | found.quoted))
+    return bool(unit.turns & (found.passed | found.quoted | found.unreadable))
 
 
 def _encoded(counts: Mapping[str, int]) -> str:
