@@ -144,6 +144,12 @@ def resume_brings_private_words_into_groups() -> Sequence[Patch]:
     return [(commands, "FIND_TITLE", commands.FIND_TITLE.replace(":alone = 1", ":alone >= 0"))]
 
 
+@mutant("I33", budget=60, area=Area.STRANGERS, first=720_001_357)
+def resume_takes_a_groups_session_away() -> Sequence[Patch]:
+    """A member who alone spoke in a session of a group can resume it in private."""
+    return [(commands, "stays", lambda _address: False)]
+
+
 # --- how it is told ------------------------------------------------------------------------------------------------
 
 
