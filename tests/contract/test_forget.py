@@ -25,6 +25,7 @@ from holdfast.core.lane import LaneKey, Settlement
 from holdfast.core.memory import Applied, Change, MemoryBatch, MemoryVerb, Target
 from holdfast.core.turn import Step, Turn, TurnEvent, TurnRecord
 from holdfast.stores.script import rows
+from holdfast.stores.store import SqlStore
 from holdfast.stores.verbs.provenance import RECORDED
 from tests.contract.driver import address_of, record, retain
 
@@ -433,6 +434,22 @@ async def test_somebody_elses_open_turn_goes_on_without_the_words(driver):
     await driver.answer(claim, turn, "hello bob")
     await driver.store.release_claim(claim)
     assert [text for text in await driver.texts(turn.session) if text] == ["hello", "hello bob"]
+
+
+async def test_a_process_that_read_a_recall_of_the_words_does_not_show_it_again(driver):
+    """It holds contexts in memory, and a turn that it takes up again is shown what is in the journal now."""
+    await driver.talk(f"{CANARY}", chat="den")
+    await driver.say("what was it?", who="bob")
+    claim = await driver.claim()
+    turn = await driver.open(claim)
+    recalled = Step(event=TurnEvent.RECALLED, entries=(Recalled(text=f"ada said {CANARY}"),))
+    turn = await driver.store.append_step(claim, turn, recalled)
+    other = await SqlStore.open(driver.database, b"a secret of the tests")
+    before = await other.read_context(turn.session)
+    assert [entry.text for entry in before.entries] == ["what was it?", f"ada said {CANARY}"]
+    await driver.store.forget(person())
+    after = await other.read_context(turn.session)
+    assert [entry.text for entry in after.entries if entry.text] == ["what was it?"]
 
 
 async def ended(driver, session):

@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 
+from holdfast.core.context import Context
 from holdfast.core.delivery import DeliveryState, Op
 from holdfast.core.forget import Forgetting
 from holdfast.core.ids import SessionId
 from holdfast.core.journal import AnyBody
 from holdfast.core.lane import Package, Settlement
 from holdfast.loops.carrier import Carrier
-from holdfast.stores.script import Script, rows, run
+from holdfast.stores.script import Row, Script, rows, run
 from holdfast.stores.sqlite import inline
-from holdfast.stores.verbs import erase, forget, person, provenance, quotations, turns
+from holdfast.stores.verbs import contexts, erase, forget, person, provenance, quotations, turns
 from holdfast.stores.verbs.provenance import Letter, Trail
 from holdfast.testing.mutant import Patch, mutant
 
@@ -142,6 +143,16 @@ def forget_keeps_what_was_deleted() -> Sequence[Patch]:
         yield from ()
 
     return [(forget, "find_unreadable", broken)]
+
+
+@mutant("I16", budget=60, forgets=True, first=867_008_357)
+def forget_leaves_contexts_in_memory() -> Sequence[Patch]:
+    """Another process goes on with the context that it read before, and with the recall in it."""
+
+    def broken(known: Context, row: Row) -> bool:
+        return bool(known.undo_count == row[3] and known.summaries == row[4] and known.last_seq <= row[1])
+
+    return [(contexts, "_grown_only", broken)]
 
 
 @mutant("I16", budget=BUDGET, forgets=True)
