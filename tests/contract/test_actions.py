@@ -36,7 +36,7 @@ from holdfast.kernel.ids import (
 )
 from holdfast.memory.delivery import DeliveryState
 from holdfast.memory.forget import ForgetRequest
-from holdfast.memory.notes import Change, MemoryBatch, MemoryUndo, MemoryVerb, Target
+from holdfast.memory.notes import MemoryBatch, MemoryUndo, MemoryVerb, NoteChange, Target
 from holdfast.outbox.post import ReplyState
 from holdfast.sessions.command_rights import Rank
 from holdfast.sessions.finalisation import FinishEvent
@@ -188,7 +188,7 @@ async def person_forgotten(driver):
 
 
 def note(subject, origin="op 1", by="user"):
-    change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text="The office is in Rome.")
+    change = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text="The office is in Rome.")
     return MemoryBatch(agent=FERN, subject=subject, origin=origin, changes=(change,), by=by)
 
 

@@ -14,7 +14,7 @@ from holdfast.kernel.errors import ClaimLost, FinalisationNotFound, InvariantBro
 from holdfast.kernel.ids import AgentName, Instant, NodeId
 from holdfast.kernel.machine import AsyncTasks
 from holdfast.kernel.notifier import Bell
-from holdfast.memory.notes import Capacity, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import Capacity, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.sessions.extraction import Notes, Unusable, parse_answer
 from holdfast.sessions.extraction_rules import decode_result
 from holdfast.sessions.finalisation import Ending, Finalisation, FinishEvent, FinishStep, NotEnded
@@ -82,7 +82,7 @@ async def note(driver, text, *, target=Target.USER, origin=None, **change):
         agent=FERN,
         subject="ada",
         origin=origin or driver.id("op"),
-        changes=(Change(verb=verb, target=target, text=text, **change),),
+        changes=(NoteChange(verb=verb, target=target, text=text, **change),),
     )
     outcome = await driver.store.apply_memory(batch)
     return outcome.seqs[0]

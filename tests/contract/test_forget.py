@@ -18,7 +18,7 @@ from holdfast.kernel.ids import AgentName, ForgetId, Instant, Principal, Provide
 from holdfast.memory.delivery import DeliveryState, Op
 from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.lane import LaneKey, Settlement
-from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.provenance_sql import RECORDED
 from holdfast.sessions.command_rights import Rank
 from holdfast.sessions.compression_audit import Audit
@@ -103,7 +103,7 @@ async def recall_in(driver, text, who="bob", *, chat="home"):
 
 
 async def note(driver, text, *, subject="", who="ada", verb=MemoryVerb.ADD, old=""):
-    change = Change(verb=verb, target=Target.MEMORY, text=text, old=old)
+    change = NoteChange(verb=verb, target=Target.MEMORY, text=text, old=old)
     batch = MemoryBatch(
         agent=FERN,
         subject=subject,

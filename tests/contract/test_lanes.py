@@ -13,7 +13,7 @@ from holdfast.kernel.errors import DeliveryNotFound, InvalidInput, LaneLost
 from holdfast.kernel.ids import AgentName, DeliveryId, NodeId, Provider
 from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, Op
 from holdfast.memory.lane import LaneClaim, LaneKey, Settlement
-from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, Target
 from tests.contract.driver import address_of, record, retain
 
 KEY = LaneKey(AgentName("fern"), Provider("mem"))
@@ -585,7 +585,7 @@ async def noted(driver, *texts, old=""):
     policies = (DeliveryPolicy(provider=KEY.provider, memory=True),)
     for text in texts:
         verb = MemoryVerb.REPLACE if old else MemoryVerb.ADD
-        change = Change(verb=verb, target=Target.MEMORY, text=text, old=old)
+        change = NoteChange(verb=verb, target=Target.MEMORY, text=text, old=old)
         batch = MemoryBatch(agent=KEY.agent, subject="", origin=f"{old}>{text}", changes=(change,), policies=policies)
         assert isinstance(await driver.store.apply_memory(batch), Applied)
 

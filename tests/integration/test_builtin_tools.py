@@ -8,7 +8,7 @@ import pytest
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.turns.journal import Recalled
-from holdfast.turns.model import ModelEvent, ModelRequest, Task
+from holdfast.turns.model import ModelEvent, ModelRequest, ModelTask
 from holdfast.turns.policy import AgentPolicy
 from tests.integration.fakes import ScriptedModel, calls, says, soon, the_session
 
@@ -17,7 +17,7 @@ class Talker(ScriptedModel):
     """Speaks by its script; what is asked when a session ends is no part of it."""
 
     def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        return says('{"changes": []}')(request) if request.task is Task.EXTRACT else super().ask(request)
+        return says('{"changes": []}')(request) if request.task is ModelTask.EXTRACT else super().ask(request)
 
 
 def built(model, **policies):

@@ -23,7 +23,7 @@ from holdfast.store.protocols.draft_store import DraftStore
 from holdfast.store.sql_store import SqlStore
 from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import ManualClock, SeededEntropy, SimNode, SimTasks, crashing, points
-from holdfast.turns.model import Answer, TextDelta
+from holdfast.turns.model import ModelAnswer, TextDelta
 from tests.integration.fakes import ScriptedModel, agents, calls, policy, raises, says
 from tests.integration.test_postman import MAIN, Street, lives
 
@@ -103,7 +103,7 @@ class Draughty(Street):
             for word in text.split(" "):
                 await self.rest(every_s)
                 yield TextDelta(f"{word} ")
-            yield Answer(text=text)
+            yield ModelAnswer(text=text)
 
         return move
 
@@ -441,7 +441,7 @@ async def test_an_edit_whose_answer_was_lost_is_given_time_to_land_before_the_fi
             yield TextDelta(word)
             if asked:
                 break
-        yield Answer(text=WHOLE)
+        yield ModelAnswer(text=WHOLE)
 
     runtime = await street.enter(ends_then, fate=fate)
     await street.say(runtime, "hello")

@@ -13,7 +13,7 @@ from holdfast.kernel.ids import AgentName, NodeId, SessionId
 from holdfast.kernel.machine import AsyncTasks
 from holdfast.kernel.notifier import Bell
 from holdfast.kernel.retry import RetryPolicy
-from holdfast.memory.notes import Capacity, Change, MemoryBatch, MemoryVerb, NotesPolicy, Target
+from holdfast.memory.notes import Capacity, MemoryBatch, MemoryVerb, NoteChange, NotesPolicy, Target
 from holdfast.models.practice import PracticeModel
 from holdfast.sessions.finalisation import Finalisation, FinishPolicy
 from holdfast.sessions.finisher import Finisher
@@ -24,7 +24,7 @@ from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import ManualClock, SeededEntropy
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
-from holdfast.turns.model import Model, Task
+from holdfast.turns.model import Model, ModelTask
 from holdfast.turns.policy import MINUTE_MS, AgentPolicy, ExpiryPolicy
 from tests.contract.driver import Driver, record
 from tests.integration.fakes import Gate, ScriptedModel, raises, says, soon, stands_at
@@ -301,14 +301,14 @@ async def test_extraction_is_a_temporary_run_that_knows_how_full_memory_is(lives
     model = ScriptedModel(otherwise=says(ANSWER))
     policy = AgentPolicy(expiry=IDLE, notes=NotesPolicy(capacity=Capacity(memory_chars=100)))
     life = await lives(model, policy)
-    full = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text="x" * 95)
+    full = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text="x" * 95)
     await life.store.apply_memory(MemoryBatch(agent=FERN, subject="ada", origin="o", changes=(full,)))
     await life.driver.chat("my cat is called Byron")
     sessions = await life.driver.rows("select id from session")
     idle(clock)
     await life.work()
     (asked,) = model.asked
-    assert (asked.task, asked.tools) == (Task.EXTRACT, ())
+    assert (asked.task, asked.tools) == (ModelTask.EXTRACT, ())
     assert '"memory" uses 95 of 100 characters (95 %). CONSOLIDATE' in asked.messages[0].content
     assert "my cat is called Byron" in asked.messages[1].content
     assert await life.driver.rows("select id from session") == sessions

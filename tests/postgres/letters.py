@@ -7,7 +7,7 @@ from holdfast.inbox.address import Address, parse
 from holdfast.inbox.message import Arrival
 from holdfast.kernel.ids import AgentName, Principal, ReplyId
 from holdfast.memory import notes_sql
-from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.turns import turn_sql
 from holdfast.turns.turn import OutgoingMessage, Step, TurnEvent
 from tests.contract.driver import LIMITS, Driver, returned, tool_step
@@ -67,7 +67,7 @@ async def a_repeated_word(driver: Driver) -> Verbs:
     await driver.say("who?", who="bob")
     claim = await driver.claim()
     turn = await driver.open(claim)
-    change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text="it is marmalade")
+    change = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text="it is marmalade")
     batch = MemoryBatch(
         agent=FERN,
         subject="bob",

@@ -339,11 +339,11 @@ def _change(
     async def work(runtime: "Runtime") -> int:
         from holdfast.inbox.address import agent_name
         from holdfast.kernel.ids import make_id
-        from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
+        from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 
         number = int(entry) if entry.isascii() and entry.isdigit() and len(entry) < 10 else None
         made = MemoryVerb.REMOVE if verb == "move" else MemoryVerb(verb)
-        change = Change(verb=made, target=Target(target), text=text, old=entry, version=number)
+        change = NoteChange(verb=made, target=Target(target), text=text, old=entry, version=number)
         origin = make_id("cli", runtime.clock.now(), runtime.entropy.bits(80))
         batch = MemoryBatch(
             agent=agent_name(agent or runtime.default_agent), subject=about, origin=origin, changes=(change,), by="user"

@@ -77,7 +77,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class NoteChange:
     """One wish. `old` is a unique part of the entry to replace or remove; `version` names it exactly instead."""
 
     verb: MemoryVerb
@@ -93,7 +93,7 @@ class MemoryBatch:
     agent: AgentName
     subject: str
     origin: str  # unique: a repeated origin changes nothing and gets the first result
-    changes: tuple[Change, ...]
+    changes: tuple[NoteChange, ...]
     by: str = "model"  # model, extraction, edit, import, user
     principal: Principal = Principal("")
     capacity: Capacity = field(default_factory=Capacity)

@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 from holdfast.kernel.ids import Instant
 from holdfast.memory.notes import (
-    Change,
     Memory,
     MemoryBatch,
     MemoryEntry,
@@ -22,6 +21,7 @@ from holdfast.memory.notes import (
     MemoryUndo,
     MemoryVerb,
     NotApplied,
+    NoteChange,
     Target,
 )
 from holdfast.memory.notes_safety import reason_to_block
@@ -81,7 +81,9 @@ def normal(text: str) -> str:
     return text.replace("\r\n", "\n").strip()
 
 
-def _decide(memory: Memory, batch: MemoryBatch, change: Change, position: int, gone: Gone) -> PlannedOperation | None:
+def _decide(
+    memory: Memory, batch: MemoryBatch, change: NoteChange, position: int, gone: Gone
+) -> PlannedOperation | None:
     if batch.add_only and change.verb is not MemoryVerb.ADD:
         raise _Miss("stale", "this was made from history that has moved on, so it may add and change nothing else")
     text = "" if change.verb is MemoryVerb.REMOVE else _checked(change.text)
@@ -127,7 +129,7 @@ def _checked(text: str) -> str:
     return kept
 
 
-def entry_named(memory: Memory, change: Change) -> MemoryEntry | NotApplied:
+def entry_named(memory: Memory, change: NoteChange) -> MemoryEntry | NotApplied:
     """The entry that a change names."""
     try:
         return _named(memory, change)
@@ -135,7 +137,7 @@ def entry_named(memory: Memory, change: Change) -> MemoryEntry | NotApplied:
         return NotApplied(miss.code, miss.reason, memory)
 
 
-def _named(memory: Memory, change: Change) -> MemoryEntry:
+def _named(memory: Memory, change: NoteChange) -> MemoryEntry:
     entries = memory.of(change.target)
     if change.version is not None:
         found = next((entry for entry in entries if entry.seq == change.version), None)
@@ -154,7 +156,7 @@ def _named(memory: Memory, change: Change) -> MemoryEntry:
     return matches[0]
 
 
-def _free_place(memory: Memory, change: Change) -> int:
+def _free_place(memory: Memory, change: NoteChange) -> int:
     taken = {entry.place for entry in memory.entries}
     wanted = change.place
     return wanted if wanted is not None and 0 < wanted <= memory.head and wanted not in taken else memory.head + 1
@@ -197,13 +199,13 @@ def undo_batch(undo: MemoryUndo, operation: MemoryOperation) -> MemoryBatch:
     """The batch that reverses an operation. It is stale when the entry was changed again since."""
     match operation.verb:
         case MemoryVerb.ADD:
-            change = Change(verb=MemoryVerb.REMOVE, target=operation.target, version=operation.seq)
+            change = NoteChange(verb=MemoryVerb.REMOVE, target=operation.target, version=operation.seq)
         case MemoryVerb.REPLACE:
-            change = Change(
+            change = NoteChange(
                 verb=MemoryVerb.REPLACE, target=operation.target, version=operation.seq, text=operation.old_text
             )
         case MemoryVerb.REMOVE:
-            change = Change(
+            change = NoteChange(
                 verb=MemoryVerb.ADD, target=operation.target, text=operation.old_text, place=operation.place
             )
     return MemoryBatch(

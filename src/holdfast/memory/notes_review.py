@@ -12,7 +12,7 @@ from enum import Enum
 
 from holdfast.inbox.access import PLATFORMS
 from holdfast.kernel.ids import AgentName, Principal
-from holdfast.memory.notes import Change, Memory, MemoryEntry, MemoryVerb
+from holdfast.memory.notes import Memory, MemoryEntry, MemoryVerb, NoteChange
 from holdfast.memory.visibility import BY_MODELS, CHAT, is_group
 from holdfast.turns.policy import AccessPolicy
 
@@ -83,5 +83,5 @@ def to_revoke(memory: Memory, authors: Collection[str], subject: str) -> tuple[M
     return tuple(entry for entry in made if entry.principal and entry.principal in authors)
 
 
-def removals(entries: Iterable[MemoryEntry]) -> tuple[Change, ...]:
-    return tuple(Change(verb=MemoryVerb.REMOVE, target=entry.target, version=entry.seq) for entry in entries)
+def removals(entries: Iterable[MemoryEntry]) -> tuple[NoteChange, ...]:
+    return tuple(NoteChange(verb=MemoryVerb.REMOVE, target=entry.target, version=entry.seq) for entry in entries)

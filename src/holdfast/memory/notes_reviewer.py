@@ -10,7 +10,7 @@ from holdfast.kernel.errors import InvalidInput, StoreUnavailable
 from holdfast.kernel.ids import AgentName, Principal
 from holdfast.memory.notes import Memory, MemoryBatch, NotApplied
 from holdfast.memory.notes_review import CHANGES_MAX, NoteForReview, Revoked, for_review, removals, to_revoke
-from holdfast.memory.notes_service import Keeper
+from holdfast.memory.notes_service import NotesService
 from holdfast.memory.visibility import chat_scope
 from holdfast.store.protocols.reader import Reader
 from holdfast.turns.policy import AccessPolicy
@@ -19,7 +19,7 @@ ATTEMPTS_MAX = 20  # of one memory that is changed while its notes are revoked
 
 
 class NoteReview:
-    def __init__(self, keeper: Keeper, reader: Reader) -> None:
+    def __init__(self, keeper: NotesService, reader: Reader) -> None:
         self._keeper = keeper
         self._reader = reader
 

@@ -13,13 +13,13 @@ from holdfast.kernel.ids import AgentName, Principal
 from holdfast.memory.delivery import Outcome
 from holdfast.memory.notes import (
     DELIMITER,
-    Change,
     Memory,
     MemoryBatch,
     MemoryOutcome,
     MemoryUndo,
     MemoryVerb,
     NotApplied,
+    NoteChange,
     Target,
 )
 from holdfast.memory.notes_plan import entry_named
@@ -39,7 +39,7 @@ def _nobody() -> None:
     """Nobody waits for news yet."""
 
 
-class Keeper:
+class NotesService:
     """Implements `MemoryKeeper`."""
 
     def __init__(self, store: Store, reader: Reader, providers: Providers) -> None:
@@ -74,11 +74,11 @@ class Keeper:
         entry = entry_named(await self.memory(batch.agent, batch.subject), named)
         if isinstance(entry, NotApplied):
             return entry
-        added = Change(verb=MemoryVerb.ADD, target=named.target, text=entry.text)
+        added = NoteChange(verb=MemoryVerb.ADD, target=named.target, text=entry.text)
         outcome = await self.apply(replace(batch, subject=to, changes=(added,)))
         if isinstance(outcome, NotApplied) or to == batch.subject:
             return outcome
-        gone = Change(verb=MemoryVerb.REMOVE, target=named.target, version=entry.seq)
+        gone = NoteChange(verb=MemoryVerb.REMOVE, target=named.target, version=entry.seq)
         removed = await self.apply(replace(batch, changes=(gone,)))
         return removed if isinstance(removed, NotApplied) else outcome
 
@@ -141,7 +141,7 @@ class Briefing:
     was forgotten, and what an unlinked account noted, is in no later context of any process.
     """
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: NotesService) -> None:
         self._keeper = keeper
         self._kept: OrderedDict[tuple[Audience, int, int], Brief] = OrderedDict()
         self._clearings = 0

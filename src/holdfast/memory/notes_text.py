@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from hashlib import sha256
 
-from holdfast.memory.notes import DELIMITER, Change, Memory, MemoryEntry, MemoryVerb, Target
+from holdfast.memory.notes import DELIMITER, Memory, MemoryEntry, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_plan import normal
 from holdfast.memory.notes_safety import SEPARATOR_LINE
 
@@ -40,7 +40,7 @@ def parse_entries(text: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class FileEntry:
     """One entry as a file showed it."""
 
     seq: int
@@ -54,11 +54,11 @@ class Version:
 
     head: int
     digest: str  # of the whole file
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[FileEntry, ...] = ()
 
 
 def version_of(memory: Memory, entries: Sequence[MemoryEntry], data: bytes) -> Version:
-    shown = tuple(Shown(entry.seq, entry.place, digest(entry.text)) for entry in entries)
+    shown = tuple(FileEntry(entry.seq, entry.place, digest(entry.text)) for entry in entries)
     return Version(head=memory.head, digest=digest(data), shown=shown)
 
 
@@ -75,29 +75,29 @@ def nearest(versions: Sequence[Version], texts: Sequence[str]) -> Version | None
     return max(versions, key=shared, default=None)
 
 
-def edit_changes(base: Version | None, texts: Sequence[str], memory: Memory, target: Target) -> tuple[Change, ...]:
+def edit_changes(base: Version | None, texts: Sequence[str], memory: Memory, target: Target) -> tuple[NoteChange, ...]:
     """The changes that make an edit of `base` true in what memory holds now. Without a base nothing is removed."""
     held = {entry.text for entry in memory.of(target)}
     if base is None:
         wanted = dict.fromkeys(text for text in texts if text not in held)
-        return tuple(Change(verb=MemoryVerb.ADD, target=target, text=text) for text in wanted)
+        return tuple(NoteChange(verb=MemoryVerb.ADD, target=target, text=text) for text in wanted)
     by_seq = {entry.seq: entry for entry in memory.of(target)}
     by_place = {entry.place: entry for entry in memory.of(target)}
-    changes: list[Change] = []
+    changes: list[NoteChange] = []
     for old, text in _differences(base.shown, texts):
         if text is None:
             if old is not None and old.seq in by_seq:
-                changes.append(Change(verb=MemoryVerb.REMOVE, target=target, version=old.seq))
+                changes.append(NoteChange(verb=MemoryVerb.REMOVE, target=target, version=old.seq))
         elif old is not None and (now := by_seq.get(old.seq) or by_place.get(old.place)) is not None:
             if now.text != text:
-                changes.append(Change(verb=MemoryVerb.REPLACE, target=target, version=now.seq, text=text))
+                changes.append(NoteChange(verb=MemoryVerb.REPLACE, target=target, version=now.seq, text=text))
         elif text not in held:
             place = old.place if old is not None else None
-            changes.append(Change(verb=MemoryVerb.ADD, target=target, text=text, place=place))
+            changes.append(NoteChange(verb=MemoryVerb.ADD, target=target, text=text, place=place))
     return tuple(changes)
 
 
-def _differences(shown: Sequence[Shown], texts: Sequence[str]) -> Iterator[tuple[Shown | None, str | None]]:
+def _differences(shown: Sequence[FileEntry], texts: Sequence[str]) -> Iterator[tuple[FileEntry | None, str | None]]:
     """Pairs of (what stood there, what stands there now); an entry that only moved is not among them."""
     before, after = [entry.digest for entry in shown], [digest(text) for text in texts]
     kept = Counter(before) & Counter(after)

@@ -95,7 +95,7 @@ class RecallPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class RecallOutcome:
     """What recall has for one turn: what was found, and which providers had to be left out."""
 
     key: RecallKey
@@ -155,7 +155,7 @@ def plain_words(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def frame(found: Found, policy: RecallPolicy, dates: Sequence[str]) -> str:
+def frame(found: RecallOutcome, policy: RecallPolicy, dates: Sequence[str]) -> str:
     """What the model is shown; empty when there is nothing to say. `dates` are those of the memories, spelt out."""
     parts = [_item(memory, date, policy) for memory, date in zip(found.memories, dates, strict=True)]
     skipped = [f"(Memory is incomplete: {why})" for why in found.skipped]

@@ -12,7 +12,7 @@ from holdfast.kernel.errors import ConfigInvalid, ModelFailed, PlainHttpRefused
 from holdfast.kernel.tasks import Tasks
 from holdfast.kernel.urls import READABLE, fault_of_url, has_credentials, leaks_key, wrong_url
 from holdfast.models.fallback import Fallback
-from holdfast.models.lazy_model import AnyModel
+from holdfast.models.lazy_model import LazyModel
 from holdfast.models.practice import PracticeModel
 from holdfast.models.prices import has_price
 from holdfast.models.settings import PRACTICE, ModelSettings, parse_settings
@@ -94,7 +94,7 @@ def make_model(settings: ModelSettings, environment: Mapping[str, str], tasks: T
     key = read_key(settings, environment, where)
     if key is not None:
         _check_way(settings, environment, where)
-    return AnyModel(settings, key, tasks)
+    return LazyModel(settings, key, tasks)
 
 
 def _check_way(settings: ModelSettings, environment: Mapping[str, str], where: str) -> None:

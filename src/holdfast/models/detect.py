@@ -24,29 +24,29 @@ Probe = Callable[[str], Awaitable[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DetectedModel:
     settings: ModelSettings
     sentence: str  # for the operator, at the start
 
 
-async def detect_model(environment: Mapping[str, str], probe: Probe | None = None) -> Found:
+async def detect_model(environment: Mapping[str, str], probe: Probe | None = None) -> DetectedModel:
     """What answers when nobody said what should."""
     keyed = next((name for name in PREFERRED if environment.get(VENDORS[name].key_env or "", "").strip()), None)
     if keyed is not None and not VENDORS[keyed].lacking:
         vendor = VENDORS[keyed]
         chosen = ModelSettings(name=f"{keyed}:{vendor.default}")
-        return Found(chosen, f"{vendor.key_env} is set, so {chosen.name} answers, and costs money. {CONFIGURE}")
+        return DetectedModel(chosen, f"{vendor.key_env} is set, so {chosen.name} answers, and costs money. {CONFIGURE}")
     if keyed is not None:
         vendor = VENDORS[keyed]
         why = f"{vendor.key_env} is set, but {vendor.lacking} is not installed: {vendor.install}"
-        return Found(ModelSettings(name=PRACTICE), f"The practice model answers, offline. {why}.")
+        return DetectedModel(ModelSettings(name=PRACTICE), f"The practice model answers, offline. {why}.")
     address = ollama_address(environment)
     model = await (probe or ask_ollama)(address) if address and not VENDORS["ollama"].lacking else None
     if model is not None:
         chosen = ModelSettings(name=f"ollama:{model}", base_url=f"{address}/v1")
-        return Found(chosen, f"An Ollama at {address} has {model}, so it answers. {CONFIGURE}")
+        return DetectedModel(chosen, f"An Ollama at {address} has {model}, so it answers. {CONFIGURE}")
     how = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, start Ollama, or run `holdfast init`"
-    return Found(ModelSettings(name=PRACTICE), f"The practice model answers, offline. For a real one, {how}.")
+    return DetectedModel(ModelSettings(name=PRACTICE), f"The practice model answers, offline. For a real one, {how}.")
 
 
 def ollama_address(environment: Mapping[str, str]) -> str | None:

@@ -36,9 +36,9 @@ _LONG_NUMBER = re.compile(r"\d{3}|\d[.,:/-]\d")
 _SHORT_NUMBER = re.compile(r"\d")
 
 
-def gist(messages: Sequence[ModelMessage]) -> str:
+def extractive_summary(messages: Sequence[ModelMessage]) -> str:
     """A summary of a summary request: its task, the earlier summary if there is one, and what was said since."""
-    notes, earlier_chars = Notes(), 0
+    notes, earlier_chars = SummaryLines(), 0
     for message in messages[1:]:
         if message.data == SUMMARY:
             earlier_chars = len(message.content) - len(EARLIER)
@@ -52,7 +52,7 @@ def gist(messages: Sequence[ModelMessage]) -> str:
     return "\n".join(fitting(notes.lines(), most)) or NOTHING
 
 
-class Notes:
+class SummaryLines:
     """Lines in the order they were said last, each once, with the words they are found by."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from contextlib import aclosing
 
 from holdfast.kernel import log
 from holdfast.kernel.errors import ModelFailed
-from holdfast.turns.model import Connected, Model, ModelEvent, ModelRequest, Restarted, listen
+from holdfast.turns.model import AnswerRestarted, Connected, Model, ModelEvent, ModelRequest, listen
 
 
 class Fallback(Connected):
@@ -32,7 +32,7 @@ class Fallback(Connected):
         failures: list[ModelFailed] = []
         for model in self._models:
             if failures:
-                yield Restarted(failures[-1])
+                yield AnswerRestarted(failures[-1])
             try:
                 async with aclosing(listen(model, request)) as events:
                     async for event in events:

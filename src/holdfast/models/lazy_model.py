@@ -15,10 +15,10 @@ from holdfast.models.settings import ModelSettings
 from holdfast.turns.model import Connected, ModelEvent, ModelRequest
 
 if TYPE_CHECKING:
-    from holdfast.models.pydantic_model import Speaker
+    from holdfast.models.pydantic_model import PydanticModel
 
 
-class AnyModel(Connected):
+class LazyModel(Connected):
     """Implements `Model`."""
 
     def __init__(self, settings: ModelSettings, key: str | None, tasks: Tasks) -> None:
@@ -26,7 +26,7 @@ class AnyModel(Connected):
         self._key = key
         self._tasks = tasks
         self._loading = asyncio.Lock()
-        self._speaker: Speaker | None = None
+        self._speaker: PydanticModel | None = None
 
     @property
     def name(self) -> str:
@@ -55,13 +55,13 @@ class AnyModel(Connected):
         if speaker is not None:
             await speaker.close()
 
-    async def _loaded(self) -> "Speaker":
+    async def _loaded(self) -> "PydanticModel":
         async with self._loading:
             if self._speaker is None:
                 self._speaker = await self._tasks.in_thread(self._load)
             return self._speaker
 
-    def _load(self) -> "Speaker":
-        from holdfast.models.pydantic_model import Speaker  # noqa: PLC0415 - heavy, and an extra
+    def _load(self) -> "PydanticModel":
+        from holdfast.models.pydantic_model import PydanticModel  # noqa: PLC0415 - heavy, and an extra
 
-        return Speaker.open(self._settings, self._key)
+        return PydanticModel.open(self._settings, self._key)

@@ -28,14 +28,14 @@ from pydantic_ai.tools import ToolDefinition
 
 from holdfast.turns.context import ModelMessage as Message
 from holdfast.turns.model import ModelRequest as Request
-from holdfast.turns.model import Task, ToolSpec
+from holdfast.turns.model import ModelTask, ToolSpec
 
 NO_TEXT = "(no text)"  # vendors refuse an empty message
 TRANSCRIPT = "The conversation, one JSON value per line:"
 
 
 def messages_of(request: Request) -> list[ModelMessage]:
-    said = transcript(request.messages) if request.task is Task.SUMMARY else request.messages
+    said = transcript(request.messages) if request.task is ModelTask.SUMMARY else request.messages
     turns = groupby((message for message in said if not _is_blank(message)), lambda one: one.role == "assistant")
     return [_response(part) if is_answer else _request(part) for is_answer, part in turns]
 

@@ -8,12 +8,12 @@ called Byron"), answers questions from what the context holds, recalled facts in
 import re
 from collections.abc import AsyncIterator, Sequence
 
-from holdfast.models.extractive_summary import gist
+from holdfast.models.extractive_summary import extractive_summary
 from holdfast.models.practice_extraction import extract
 from holdfast.models.practice_text import facts, keywords, sentences
 from holdfast.turns.context import ModelMessage
 from holdfast.turns.journal import ToolCall, estimate_tokens
-from holdfast.turns.model import Answer, ModelEvent, ModelRequest, Task, TextDelta, ToolSpec
+from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest, ModelTask, TextDelta, ToolSpec
 from holdfast.turns.turn import Usage
 
 # Where several people speak, the speaker stands before a text.
@@ -29,9 +29,9 @@ class PracticeModel:
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         match request.task:
-            case Task.SUMMARY:
+            case ModelTask.SUMMARY:
                 answer = summarise(request.messages)
-            case Task.EXTRACT:
+            case ModelTask.EXTRACT:
                 answer = _answer(request.messages, extract(request.messages))
             case _:
                 answer = reply(request)
@@ -40,7 +40,7 @@ class PracticeModel:
         yield answer
 
 
-def reply(request: ModelRequest) -> Answer:
+def reply(request: ModelRequest) -> ModelAnswer:
     messages = request.messages
     last, looked_up = _last_and_data(messages)
     if last.role == "tool":
@@ -65,13 +65,13 @@ def _last_and_data(messages: Sequence[ModelMessage]) -> tuple[ModelMessage, str]
     return messages[place], "".join(f"\n{one.content}" for one in messages[place + 1 :])
 
 
-def _use(messages: Sequence[ModelMessage], wanted: re.Match[str], tools: Sequence[ToolSpec]) -> Answer:
+def _use(messages: Sequence[ModelMessage], wanted: re.Match[str], tools: Sequence[ToolSpec]) -> ModelAnswer:
     name = wanted["name"]
     if name not in {tool.name for tool in tools}:
         known = ", ".join(tool.name for tool in tools) or "none"
         return _answer(messages, f"There is no tool {name}; I have: {known}.")
     call = ToolCall(id=f"call_{len(messages)}", name=name, arguments=wanted["arguments"] or "{}")
-    return Answer(text="", calls=(call,), usage=_usage(messages, name))
+    return ModelAnswer(text="", calls=(call,), usage=_usage(messages, name))
 
 
 def _answer_question(asked: str, messages: Sequence[ModelMessage]) -> str:
@@ -89,9 +89,9 @@ def _answer_question(asked: str, messages: Sequence[ModelMessage]) -> str:
     return f"You told me: {best.strip()}" if best else "I do not know that; nothing in our conversation says so."
 
 
-def summarise(messages: Sequence[ModelMessage]) -> Answer:
+def summarise(messages: Sequence[ModelMessage]) -> ModelAnswer:
     """Sentences of the earlier summary and of what was said since, picked by what they look like."""
-    return _answer(messages, gist(messages))
+    return _answer(messages, extractive_summary(messages))
 
 
 def _last_user_text(messages: Sequence[ModelMessage]) -> str:
@@ -102,8 +102,8 @@ def _is_said(message: ModelMessage) -> bool:
     return message.role == "user" and not message.data
 
 
-def _answer(messages: Sequence[ModelMessage], text: str) -> Answer:
-    return Answer(text=text, usage=_usage(messages, text))
+def _answer(messages: Sequence[ModelMessage], text: str) -> ModelAnswer:
+    return ModelAnswer(text=text, usage=_usage(messages, text))
 
 
 def _usage(messages: Sequence[ModelMessage], text: str) -> Usage:

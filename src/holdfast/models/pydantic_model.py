@@ -39,7 +39,7 @@ from holdfast.models.prices import price_micros
 from holdfast.models.settings import ModelSettings
 from holdfast.models.vendors import VENDORS
 from holdfast.turns.journal import ToolCall, estimate_tokens
-from holdfast.turns.model import Answer, ModelEvent, ModelRequest, TextDelta
+from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest, TextDelta
 from holdfast.turns.turn import Usage
 
 CONNECT_WAIT_S = 10.0
@@ -52,14 +52,14 @@ ENDS = {
 }
 
 
-class Speaker:
+class PydanticModel:
     def __init__(self, settings: ModelSettings, model: Model, client: httpx2.AsyncClient) -> None:
         self._settings = settings
         self._model = model
         self._client = client
 
     @classmethod
-    def open(cls, settings: ModelSettings, key: str | None) -> "Speaker":
+    def open(cls, settings: ModelSettings, key: str | None) -> "PydanticModel":
         """The vendor's client. Reaches nobody."""
         timeout = httpx2.Timeout(max(settings.first_token_wait_s, PAUSE_WAIT_S), connect=CONNECT_WAIT_S)
         limits = httpx2.Limits(max_connections=CONNECTIONS_MAX)
@@ -155,7 +155,7 @@ class Speaker:
             given["openai_store"] = False  # people's words are kept in the journal, and nowhere we did not say
         return cast("VendorSettings", given)
 
-    def _answer(self, request: ModelRequest, response: ModelResponse) -> Answer:
+    def _answer(self, request: ModelRequest, response: ModelResponse) -> ModelAnswer:
         """The whole answer."""
         text = _words_of(response)
         cost = price_micros(self._settings, _counted(request, text, response.usage)) or 0
@@ -166,7 +166,7 @@ class Speaker:
             self._bill(error, request, response)
             raise
         usage = _usage_of(response.usage)
-        return Answer(text=text, calls=calls, usage=usage, model=self._settings.name, cost_micros=cost)
+        return ModelAnswer(text=text, calls=calls, usage=usage, model=self._settings.name, cost_micros=cost)
 
     def _bill(self, error: ModelFailed, request: ModelRequest, response: ModelResponse) -> None:
         """Refusals and answers that broke off are paid for as well, so their failure says what they cost."""

@@ -21,7 +21,7 @@ from holdfast.memory.dispatcher import Courier
 from holdfast.memory.edit_reader import EditReader
 from holdfast.memory.forgetter import Forgetter
 from holdfast.memory.lane import CourierPolicy
-from holdfast.memory.notes_service import Briefing, Keeper
+from holdfast.memory.notes_service import Briefing, NotesService
 from holdfast.memory.providers import Providers
 from holdfast.memory.recall_breaker import RecallBreaker
 from holdfast.memory.recaller import Recaller
@@ -61,7 +61,7 @@ class Parts:
     member: Member
     compressor: Compressor
     providers: Providers
-    keeper: Keeper
+    keeper: NotesService
     briefing: Briefing
     recaller: Recaller
     gateway: Gateway
@@ -79,7 +79,7 @@ def assemble(
     lease_ms: int = LEASE_MS,
     turns_max: int = TURNS_MAX,
     providers: Providers | None = None,
-    keeper: Keeper | None = None,
+    keeper: NotesService | None = None,
     courier_policy: CourierPolicy | None = None,
     finish_policy: FinishPolicy | None = None,
     channels: Channels | None = None,
@@ -118,11 +118,11 @@ def _parts(  # noqa: PLR0917 - what every part is made of
     entropy: Entropy,
     tasks: Tasks,
     providers: Providers | None,
-    keeper: Keeper | None,
+    keeper: NotesService | None,
 ) -> Parts:
     bell = Bell()
     providers = providers or Providers()
-    keeper = keeper or Keeper(store, store, providers)
+    keeper = keeper or NotesService(store, store, providers)
     keeper.changed = partial(bell.wake, Topic.DELIVERY)
     member = Member(store, clock, entropy, host=platform.node())
     return Parts(

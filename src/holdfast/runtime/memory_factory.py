@@ -16,7 +16,7 @@ from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.tasks import Tasks
 from holdfast.memory.notes import NotesPolicy
-from holdfast.memory.notes_service import Keeper
+from holdfast.memory.notes_service import NotesService
 from holdfast.memory.provider import GROUP, Configured, Factory, ProviderSetup
 from holdfast.memory.providers import Providers
 from holdfast.memory.recall_breaker import RecallBreaker
@@ -51,10 +51,10 @@ class Ground:
     key: bytes | None = field(default=None, repr=False)  # of the databases in the folder, where it is encrypted
 
 
-def make_memory(store: SqlStore, agents: Agents, ground: Ground) -> tuple[Agents, Providers, Keeper]:
+def make_memory(store: SqlStore, agents: Agents, ground: Ground) -> tuple[Agents, Providers, NotesService]:
     """The agents with their providers, the notes they keep and their built-in tools."""
     providers = make_providers(agents, ground)
-    keeper = Keeper(store, store, providers)
+    keeper = NotesService(store, store, providers)
     providers.attach(keeper)
     breaker = RecallBreaker(providers.recall_circuits, ground.clock, ground.entropy)
     equipped = with_tools(with_memory(agents, providers, keeper), store, providers, ground.tasks, breaker)
@@ -73,7 +73,7 @@ def make_providers(agents: Agents, ground: Ground) -> Providers:
     return Providers(make)
 
 
-def with_memory(agents: Agents, providers: Providers, keeper: Keeper) -> Agents:
+def with_memory(agents: Agents, providers: Providers, keeper: NotesService) -> Agents:
     """The agents with their turns scheduled for their providers, and the tool that keeps notes."""
 
     def equipped(name: AgentName, agent: Agent) -> Agent:

@@ -36,9 +36,9 @@ from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import Memory, MemoryBatch, MemoryOperation, MemoryOutcome, MemoryUndo, stream_of
 from holdfast.memory.notes_review import NoteForReview, Revoked
 from holdfast.memory.notes_reviewer import NoteReview
-from holdfast.memory.notes_service import Briefing, Keeper, audience_of
+from holdfast.memory.notes_service import Briefing, NotesService, audience_of
 from holdfast.memory.providers import Providers
-from holdfast.memory.recall import Found, RecallKey, RecallQuery, choose
+from holdfast.memory.recall import RecallKey, RecallOutcome, RecallQuery, choose
 from holdfast.memory.recaller import Recaller
 from holdfast.memory.reindex import backfill, check_indexed, rebuild
 from holdfast.outbox.reply_desk import ReplyDesk
@@ -80,7 +80,7 @@ class Runtime:
         exchange: Exchange,
         providers: Providers,
         recaller: Recaller,
-        keeper: Keeper,
+        keeper: NotesService,
         briefing: Briefing,
         notifier: Notifier,
         clock: Clock,
@@ -378,7 +378,7 @@ class Runtime:
         sender: str | None = None,
         channel: str = "http",
         directory: Path | str | None = None,
-    ) -> Found:
+    ) -> RecallOutcome:
         """What the agent's memory has on a question, as it would be asked in the chat by the sender.
 
         Without a sender the chat stands for one; without either only what everybody may see is found.

@@ -14,7 +14,7 @@ from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.ids import AgentName, Instant, Principal, Provider, SessionId
 from holdfast.kernel.tasks import Tasks
 from holdfast.memory.delivery import Parcel
-from holdfast.memory.notes_service import Keeper
+from holdfast.memory.notes_service import NotesService
 from holdfast.memory.providers import Providers
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.memory.recall_breaker import RecallBreaker
@@ -52,9 +52,9 @@ def trusting_nobody(seed: int | str, made: Mapping[AgentName, AgentPolicy]) -> d
 
 def equipped(  # noqa: PLR0917 - what a process is assembled of
     agents: Agents, store: SqlStore, providers: Providers, clock: Clock, entropy: Entropy, tasks: Tasks
-) -> tuple[Agents, Keeper]:
+) -> tuple[Agents, NotesService]:
     """The agents with their real tools, as a process with a configuration has them."""
-    keeper = Keeper(store, store, providers)
+    keeper = NotesService(store, store, providers)
     providers.attach(keeper)
     breaker = RecallBreaker(providers.recall_circuits, clock, entropy)
     listed = {name: agent for name, agent in agents.listed.items() if name == AGENT}

@@ -20,12 +20,12 @@ from holdfast.kernel.errors import MemoryWriteBlocked
 from holdfast.memory.notes import (
     Applied,
     Capacity,
-    Change,
     Memory,
     MemoryBatch,
     MemoryOutcome,
     MemoryVerb,
     NotApplied,
+    NoteChange,
     Target,
 )
 from holdfast.memory.notes_prompt import CONSOLIDATE_PERCENT, is_nearly_full, percent
@@ -124,11 +124,11 @@ async def _move(  # noqa: PLR0917 - what the tool has at hand
     """The new words first, then the removal. An origin counts in its own scope, so a repeat does what is missing."""
     (change,) = batch.changes
     if change.verb is MemoryVerb.REPLACE:
-        added = replace(batch, changes=(Change(verb=MemoryVerb.ADD, target=change.target, text=change.text),))
+        added = replace(batch, changes=(NoteChange(verb=MemoryVerb.ADD, target=change.target, text=change.text),))
         outcome = await apply(added)
         if isinstance(outcome, NotApplied):
             return _refusal(outcome, (MemoryWish("add"),), await look(audience), change.target, room)
-    gone = Change(verb=MemoryVerb.REMOVE, target=change.target, version=old.entry.seq)
+    gone = NoteChange(verb=MemoryVerb.REMOVE, target=change.target, version=old.entry.seq)
     removal = replace(batch, subject=old.subject, changes=(gone,))
     outcome = await apply(removal)
     if isinstance(outcome, NotApplied):
@@ -145,8 +145,8 @@ def origin_of(context: ToolContext) -> str:
     return f"tool:{sha256(origin.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def _change(wish: MemoryWish, target: Target) -> Change:
-    return Change(
+def _change(wish: MemoryWish, target: Target) -> NoteChange:
+    return NoteChange(
         verb=MemoryVerb(wish.action), target=target, text=wish.content, old=wish.old_text, version=wish.version
     )
 

@@ -1,4 +1,4 @@
-"""The model: asked with messages, answers as a stream that ends in one `Answer`."""
+"""The model: asked with messages, answers as a stream that ends in one `ModelAnswer`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -13,7 +13,7 @@ from holdfast.turns.journal import ToolCall
 from holdfast.turns.turn import Usage
 
 
-class Task(Enum):
+class ModelTask(Enum):
     REPLY = "reply"
     SUMMARY = "summary"
     EXTRACT = "extract"  # what memory should keep of a conversation that has ended
@@ -28,7 +28,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    task: Task
+    task: ModelTask
     messages: tuple[ModelMessage, ...]
     tools: tuple[ToolSpec, ...] = ()
 
@@ -39,14 +39,14 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class Restarted:
+class AnswerRestarted:
     """What was streamed so far is void: another model, or the same one again, begins anew. `failure` says why."""
 
     failure: ModelFailed | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ModelAnswer:
     """The whole answer; it repeats what the deltas said."""
 
     text: str
@@ -56,7 +56,7 @@ class Answer:
     cost_micros: int | None = None  # millionths of a dollar; None for a model that nobody is paid for
 
 
-ModelEvent: TypeAlias = TextDelta | Restarted | Answer
+ModelEvent: TypeAlias = TextDelta | AnswerRestarted | ModelAnswer
 
 
 class Model(Protocol):

@@ -9,7 +9,7 @@ from holdfast.kernel.ids import DeliveryId, Principal, Provider, SessionId
 from holdfast.memory.delivery import Delivered, Erasure, Landing, Op, Parcel, Refused, Unreachable
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import Target
-from holdfast.providers.files.provider import Noticed, folder_name
+from holdfast.providers.files.provider import EditResult, folder_name
 from tests.integration.files.cabinet import FERN, Cabinet, Keeper, note
 from tests.unit.test_memory_rules import add, remove, swap
 
@@ -111,7 +111,7 @@ async def test_people_are_kept_apart_where_that_is_configured(tmp_path, keeper):
     assert (cabinet.folder / "users" / folder_name("Ada") / "USER.md").read_text() == "likes beer\n"
     assert cabinet.text() == "is a bot\n"
     cabinet.edit("likes milk\n", cabinet.folder / "users" / "ada" / "USER.md")
-    assert await cabinet.notice("ada", "Ada") == (Noticed("users/ada/USER.md"),)
+    assert await cabinet.notice("ada", "Ada") == (EditResult("users/ada/USER.md"),)
     assert await cabinet.entries(Target.USER, "ada") == ["likes milk"]
     assert await cabinet.entries(Target.USER, "Ada") == ["likes beer"]
 
@@ -159,7 +159,7 @@ async def test_an_edit_becomes_operations_and_is_not_overwritten(cabinet):
     await cabinet.apply(add("a"), add("b"), add("c"))
     await cabinet.deliver()
     cabinet.edit("a\n§\nB, corrected\n§\nnew\n")
-    assert await cabinet.notice() == (Noticed("MEMORY.md"),)
+    assert await cabinet.notice() == (EditResult("MEMORY.md"),)
     assert await cabinet.entries() == ["a", "B, corrected", "new"]
     assert (await cabinet.operations())[3:] == [
         ("edit", "replace", "b", "B, corrected"),

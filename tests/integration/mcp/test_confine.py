@@ -149,7 +149,7 @@ def test_a_confinement_that_fails_keeps_the_program_from_being_started(monkeypat
     monkeypatch.setattr(confine, "landlock_version", lambda: 0)
     monkeypatch.setattr(os, "execve", lambda *words: started.append(words))
     monkeypatch.setattr(os, "umask", lambda mask: mask)
-    with pytest.raises(confine.Refused, match="no Landlock"):
+    with pytest.raises(confine.ConfinementRefused, match="no Landlock"):
         confine.become(ORDER, ["/bin/true"])
     assert started == []
 

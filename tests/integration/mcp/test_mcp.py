@@ -18,7 +18,7 @@ from holdfast.kernel.ids import AgentName, Principal, SessionId
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.tools.mcp import server as server_module
-from holdfast.tools.mcp.connection import Connection
+from holdfast.tools.mcp.connection import McpConnection
 from holdfast.tools.mcp.offer import offered_name
 from holdfast.tools.mcp.server import McpServer
 from holdfast.tools.mcp.settings import read_settings
@@ -47,7 +47,7 @@ NAMES = {"t_odd_name_" + offered_name("t", "odd.name")[-8:]} | {
 
 def made(table, environment=ENVIRONMENT) -> McpServer:
     settings = read_settings("agents.fern.mcp.t", "t", table, environment)
-    return McpServer("fern", settings, Connection, clock=SystemClock(), entropy=SystemEntropy(), tasks=AsyncTasks())
+    return McpServer("fern", settings, McpConnection, clock=SystemClock(), entropy=SystemEntropy(), tasks=AsyncTasks())
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.machine import AsyncTasks
 from holdfast.kernel.notifier import Bell
 from holdfast.memory.dispatcher import Courier
-from holdfast.memory.notes import Applied, Capacity, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import Applied, Capacity, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.provider import Configured
 from holdfast.memory.providers import Providers
 from holdfast.store.sql_store import SqlStore
@@ -41,7 +41,7 @@ class ByHand:
     async def note(
         self, n: int, text: str, *, old: str = "", verb: MemoryVerb = MemoryVerb.ADD, subject: str = "ada"
     ) -> None:
-        change = Change(verb=verb, target=Target.USER, text=text, old=old)
+        change = NoteChange(verb=verb, target=Target.USER, text=text, old=old)
         policies = self.providers.policies(AGENT)
         batch = MemoryBatch(
             agent=AGENT, subject=subject, origin=f"t:{n}", changes=(change,), capacity=ROOM, policies=policies

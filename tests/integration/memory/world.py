@@ -13,7 +13,7 @@ import apsw
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.lane import CourierPolicy
 from holdfast.memory.naming import PerSession
-from holdfast.memory.notes_service import Keeper
+from holdfast.memory.notes_service import NotesService
 from holdfast.memory.provider import Configured
 from holdfast.memory.providers import Providers
 from holdfast.runtime.app import DATABASE
@@ -61,7 +61,7 @@ class World:
         node.on_death(database.crash)
         store = await SqlStore.open(database, b"k" * 32)
         providers = Providers(lambda _agent: made)
-        keeper = Keeper(store, store, providers)
+        keeper = NotesService(store, store, providers)
         providers.attach(keeper)
         runtime = assemble(
             store,

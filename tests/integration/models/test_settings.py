@@ -10,7 +10,7 @@ from holdfast.models import vendors
 from holdfast.models.choose import make_models, make_models_or_none
 from holdfast.models.detect import OLLAMA, ask_ollama, detect_model, first_model, ollama_address
 from holdfast.models.fallback import Fallback
-from holdfast.models.lazy_model import AnyModel
+from holdfast.models.lazy_model import LazyModel
 from holdfast.models.practice import PracticeModel
 from holdfast.models.settings import ModelSettings, parse_settings
 from holdfast.models.vendors import VENDORS
@@ -136,7 +136,7 @@ def test_a_key_may_stand_in_a_file(tmp_path):
 
 def test_a_server_of_ones_own_needs_no_key():
     model, _ = make(policy(name=GPT, base_url="http://127.0.0.1:1/v1"), {})
-    assert isinstance(model, AnyModel)
+    assert isinstance(model, LazyModel)
 
 
 def test_a_missing_library_says_what_to_install(monkeypatch):

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import holdfast
 from holdfast.cli.commands import app
 from holdfast.kernel.ids import AgentName
-from holdfast.turns.model import Answer, Task
+from holdfast.turns.model import ModelAnswer, ModelTask
 from holdfast.turns.spend import Spend, dollars
 from holdfast.turns.spend_recorder import Metered, Till
 from tests.integration.fakes import ScriptedModel, emits
@@ -58,10 +58,10 @@ def test_the_command_shows_each_agent_and_the_sum(data):
     ]
 
 
-@pytest.mark.parametrize("task", list(Task))
+@pytest.mark.parametrize("task", list(ModelTask))
 async def test_every_kind_of_task_is_written_down(data, task):
     async with holdfast.open(data) as runtime:
-        paid = emits(Answer(text="a", cost_micros=7))
+        paid = emits(ModelAnswer(text="a", cost_micros=7))
         till = Till(runtime.store, runtime.clock, runtime.entropy)
         model = Metered(ScriptedModel(paid, summary=paid), AgentName("rose"), till, None)
         assert [event async for event in model.ask(request(task=task))] != []

@@ -28,7 +28,7 @@ from holdfast.kernel.errors import (
 from holdfast.kernel.ids import AgentName, ForgetId, MessageId, Principal, SessionId
 from holdfast.kernel.notifier_port import Feed
 from holdfast.memory.forget import Forgetting, Kind
-from holdfast.memory.recall import Found
+from holdfast.memory.recall import RecallOutcome
 from holdfast.sessions.compression import Operation, Summary
 from holdfast.sessions.session import Session, no_place_after
 from holdfast.store.protocols.reader import (
@@ -270,7 +270,7 @@ class FencedService:
 
     async def recall(
         self, text: str, *, agent: str | None = None, chat: str = "", sender: str | None = None, channel: str = "http"
-    ) -> Found:
+    ) -> RecallOutcome:
         whom = self._whom(agent)
         with hushed(whom):
             return await self._inner.recall(text, agent=whom, chat=chat, sender=sender, channel=channel)

@@ -14,7 +14,7 @@ from holdfast.inbox.message import BY_HUMAN, AcceptOutcome, Origin
 from holdfast.kernel.ids import DeliveryId, Instant, MessageId, SessionId
 from holdfast.kernel.notifier_port import Event, Feed
 from holdfast.memory.forget import Forgetting
-from holdfast.memory.recall import Found
+from holdfast.memory.recall import RecallOutcome
 from holdfast.sessions.compression import Operation
 from holdfast.sessions.session import Session
 from holdfast.store.protocols.reader import DeliveryView, EntryView, MessageTrace, Reader
@@ -156,7 +156,7 @@ class Service(Protocol):
 
     async def recall(
         self, text: str, *, agent: str | None = None, chat: str = "", sender: str | None = None, channel: str = "http"
-    ) -> Found: ...
+    ) -> RecallOutcome: ...
 
     async def deliveries(
         self, *, provider: str | None = None, state: str | None = None, after: int = 0, limit: int = 100

@@ -10,7 +10,7 @@ import typer
 from holdfast.cli.options import Json
 
 if TYPE_CHECKING:
-    from holdfast.eval.compression import Plan, Report
+    from holdfast.eval.compression import CompressionReport, EvaluationPlan
 
 Turns = Annotated[int, typer.Option("--turns", min=8, max=20_000, help="How long the conversation is.")]
 Facts = Annotated[int, typer.Option("--facts", min=1, max=20_000, help="How many facts are planted in it.")]
@@ -46,13 +46,13 @@ def compression(  # noqa: PLR0917 - each is an option of the command line
       holdfast eval compression --baseline before.json
     """
     from holdfast.cli.running import run
-    from holdfast.eval.compression import Plan
+    from holdfast.eval.compression import EvaluationPlan
 
-    plan = Plan(turns=turns, facts=facts, compressions=compressions, seed=seed, recall=recall)
+    plan = EvaluationPlan(turns=turns, facts=facts, compressions=compressions, seed=seed, recall=recall)
     run(lambda: _compression(plan, model, baseline, as_json=json), as_json=json)
 
 
-async def _compression(plan: "Plan", name: str, file: Path | None, *, as_json: bool) -> int:
+async def _compression(plan: "EvaluationPlan", name: str, file: Path | None, *, as_json: bool) -> int:
     from holdfast.cli.running import OK, WRONG
     from holdfast.eval.compression import measure
     from holdfast.eval.compression.report import check_comparable, fallen, read_baseline
@@ -92,7 +92,7 @@ def _progress(total: int) -> Iterator[Callable[[], None]]:
         yield lambda: progress.advance(task)
 
 
-def _tell(report: "Report", fell: list[str] | None, *, as_json: bool) -> None:
+def _tell(report: "CompressionReport", fell: list[str] | None, *, as_json: bool) -> None:
     import msgspec
 
     from holdfast.cli.output import print_json
@@ -109,7 +109,7 @@ def _tell(report: "Report", fell: list[str] | None, *, as_json: bool) -> None:
         print("no score fell below the baseline")
 
 
-def _print(report: "Report") -> None:
+def _print(report: "CompressionReport") -> None:
     from holdfast.cli.output import print_heading, print_table
 
     print_heading(f"{report.score:.1%} of the facts are kept by {report.model} summaries")

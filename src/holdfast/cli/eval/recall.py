@@ -10,7 +10,7 @@ import typer
 from holdfast.cli.options import Json
 
 if TYPE_CHECKING:
-    from holdfast.eval.recall import Report
+    from holdfast.eval.recall import RecallReport
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The conversations and questions, as JSON.")]
 Limit = Annotated[
@@ -77,7 +77,7 @@ def _progress(total: int) -> Iterator[Callable[[], None]]:
         yield lambda: progress.advance(task)
 
 
-def _print(report: "Report") -> None:
+def _print(report: "RecallReport") -> None:
     from holdfast.cli.output import print_heading, print_table
 
     print_heading(

@@ -57,7 +57,7 @@ _ASSISTANT = (
 
 
 @dataclass(slots=True)
-class Exchange:
+class DialogueTurn:
     """One turn: what the user said and what the assistant answered."""
 
     user: str
@@ -69,7 +69,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Planted:
+class PlantedFact:
     """A fact and the turns (from 1) where it, and before it its void version, were said."""
 
     fact: Fact
@@ -78,17 +78,17 @@ class Planted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
-    exchanges: tuple[Exchange, ...]
-    planted: tuple[Planted, ...]
+class PlantedConversation:
+    exchanges: tuple[DialogueTurn, ...]
+    planted: tuple[PlantedFact, ...]
     segments: tuple[range, ...]  # turns between compressions, from 1
 
-    def said_by(self, turn: int) -> list[Planted]:
+    def said_by(self, turn: int) -> list[PlantedFact]:
         """The facts that were said, in their final version, up to a turn."""
         return [one for one in self.planted if one.turn <= turn]
 
 
-def make_conversation(entropy: Entropy, *, turns: int, facts: int, compressions: int) -> Conversation:
+def make_conversation(entropy: Entropy, *, turns: int, facts: int, compressions: int) -> PlantedConversation:
     """Raises `InvalidInput` when the numbers make no sensible conversation."""
     _check(turns, facts, compressions)
     draw = Draw(entropy)
@@ -97,7 +97,7 @@ def make_conversation(entropy: Entropy, *, turns: int, facts: int, compressions:
     exchanges = tuple(_exchange(turn, planted, draw) for turn in range(1, turns + 1))
     edges = [turns * n // compressions for n in range(compressions + 1)]
     segments = tuple(range(start + 1, end + 1) for start, end in pairwise(edges))
-    return Conversation(exchanges=exchanges, planted=planted, segments=segments)
+    return PlantedConversation(exchanges=exchanges, planted=planted, segments=segments)
 
 
 def _check(turns: int, facts: int, compressions: int) -> None:
@@ -110,25 +110,25 @@ def _check(turns: int, facts: int, compressions: int) -> None:
         raise InvalidInput(f"facts is {facts}; it must be from 1 to the number of turns, which is {turns}")
 
 
-def _plant(fact: Fact, n: int, facts: int, turns: int, draw: Draw) -> Planted:
+def _plant(fact: Fact, n: int, facts: int, turns: int, draw: Draw) -> PlantedFact:
     """Spread evenly, each somewhere within its own stretch."""
     start, end = turns * n // facts, turns * (n + 1) // facts
     turn = start + 1 + draw.below(max(1, end - start))
     if not fact.first:
-        return Planted(fact, turn)
+        return PlantedFact(fact, turn)
     first_turn = min(turn, turns - 1)
     gap = 1 + draw.below(min(max(1, turns // CORRECTED_WITHIN), turns - first_turn))
-    return Planted(fact, first_turn + gap, first_turn)
+    return PlantedFact(fact, first_turn + gap, first_turn)
 
 
-def _exchange(turn: int, planted: tuple[Planted, ...], draw: Draw) -> Exchange:
+def _exchange(turn: int, planted: tuple[PlantedFact, ...], draw: Draw) -> DialogueTurn:
     told = {"user": _talk(_USER, 2 + draw.below(3), draw), "assistant": _talk(_ASSISTANT, 2 + draw.below(3), draw)}
     for one in planted:
         if one.turn == turn:
             _slip_in(told[one.fact.speaker], one.fact.said, draw)
         if one.first_turn == turn:
             _slip_in(told[one.fact.speaker], one.fact.first, draw)
-    return Exchange(user=" ".join(told["user"]), assistant=" ".join(told["assistant"]))
+    return DialogueTurn(user=" ".join(told["user"]), assistant=" ".join(told["assistant"]))
 
 
 def _slip_in(sentences: list[str], said: str, draw: Draw) -> None:

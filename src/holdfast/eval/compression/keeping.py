@@ -22,7 +22,7 @@ _PAST = re.compile(
 )
 
 
-class Kept(Enum):
+class Retention(Enum):
     TAIL = "tail"  # word for word, in the turns that stay
     SUMMARY = "summary"
     RECALL = "recall"  # only because memory was asked
@@ -30,43 +30,43 @@ class Kept(Enum):
     LOST = "lost"
 
 
-def where_kept(fact: Fact, summary: str, tail: Sequence[str], recalled: Sequence[str] = ()) -> Kept:
+def where_kept(fact: Fact, summary: str, tail: Sequence[str], recalled: Sequence[str] = ()) -> Retention:
     """Where the fact can be known from. `tail` and `recalled` are quoted words, each in the order they were said."""
     in_context = _look(fact, summary, tail)
-    if in_context is not Kept.LOST or not recalled:
+    if in_context is not Retention.LOST or not recalled:
         return in_context
     remembered = _quoted(fact, recalled)
-    return Kept.RECALL if remembered is Kept.TAIL else remembered
+    return Retention.RECALL if remembered is Retention.TAIL else remembered
 
 
 def is_answered(fact: Fact, answer: str) -> bool:
-    return _claimed(fact, answer) is Kept.SUMMARY
+    return _claimed(fact, answer) is Retention.SUMMARY
 
 
-def _look(fact: Fact, summary: str, tail: Sequence[str]) -> Kept:
+def _look(fact: Fact, summary: str, tail: Sequence[str]) -> Retention:
     quoted = _quoted(fact, tail)
-    if quoted is not Kept.LOST:
+    if quoted is not Retention.LOST:
         return quoted
     return _claimed(fact, summary)
 
 
-def _quoted(fact: Fact, texts: Sequence[str]) -> Kept:
+def _quoted(fact: Fact, texts: Sequence[str]) -> Retention:
     """Of words in their order, the last mention counts."""
     for text in reversed(texts):
         for sentence in reversed(_sentences(text)):
             if _holds(sentence, fact.value):
-                return Kept.TAIL
+                return Retention.TAIL
             if _claims_stale(sentence, fact):
-                return Kept.STALE
-    return Kept.LOST
+                return Retention.STALE
+    return Retention.LOST
 
 
-def _claimed(fact: Fact, text: str) -> Kept:
+def _claimed(fact: Fact, text: str) -> Retention:
     """Of a summary every sentence counts, whatever its place."""
     sentences = _sentences(text)
     if any(_claims_stale(sentence, fact) for sentence in sentences):
-        return Kept.STALE
-    return Kept.SUMMARY if any(_holds(sentence, fact.value) for sentence in sentences) else Kept.LOST
+        return Retention.STALE
+    return Retention.SUMMARY if any(_holds(sentence, fact.value) for sentence in sentences) else Retention.LOST
 
 
 def _claims_stale(sentence: str, fact: Fact) -> bool:

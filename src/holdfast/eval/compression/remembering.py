@@ -6,7 +6,7 @@ about, which makes them easy to find: this measures what recall adds to a summar
 
 from collections.abc import Sequence
 
-from holdfast.eval.compression.conversation import Exchange
+from holdfast.eval.compression.conversation import DialogueTurn
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
@@ -25,7 +25,7 @@ PRINCIPAL = Principal("user")
 TURN_MS = 60_000
 
 
-class Memory:
+class MeasuredMemory:
     """One provider for one conversation."""
 
     def __init__(self, configured: Configured) -> None:
@@ -34,7 +34,7 @@ class Memory:
         self._inputs = NamingInputs(agent=AGENT, session=SESSION, principal=PRINCIPAL)
         self._place = configured.naming.place(self._inputs)
 
-    async def keep(self, turn: int, exchange: Exchange) -> None:
+    async def keep(self, turn: int, exchange: DialogueTurn) -> None:
         """Deliver one turn. Raises `ProviderFailed` when it does not land: a score without it would mislead."""
         at = Instant(turn * TURN_MS)
         said = (

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from holdfast.eval.compression.conversation import Conversation, Exchange, Planted, make_conversation
-from holdfast.eval.compression.keeping import Kept, is_answered, where_kept
-from holdfast.eval.compression.remembering import AGENT, PRINCIPAL, SESSION, Memory, local_provider
+from holdfast.eval.compression.conversation import DialogueTurn, PlantedConversation, PlantedFact, make_conversation
+from holdfast.eval.compression.keeping import Retention, is_answered, where_kept
+from holdfast.eval.compression.remembering import AGENT, PRINCIPAL, SESSION, MeasuredMemory, local_provider
 from holdfast.eval.compression.report import (
     IN_CONTEXT,
-    Finding,
-    Report,
-    Round,
+    CompressionReport,
+    CompressionRound,
+    FactFinding,
     distances_of,
     gone_of,
     kinds_of,
@@ -39,7 +39,7 @@ from holdfast.store.membership import Member
 from holdfast.testing.entropy import SeededEntropy
 from holdfast.turns.context import Context, ModelMessage, render
 from holdfast.turns.journal import AssistantSaid, UserSaid
-from holdfast.turns.model import Model, ModelRequest, Task
+from holdfast.turns.model import Model, ModelRequest, ModelTask
 from holdfast.turns.model_call import hear
 from holdfast.turns.policy import AgentPolicy
 from holdfast.turns.turn import TurnRecord
@@ -48,7 +48,7 @@ OFF = "off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class EvaluationPlan:
     turns: int = 240
     facts: int = 84
     compressions: int = 6
@@ -57,13 +57,13 @@ class Plan:
 
 
 async def measure(
-    plan: Plan,
+    plan: EvaluationPlan,
     *,
     summariser: Model,
     asked: Model | None = None,
     provider: Configured | None = None,
     progressed: Callable[[], None] = lambda: None,
-) -> Report:
+) -> CompressionReport:
     """Plant, compress, look; with `asked`, that model is asked for every fact as well.
 
     Recall is from `provider`, or from the local one. `progressed` is called after each
@@ -95,7 +95,7 @@ async def measure(
             entropy=runtime.entropy,
             tasks=runtime.tasks,
         )
-        bench = Bench(
+        bench = CompressionRun(
             conversation=conversation,
             runtime=runtime,
             compressor=compressor,
@@ -109,7 +109,7 @@ async def measure(
     return bench.report(plan, summariser.name)
 
 
-def window_of(conversation: Conversation) -> int:
+def window_of(conversation: PlantedConversation) -> int:
     """The largest window that each stretch alone fills to the soft threshold."""
     weights = [sum(conversation.exchanges[turn - 1].tokens for turn in segment) for segment in conversation.segments]
     return int(min(weights) / Thresholds().soft)
@@ -128,23 +128,23 @@ def is_offline(model: Model) -> bool:
     return model.name == make_agents().get(AGENT).model.name
 
 
-def _memory(plan: Plan, folder: Path, runtime: Runtime, provider: Configured | None) -> Memory | None:
+def _memory(plan: EvaluationPlan, folder: Path, runtime: Runtime, provider: Configured | None) -> MeasuredMemory | None:
     if not plan.recall:
         return None
     ground = Ground(folder=folder, clock=runtime.clock, entropy=runtime.entropy, tasks=runtime.tasks)
-    return Memory(provider or local_provider(ground))
+    return MeasuredMemory(provider or local_provider(ground))
 
 
-class Bench:
+class CompressionRun:
     """One measurement under way."""
 
     def __init__(
         self,
         *,
-        conversation: Conversation,
+        conversation: PlantedConversation,
         runtime: Runtime,
         compressor: Compressor,
-        memory: Memory | None,
+        memory: MeasuredMemory | None,
         asked: Model | None,
         thresholds: Thresholds,
     ) -> None:
@@ -155,8 +155,8 @@ class Bench:
         self._asked = asked
         self._thresholds = thresholds
         self._turns_covered: list[int] = []  # by each summary, the last turn it covers
-        self._findings: list[Finding] = []
-        self._rounds: list[Round] = []
+        self._findings: list[FactFinding] = []
+        self._rounds: list[CompressionRound] = []
 
     # --- talking and compressing
 
@@ -173,7 +173,7 @@ class Bench:
         self._findings += found
         self._rounds.append(self._round(before, context, done, found))
 
-    async def _say(self, turn: int, exchange: Exchange) -> None:
+    async def _say(self, turn: int, exchange: DialogueTurn) -> None:
         entries = (UserSaid(text=exchange.user, principal=PRINCIPAL), AssistantSaid(text=exchange.assistant))
         await self._runtime.record_turn(
             TurnRecord(
@@ -190,49 +190,53 @@ class Bench:
 
     # --- looking
 
-    async def _look(self, turn: int, context: Context, *, failed: bool) -> list[Finding]:
+    async def _look(self, turn: int, context: Context, *, failed: bool) -> list[FactFinding]:
         settled = render(replace(context, open_turn=None))
         return [await self._find(one, context, settled, failed=failed) for one in self._conversation.said_by(turn)]
 
-    async def _find(self, one: Planted, context: Context, shown: Sequence[ModelMessage], *, failed: bool) -> Finding:
+    async def _find(
+        self, one: PlantedFact, context: Context, shown: Sequence[ModelMessage], *, failed: bool
+    ) -> FactFinding:
         summary = shown[0].content if context.summary else ""
         tail = [message.content for message in shown[1 if context.summary else 0 :]]
         kept = where_kept(one.fact, summary, tail)
-        if kept is Kept.LOST and self._memory is not None:
+        if kept is Retention.LOST and self._memory is not None:
             kept = where_kept(one.fact, summary, tail, await self._memory.recall(one.fact.question, context.last_seq))
-        return Finding(
+        return FactFinding(
             fact=one.fact,
             turn=one.turn,
             compressions=len(self._rounds) + 1,
             summaries=sum(one.turn <= covered for covered in self._turns_covered),
-            kept=Kept.LOST if failed else kept,
+            kept=Retention.LOST if failed else kept,
             answered=await self._answered(one, shown),
         )
 
-    async def _answered(self, one: Planted, shown: Sequence[ModelMessage]) -> bool | None:
+    async def _answered(self, one: PlantedFact, shown: Sequence[ModelMessage]) -> bool | None:
         if self._asked is None:
             return None
         question = ModelMessage(role="user", content=one.fact.question)
-        request = ModelRequest(task=Task.REPLY, messages=(*shown, question))
+        request = ModelRequest(task=ModelTask.REPLY, messages=(*shown, question))
         answer = await hear(self._asked, request, self._thresholds.summariser_wait_ms)
         return is_answered(one.fact, answer.text)
 
     # --- telling
 
-    def _round(self, before: Context, after: Context, done: Compressed, found: Sequence[Finding]) -> Round:
-        count = {kept: sum(one.kept is kept for one in found) for kept in Kept}
+    def _round(
+        self, before: Context, after: Context, done: Compressed, found: Sequence[FactFinding]
+    ) -> CompressionRound:
+        count = {kept: sum(one.kept is kept for one in found) for kept in Retention}
         kept = sum(count[where] for where in IN_CONTEXT)
         answered = [one.answered for one in found if one.answered is not None]
-        recalled = count[Kept.RECALL] if self._memory is not None else None
-        return Round(
+        recalled = count[Retention.RECALL] if self._memory is not None else None
+        return CompressionRound(
             compressions=len(self._rounds) + 1,
             asked=len(found),
             kept=kept,
             score=ratio(kept, len(found)),
-            in_tail=count[Kept.TAIL],
-            in_summary=count[Kept.SUMMARY],
-            stale=count[Kept.STALE],
-            lost=count[Kept.LOST],
+            in_tail=count[Retention.TAIL],
+            in_summary=count[Retention.SUMMARY],
+            stale=count[Retention.STALE],
+            lost=count[Retention.LOST],
             tokens_before=before.estimated_tokens(),
             tokens_after=after.estimated_tokens(),
             summary_tokens=after.summary.tokens if after.summary else 0,
@@ -242,9 +246,9 @@ class Bench:
             failure=None if done.summary is not None else f"{done.outcome}: {done.reason}",
         )
 
-    def report(self, plan: Plan, model: str) -> Report:
+    def report(self, plan: EvaluationPlan, model: str) -> CompressionReport:
         scores = [one.score for one in self._rounds]
-        return Report(
+        return CompressionReport(
             model=model,
             seed=plan.seed,
             turns=plan.turns,

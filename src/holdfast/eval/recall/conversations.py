@@ -23,7 +23,7 @@ WITHOUT_EVIDENCE = 5  # the category of questions that the conversation does not
 _DATE_FORMATS = ("%I:%M %p on %d %B, %Y", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d")
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class TranscriptTurn(Struct, frozen=True, kw_only=True):
     id: str
     speaker: str
     text: str
@@ -34,9 +34,9 @@ class Said(Struct, frozen=True, kw_only=True):
         return f"{self.text} [shares {self.image}]" if self.image else self.text
 
 
-class Session(Struct, frozen=True, kw_only=True):
+class TranscriptSession(Struct, frozen=True, kw_only=True):
     date: str
-    turns: tuple[Said, ...]
+    turns: tuple[TranscriptTurn, ...]
 
     @property
     def at(self) -> Instant:
@@ -50,7 +50,7 @@ class Session(Struct, frozen=True, kw_only=True):
         raise InvalidInput(f"{self.date[:60]!r} is no date; write it like '1:56 pm on 8 May, 2023' or 2023-05-08")
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class TranscriptQuestion(Struct, frozen=True, kw_only=True):
     question: str
     category: int
     evidence: tuple[str, ...]
@@ -65,13 +65,13 @@ class Asked(Struct, frozen=True, kw_only=True):
         return self.category != WITHOUT_EVIDENCE and bool(self.turns)
 
 
-class Conversation(Struct, frozen=True, kw_only=True):
+class Transcript(Struct, frozen=True, kw_only=True):
     id: str
-    sessions: tuple[Session, ...]
-    questions: tuple[Asked, ...]
+    sessions: tuple[TranscriptSession, ...]
+    questions: tuple[TranscriptQuestion, ...]
 
 
-def read_conversations(path: Path) -> list[Conversation]:
+def read_conversations(path: Path) -> list[Transcript]:
     """Raises `InvalidInput` with what is wrong and where."""
     try:
         if path.stat().st_size > FILE_BYTES_MAX:
@@ -80,7 +80,7 @@ def read_conversations(path: Path) -> list[Conversation]:
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
     try:
-        found = msgspec.json.decode(raw, type=list[Conversation])
+        found = msgspec.json.decode(raw, type=list[Transcript])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} is no set of conversations: {error}") from error
     if not any(asked.counts for one in found for asked in one.questions):

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
-from holdfast.eval.recall.conversations import Asked, Conversation
+from holdfast.eval.recall.conversations import Transcript, TranscriptQuestion
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
@@ -31,7 +31,7 @@ BATCH = 64
 DEPTHS = (5, 10)
 
 
-class Score(Struct, frozen=True, kw_only=True):
+class RecallScore(Struct, frozen=True, kw_only=True):
     """Mean shares of the evidence that was found."""
 
     questions: int
@@ -39,18 +39,18 @@ class Score(Struct, frozen=True, kw_only=True):
     at_10: float
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class RecallReport(Struct, frozen=True, kw_only=True):
     provider: str
     conversations: int
     turns: int
     questions: int
     at_5: float
     at_10: float
-    categories: dict[str, Score]
-    by_conversation: dict[str, Score]
+    categories: dict[str, RecallScore]
+    by_conversation: dict[str, RecallScore]
 
 
-async def measure(conversations: Sequence[Conversation], progressed: Callable[[], None] = lambda: None) -> Report:
+async def measure(conversations: Sequence[Transcript], progressed: Callable[[], None] = lambda: None) -> RecallReport:
     """Each conversation in an index of its own. Raises `ProviderFailed`."""
     found: dict[tuple[str, int], list[tuple[float, ...]]] = defaultdict(list)
     for n, conversation in enumerate(conversations):
@@ -84,7 +84,7 @@ async def local_provider() -> AsyncIterator[Provider]:
             await provider.close()
 
 
-async def _deliver(provider: Provider, conversation: Conversation) -> dict[tuple[str, int], str]:
+async def _deliver(provider: Provider, conversation: Transcript) -> dict[tuple[str, int], str]:
     """Feed a conversation; the id of each turn by its session and number."""
     parcels: list[Parcel] = []
     ids: dict[tuple[str, int], str] = {}
@@ -98,7 +98,7 @@ async def _deliver(provider: Provider, conversation: Conversation) -> dict[tuple
     return ids
 
 
-def _parcels(conversation: Conversation) -> Iterator[tuple[Parcel, str]]:
+def _parcels(conversation: Transcript) -> Iterator[tuple[Parcel, str]]:
     """One delivery per turn, as the courier would make it, with the turn's id in the file."""
     for s, session in enumerate(conversation.sessions, 1):
         for n, said in enumerate(session.turns, 1):
@@ -119,7 +119,7 @@ def _inputs(session: SessionId, principal: Principal) -> NamingInputs:
     return NamingInputs(agent=AGENT, session=session, principal=principal, address=f"agent:{AGENT}:eval:group:all")
 
 
-async def _ask(provider: Provider, asked: Asked, ids: dict[tuple[str, int], str]) -> tuple[float, ...]:
+async def _ask(provider: Provider, asked: TranscriptQuestion, ids: dict[tuple[str, int], str]) -> tuple[float, ...]:
     session = SessionId("ses_asking")
     query = RecallQuery(
         key=RecallKey(session=session, epoch=0, head_seq=0, principal=ASKER),
@@ -135,11 +135,11 @@ async def _ask(provider: Provider, asked: Asked, ids: dict[tuple[str, int], str]
 # --- the report ------------------------------------------------------------------------------------
 
 
-def _report(conversations: Sequence[Conversation], found: dict[tuple[str, int], list[tuple[float, ...]]]) -> Report:
+def _report(conversations: Sequence[Transcript], found: dict[tuple[str, int], list[tuple[float, ...]]]) -> RecallReport:
     everything = _score([share for shares in found.values() for share in shares])
     categories = sorted({category for _, category in found})
     names = list(dict.fromkeys(name for name, _ in found))
-    return Report(
+    return RecallReport(
         provider=LOCAL,
         conversations=len(conversations),
         turns=sum(len(session.turns) for one in conversations for session in one.sessions),
@@ -153,6 +153,6 @@ def _report(conversations: Sequence[Conversation], found: dict[tuple[str, int], 
     )
 
 
-def _score(shares: Sequence[tuple[float, ...]]) -> Score:
+def _score(shares: Sequence[tuple[float, ...]]) -> RecallScore:
     at_5, at_10 = (round(sum(column) / len(shares), 4) for column in zip(*shares, strict=True))
-    return Score(questions=len(shares), at_5=at_5, at_10=at_10)
+    return RecallScore(questions=len(shares), at_5=at_5, at_10=at_10)

@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import AgentName, Principal
 from holdfast.memory.files.disk import Disk, FileFault
-from holdfast.memory.notes import Capacity, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import Capacity, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_text import FILE_NAMES, digest, parse_entries
 
 
@@ -50,7 +50,7 @@ def import_hermes(
                 agent=agent,
                 subject=subject,
                 origin=f"import:hermes:{target.value}:{digest(entry)}",
-                changes=(Change(verb=MemoryVerb.ADD, target=target, text=entry),),
+                changes=(NoteChange(verb=MemoryVerb.ADD, target=target, text=entry),),
                 by="import",
                 principal=principal,
                 capacity=capacity or Capacity(),

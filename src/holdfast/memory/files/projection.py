@@ -48,7 +48,7 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Edit:
+class _FileEdit:
     path: Path
     subject: str
     target: Target
@@ -89,7 +89,7 @@ class Projection:
         for _ in range(PASSES_MAX):
             seen = await self._tasks.in_thread(lambda: self._see(path))
             for content, versions in self._strange(seen):
-                absorbed |= await self._absorb(_Edit(path, subject, target, content, versions), seen)
+                absorbed |= await self._absorb(_FileEdit(path, subject, target, content, versions), seen)
             memory = await self._keeper.memory(self._agent, subject)
             if await self._tasks.in_thread(partial(self._write, path, memory, target, seen)):
                 self._settled[path] = await self._tasks.in_thread(lambda: self._looks(path))
@@ -113,7 +113,7 @@ class Projection:
 
     # --- edits
 
-    async def _absorb(self, edit: _Edit, seen: _Seen) -> bool:
+    async def _absorb(self, edit: _FileEdit, seen: _Seen) -> bool:
         """Make an edit's meaning durable as operations; whether it had any."""
         texts = self._texts(edit.path, edit.content)
         base = nearest(edit.versions, texts)
@@ -135,7 +135,7 @@ class Projection:
             await self._refuse(edit, seen, outcome)
         return True
 
-    async def _refuse(self, edit: _Edit, seen: _Seen, outcome: NotApplied) -> NoReturn:
+    async def _refuse(self, edit: _FileEdit, seen: _Seen, outcome: NotApplied) -> NoReturn:
         name = self._disk.name(edit.path)
         if outcome.code in RACED:
             raise FileFault(f"{name} was edited while memory changed", lasting=False)
@@ -153,14 +153,14 @@ class Projection:
             reason = f"{self._disk.name(path)} is not UTF-8 (byte {error.start}); save it as UTF-8"
             raise FileFault(reason, lasting=True) from error
 
-    def _doubt_emptied(self, edit: _Edit, texts: Sequence[str], base: Version | None) -> None:
+    def _doubt_emptied(self, edit: _FileEdit, texts: Sequence[str], base: Version | None) -> None:
         if texts or base is None or not base.shown:
             self._emptied.pop(edit.path, None)
         elif self._emptied.get(edit.path) != edit.content.signature:
             self._emptied[edit.path] = edit.content.signature
             raise FileFault(f"{self._disk.name(edit.path)} is empty: it may be about to be written", lasting=False)
 
-    def _set_aside(self, edit: _Edit, seen: _Seen) -> None:
+    def _set_aside(self, edit: _FileEdit, seen: _Seen) -> None:
         """Copy a refused edit, once. What came late has no file that could be corrected, so it is done with."""
         state, found = seen.state, edit.content.digest
         if state.refused != found:
@@ -227,7 +227,7 @@ def _bases(state: FileState) -> tuple[Version, ...]:
     return tuple(version for version in (state.current, state.intended) if version is not None)
 
 
-def _origin(edit: _Edit, base: Version | None, memory: Memory) -> str:
+def _origin(edit: _FileEdit, base: Version | None, memory: Memory) -> str:
     """The same edit of the same version is one edit, however often it is read."""
     head = f"head {base.head}" if base is not None else f"unknown, {memory.head}"
     return f"edit:{edit.target.value}:{digest(f'{edit.content.digest} {head}')}"

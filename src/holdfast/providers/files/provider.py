@@ -51,7 +51,7 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)\Z")  # devices on Windows
 
 
 @dataclass(frozen=True, slots=True)
-class Noticed:
+class EditResult:
     """What became of a file that had changed: its edit was kept, or why not."""
 
     file: str
@@ -184,7 +184,7 @@ class FilesProvider:
 
     # --- what people do to the files
 
-    async def notice_edits(self, agent: AgentName, subjects: Collection[str]) -> tuple[Noticed, ...]:
+    async def notice_edits(self, agent: AgentName, subjects: Collection[str]) -> tuple[EditResult, ...]:
         """Keep hand edits as operations. One entry per file that was edited or cannot be used; cheap when idle."""
         del agent  # one provider per agent
         files = {
@@ -196,18 +196,18 @@ class FilesProvider:
         try:
             changed = await self._attached().unsettled(list(files))
         except FileFault as fault:
-            return (Noticed("", fault.reason),)
+            return (EditResult("", fault.reason),)
         found = [await self._notice(path, *files[path]) for path in changed]
         return tuple(noticed for noticed in found if noticed is not None)
 
-    async def _notice(self, path: Path, subject: str, target: Target) -> Noticed | None:
+    async def _notice(self, path: Path, subject: str, target: Target) -> EditResult | None:
         projection = self._attached()
         try:
             async with self._alone():
                 absorbed = await projection.bring_up_to_date(path, subject, target)
         except FileFault as fault:
-            return Noticed(self._disk.name(path), fault.reason)
-        return Noticed(self._disk.name(path)) if absorbed else None
+            return EditResult(self._disk.name(path), fault.reason)
+        return EditResult(self._disk.name(path)) if absorbed else None
 
     async def soul(self) -> str | None:
         """SOUL.md, which only people write. Raises `ProviderFailed` when it is there and cannot be read."""

@@ -52,7 +52,7 @@ class _Capabilities(ctypes.Structure):
     _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
 
 
-class Refused(OSError):
+class ConfinementRefused(OSError):
     """The system does not confine this process."""
 
 
@@ -78,24 +78,24 @@ def _call(*arguments: Any) -> int:  # noqa: ANN401
 
 
 def confine(deny: Sequence[str], allow: Sequence[str]) -> None:
-    """Confine this process for good, and whatever it becomes or starts. Raises `Refused`."""
+    """Confine this process for good, and whatever it becomes or starts. Raises `ConfinementRefused`."""
     version = landlock_version()
     if not version:
-        raise Refused("this system has no Landlock")
+        raise ConfinementRefused("this system has no Landlock")
     handled = RIGHTS[min(version, max(RIGHTS))]
     attributes = _Ruleset(handled, 0, SCOPE_SIGNAL if version >= SCOPED_SINCE else 0)
     size = ctypes.sizeof(attributes) if version >= SCOPED_SINCE else ctypes.sizeof(ctypes.c_uint64)
     ruleset = _call(CREATE_RULESET, ctypes.byref(attributes), size, 0)
     if ruleset < 0:
-        raise Refused(f"no ruleset could be made: {os.strerror(ctypes.get_errno())}")
+        raise ConfinementRefused(f"no ruleset could be made: {os.strerror(ctypes.get_errno())}")
     _drop_capabilities()
     denied = tuple(os.path.realpath(path) for path in deny)
     for path in (*beside("/", denied), *allow):
         _allow(ruleset, path, handled)
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0:
-        raise Refused(f"new rights could not be forbidden: {os.strerror(ctypes.get_errno())}")
+        raise ConfinementRefused(f"new rights could not be forbidden: {os.strerror(ctypes.get_errno())}")
     if _call(RESTRICT_SELF, ruleset, 0) < 0:
-        raise Refused(f"the rules could not be enforced: {os.strerror(ctypes.get_errno())}")
+        raise ConfinementRefused(f"the rules could not be enforced: {os.strerror(ctypes.get_errno())}")
     os.close(ruleset)
 
 
@@ -104,7 +104,7 @@ def _drop_capabilities() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     head, sets = _Head(CAPABILITIES_V3, 0), (_Capabilities * 2)()
     if libc.capget(ctypes.byref(head), sets) < 0:
-        raise Refused(f"capabilities could not be read: {os.strerror(ctypes.get_errno())}")
+        raise ConfinementRefused(f"capabilities could not be read: {os.strerror(ctypes.get_errno())}")
     kept = sum(1 << one for one in ROOT_KEEPS)  # all in the first of the two words
     has_limit = libc.prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1  # then a program has no more than this process
     for one, mask in zip(sets, (kept, 0), strict=True):
@@ -112,26 +112,26 @@ def _drop_capabilities() -> None:
         if has_limit:
             one.permitted, one.effective = one.permitted & mask, one.effective & mask
     if libc.capset(ctypes.byref(head), sets) < 0:
-        raise Refused(f"capabilities could not be given up: {os.strerror(ctypes.get_errno())}")
+        raise ConfinementRefused(f"capabilities could not be given up: {os.strerror(ctypes.get_errno())}")
     libc.prctl(PR_CAP_AMBIENT, AMBIENT_CLEAR_ALL, 0, 0, 0)  # Linux before 4.3 has none
     if has_limit or not hasattr(os, "geteuid") or os.geteuid() != 0:
         return  # without new rights a program of another user has none
     for capability in set(range(CAPABILITIES_MAX)) - ROOT_KEEPS:
         is_there = libc.prctl(PR_CAPBSET_READ, capability, 0, 0, 0) == 1
         if is_there and libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
-            raise Refused(f"capability {capability} of root could not be given up; do not run as root")
+            raise ConfinementRefused(f"capability {capability} of root could not be given up; do not run as root")
 
 
 def take_user(name: str, uid: int, gid: int) -> None:
-    """Run as another user from here on. Raises `Refused`."""
+    """Run as another user from here on. Raises `ConfinementRefused`."""
     try:
         os.initgroups(name, gid)
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
     except OSError as error:
-        raise Refused(f"it could not become the user {name}: {error.strerror}") from error
+        raise ConfinementRefused(f"it could not become the user {name}: {error.strerror}") from error
     if not hasattr(os, "getresuid") or (os.getresuid(), os.getresgid()) != ((uid, uid, uid), (gid, gid, gid)):
-        raise Refused(f"it could not become the user {name}")
+        raise ConfinementRefused(f"it could not become the user {name}")
 
 
 def beside(path: str, denied: Sequence[str]) -> Iterator[str]:
@@ -159,7 +159,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
     if not stat.S_ISLNK(mode):
         rule = _Beneath(rights if stat.S_ISDIR(mode) else rights & OF_FILES, place)
         if _call(ADD_RULE, ruleset, PATH_BENEATH, ctypes.byref(rule), 0) < 0:
-            raise Refused(f"{path} could not be allowed: {os.strerror(ctypes.get_errno())}")
+            raise ConfinementRefused(f"{path} could not be allowed: {os.strerror(ctypes.get_errno())}")
     os.close(place)
 
 
@@ -186,7 +186,7 @@ def main() -> None:
     order, command = json.loads(sys.argv[1]), sys.argv[2:]
     try:
         become(order, command)
-    except Refused as error:
+    except ConfinementRefused as error:
         print(f"holdfast: not started, because it could not be confined: {error}", file=sys.stderr)  # noqa: T201
         sys.exit(CANNOT_CONFINE)
     except OSError as error:

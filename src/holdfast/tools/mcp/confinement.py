@@ -43,7 +43,7 @@ class Confine(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class ConfinementSupport:
     """What this system can do. `fault` says why bubblewrap cannot be used; empty when it can."""
 
     bwrap: str = ""  # its file
@@ -65,7 +65,7 @@ class NotOffered(Exception):
     """The configuration names a mode that this system does not have."""
 
 
-def choose(wanted: Confine, offer: Offer) -> Confinement:
+def choose(wanted: Confine, offer: ConfinementSupport) -> Confinement:
     """Raises `NotOffered`."""
     lacks_bwrap = bool(offer.fault)
     if wanted is Confine.NONE:
@@ -82,13 +82,13 @@ def choose(wanted: Confine, offer: Offer) -> Confinement:
     return Confinement(note=f"{note}; {NO_LANDLOCK}")
 
 
-def offer_for(wanted: Confine) -> Offer:
+def offer_for(wanted: Confine) -> ConfinementSupport:
     """What the system offers, as far as it matters: bubblewrap is not tried for those who do not want it."""
     landlock = landlock_version() > 0
     if wanted not in {Confine.AUTO, Confine.BUBBLEWRAP}:
-        return Offer(landlock=landlock, fault="it was not tried")
+        return ConfinementSupport(landlock=landlock, fault="it was not tried")
     bwrap, fault = _tried(os.environ.get("PATH", ""))
-    return Offer(bwrap=bwrap, fault=fault, landlock=landlock)
+    return ConfinementSupport(bwrap=bwrap, fault=fault, landlock=landlock)
 
 
 @lru_cache(maxsize=4)

@@ -38,7 +38,7 @@ _unsent: ContextVar[list[str] | None] = ContextVar("holdfast_mcp_unsent", defaul
 NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
 
-class _Sending(httpx2.AsyncClient):
+class _RecordingClient(httpx2.AsyncClient):
     """Notes for the call under way that no connection could be made for it, which the library does not tell.
 
     The library sends a request in the context of the task that called. Should it ever stop doing so, nothing is noted
@@ -110,7 +110,7 @@ class _Transport:
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
         timeout = httpx2.Timeout(HTTP_TIMEOUT_S, read=settings.timeout_s + HTTP_READ_TIMEOUT_S)
         trusts = not needs_no_proxy(settings.url)
-        client = await opening.enter_async_context(_Sending(headers=headers, timeout=timeout, trust_env=trusts))
+        client = await opening.enter_async_context(_RecordingClient(headers=headers, timeout=timeout, trust_env=trusts))
         return streamable_http_client(settings.url, http_client=client)
 
     def _passing_home(self, opening: AsyncExitStack) -> Path:
@@ -135,7 +135,7 @@ class _Transport:
         return await self._stack.__aexit__(*error)
 
 
-class Connection:
+class McpConnection:
     """Implements `Link` (server.py)."""
 
     def __init__(self, settings: McpSettings, ended: Callable[[], None]) -> None:
@@ -143,7 +143,7 @@ class Connection:
         self._ended = ended
         self._client = Client(_Transport(settings, ended), cache=None, read_timeout_seconds=settings.timeout_s)
 
-    async def __aenter__(self) -> "Connection":
+    async def __aenter__(self) -> "McpConnection":
         await self._client.__aenter__()
         return self
 

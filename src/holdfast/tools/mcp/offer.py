@@ -24,16 +24,16 @@ _UNUSUAL = re.compile(r"[^A-Za-z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class OfferedTool:
     tool: str  # the server's own name of it
     spec: ToolSpec
     idempotent: bool
     dangerous: bool
 
 
-def offers(settings: McpSettings, listed: Sequence[tuple[str, str, Mapping[str, object]]]) -> Mapping[str, Offer]:
+def offers(settings: McpSettings, listed: Sequence[tuple[str, str, Mapping[str, object]]]) -> Mapping[str, OfferedTool]:
     """By the name that the model uses. What cannot be offered is left out, and logged."""
-    found: dict[str, Offer] = {}
+    found: dict[str, OfferedTool] = {}
     for tool, description, schema in listed:
         if not settings.is_wanted(tool):
             continue
@@ -44,7 +44,7 @@ def offers(settings: McpSettings, listed: Sequence[tuple[str, str, Mapping[str, 
             continue
         text = storable(description)[:DESCRIPTION_CHARS_MAX]
         spec = ToolSpec(name=name, description=text, parameters=dict(schema))
-        found[name] = Offer(tool, spec, tool in settings.idempotent, settings.is_dangerous(tool))
+        found[name] = OfferedTool(tool, spec, tool in settings.idempotent, settings.is_dangerous(tool))
     return found
 
 

@@ -20,7 +20,7 @@ from holdfast.kernel.ids import AgentName
 from holdfast.kernel.redaction import redacted
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.tasks import Task, Tasks
-from holdfast.tools.mcp.offer import Offer, offers
+from holdfast.tools.mcp.offer import OfferedTool, offers
 from holdfast.tools.mcp.settings import McpSettings
 from holdfast.turns.tool import ToolOutcome
 
@@ -32,10 +32,10 @@ REASON_CHARS_MAX = 300
 ENDED = "it ended the connection"
 
 
-class Link(Protocol):
+class McpLink(Protocol):
     """An open connection; entered and left by the task that owns the server."""
 
-    async def __aenter__(self) -> "Link": ...
+    async def __aenter__(self) -> "McpLink": ...
 
     async def __aexit__(self, *error: Any) -> None: ...  # noqa: ANN401
 
@@ -44,7 +44,7 @@ class Link(Protocol):
     async def call(self, tool: str, arguments: dict[str, Any]) -> ToolOutcome: ...
 
 
-Connect = Callable[[McpSettings, Callable[[], None]], Link]
+Connect = Callable[[McpSettings, Callable[[], None]], McpLink]
 
 
 class McpServer:
@@ -53,14 +53,14 @@ class McpServer:
     ) -> None:
         self._agent = agent
         self.settings = settings
-        self.offered: Mapping[str, Offer] = {}
+        self.offered: Mapping[str, OfferedTool] = {}
         self.hear: Callable[[], None] = lambda: None  # told of every change of `standing`
         self._connect = connect
         self._clock = clock
         self._entropy = entropy
         self._tasks = tasks
         self._owner: Task | None = None
-        self._link: Link | None = None
+        self._link: McpLink | None = None
         self._settled = asyncio.Event()  # it was tried: the server is there, or it is known not to be
         self._gone = asyncio.Event()
         self._wanted = asyncio.Event()
@@ -165,7 +165,7 @@ class McpServer:
         if self._state is LineState.UP and not self._closing:
             self._turn(LineState.DOWN, ENDED)
 
-    def _up(self, link: Link) -> None:
+    def _up(self, link: McpLink) -> None:
         self._link = link
         self._settled.set()
         self._connections += 1
@@ -226,7 +226,7 @@ class McpServer:
             self._failures = 0
         return outcome
 
-    async def _again(self) -> Link | None:
+    async def _again(self) -> McpLink | None:
         self._wanted.set()
         try:
             async with asyncio.timeout(CALL_WAIT_S):

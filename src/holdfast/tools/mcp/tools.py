@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.inbox.channel_status import LineState, ServerStanding
 from holdfast.kernel.ids import AgentName
-from holdfast.tools.mcp.offer import Offer
+from holdfast.tools.mcp.offer import OfferedTool
 from holdfast.tools.mcp.server import McpServer
 from holdfast.turns.journal import storable
 from holdfast.turns.model import ToolSpec
@@ -82,7 +82,7 @@ class McpTools:
         outcome = await server.call(offer.tool, values)
         return replace(outcome, text=storable(outcome.text)[:RESULT_CHARS_MAX])
 
-    def _find(self, name: str) -> tuple[McpServer, Offer] | None:
+    def _find(self, name: str) -> tuple[McpServer, OfferedTool] | None:
         for server in self._servers:
             if name in server.offered:
                 return server, server.offered[name]
