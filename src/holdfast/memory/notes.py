@@ -7,7 +7,7 @@ Rule 3: the same origin is applied once, whoever repeats it.
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 from urllib.parse import quote
 
 from holdfast.kernel.ids import AgentName, Instant, Principal
@@ -153,6 +153,18 @@ class MemoryUndo:
     principal: Principal = Principal("")
     capacity: Capacity = field(default_factory=Capacity)
     policies: tuple[DeliveryPolicy, ...] = ()
+
+
+class NotesPort(Protocol):
+    """Access to the stored notes, for a provider that shows them elsewhere and reads people's edits back."""
+
+    async def memory(self, agent: AgentName, subject: str) -> Memory:
+        """The current notes, including every write that was acknowledged."""
+        ...
+
+    async def apply(self, batch: MemoryBatch) -> MemoryOutcome:
+        """Make a batch durable, and schedule its delivery to the agent's providers."""
+        ...
 
 
 def stream_of(agent: AgentName, subject: str) -> str:

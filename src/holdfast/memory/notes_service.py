@@ -40,7 +40,7 @@ def _nobody() -> None:
 
 
 class NotesService:
-    """Implements `MemoryKeeper`."""
+    """Implements `NotesPort`."""
 
     def __init__(self, store: Store, reader: Reader, providers: Providers) -> None:
         self._store = store

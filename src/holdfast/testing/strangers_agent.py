@@ -20,8 +20,8 @@ from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.memory.recall_breaker import RecallBreaker
 from holdfast.memory.visibility import Audience
 from holdfast.providers.local import index_file
-from holdfast.providers.local.recalling import Asking
-from holdfast.providers.local.writing import apply, delete_lines
+from holdfast.providers.local.index_writer import apply, delete_lines
+from holdfast.providers.local.search import IndexSearch
 from holdfast.runtime.memory_factory import with_memory
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.tool_factory import with_tools
@@ -82,7 +82,7 @@ class LocalServer(Server):
             delete_lines(self._db, "delivery = ?", (delivery,))
 
     def found(self, query: RecallQuery, provider: Provider) -> list[Recollection]:
-        return Asking(self._db, query, self._now_ms()).best(provider, query.limit)
+        return IndexSearch(self._db, query, self._now_ms()).best(provider, query.limit)
 
 
 # --- what happens beside -------------------------------------------------------------------------------------------

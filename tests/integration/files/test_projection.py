@@ -258,7 +258,7 @@ async def test_an_emptied_file_is_believed_at_the_second_look(cabinet):
     await cabinet.deliver()
     cabinet.file.write_text("")
     (noticed,) = await cabinet.notice()
-    assert noticed.fault == "MEMORY.md is empty: it may be about to be written"
+    assert noticed.fault == "MEMORY.md is empty: an editor may be about to write it"
     assert isinstance(await cabinet.deliver(), Delivered)
     assert await cabinet.entries() == []
     assert [row[:2] for row in await cabinet.operations()][2:] == [("edit", "remove")] * 2
@@ -349,7 +349,7 @@ async def test_erasing_a_person_leaves_none_of_the_words_in_the_folder(tmp_path,
     assert b"secret" not in held
     assert cabinet.text() == "other\n"
     assert await cabinet.notice("ada") == ()
-    assert await cabinet.provider.deliver([erasure(None)]) == [Delivered("no file holds anything of a session")]
+    assert await cabinet.provider.deliver([erasure(None)]) == [Delivered("the files hold no turns of a session")]
 
 
 async def test_erasing_a_person_takes_the_copies_of_refused_edits_along(tmp_path, keeper):
