@@ -1,8 +1,8 @@
-"""The practice model: offline, deterministic, honest about being a stand-in.
+"""The practice model: offline and deterministic, for demos and tests.
 
-It is good enough that demos and tests mean something: it remembers what it is told in a conversation ("my cat is
-called Byron"), answers questions from what the context holds, recalled facts included, calls a tool when asked to
-(`use clock {}`), and writes summaries that keep what looks like a fact (gist.py). What it cannot do, it says.
+It repeats facts of the conversation ("my cat is called Byron"), answers questions from the context, including recalled
+facts, calls a tool on request (`use clock {}`), and writes extractive summaries (extractive_summary.py). It says when
+it cannot answer.
 """
 
 import re
@@ -16,7 +16,7 @@ from holdfast.turns.journal import ToolCall, estimate_tokens
 from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest, ModelTask, TextDelta, ToolSpec
 from holdfast.turns.turn import Usage
 
-# Where several people speak, the speaker stands before a text.
+# In a shared chat a text begins with its speaker.
 _USE = re.compile(
     r"(?:[^\n]{1,200}?: )?use (?P<name>[\w.-]+)(?:\s*(?P<arguments>\{.*\}))?\Z", re.IGNORECASE | re.DOTALL
 )
@@ -58,7 +58,7 @@ def reply(request: ModelRequest) -> ModelAnswer:
 
 
 def _last_and_data(messages: Sequence[ModelMessage]) -> tuple[ModelMessage, str]:
-    """The newest message that is no data, and the data behind it, which a tool may have looked up."""
+    """The newest message that is not data, and the data after it, such as a recall by a tool."""
     place = next((n for n in range(len(messages) - 1, -1, -1) if not messages[n].data), None)
     if place is None:
         return ModelMessage(role="user", content=""), ""
@@ -90,7 +90,6 @@ def _answer_question(asked: str, messages: Sequence[ModelMessage]) -> str:
 
 
 def summarise(messages: Sequence[ModelMessage]) -> ModelAnswer:
-    """Sentences of the earlier summary and of what was said since, picked by what they look like."""
     return _answer(messages, extractive_summary(messages))
 
 

@@ -1,14 +1,14 @@
-"""An agent's model table, checked before anybody is asked: pure, without network, files or environment.
+"""An agent's model table, checked without network, files or environment.
 
     [agents.main.model]
     name = "openai:gpt-5.2"                # vendor:model; "practice" is the offline one
     fallbacks = ["anthropic:claude-sonnet-5-5"]
     summariser = "openai:gpt-6-luna"
 
-Rule 1: an unknown key is refused with the keys that exist; an error names the key, its value and what would be right.
-Rule 2: a key of a vendor is named (by environment variable or file), never written into the table.
-Rule 3: `base_url`, `api_key_env`, `api_key_file` and the prices are those of `name`. A fallback or a summariser of the
-        same vendor shares the address and the key; one of another vendor uses that vendor's own.
+Rule 1: an unknown key is refused with the list of known keys; an error names the key, its value and the remedy.
+Rule 2: the table names a vendor's key (by environment variable or file) and never contains it.
+Rule 3: `base_url`, `api_key_env`, `api_key_file` and the prices belong to `name`. A fallback or a summariser of the
+        same vendor shares the URL and the key; one of another vendor uses that vendor's own.
 """
 
 import difflib
@@ -71,7 +71,7 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_settings(table: Mapping[str, object], where: str = "model") -> ModelSettings:
-    """The table as settings. Raises `ConfigInvalid`; an empty table is refused as well, since it names no model."""
+    """The table as settings. Raises `ConfigInvalid`, also for an empty table, which names no model."""
     unknown = next((key for key in table if key not in ModelSettings.__struct_fields__), None)
     if unknown is not None:
         raise _unknown(where, unknown)
@@ -88,12 +88,12 @@ def parse_settings(table: Mapping[str, object], where: str = "model") -> ModelSe
 
 def _unknown(where: str, key: str) -> ConfigInvalid:
     if key in SECRETS:
-        what = "a secret does not stand in the configuration; name where it is with api_key_env or api_key_file"
+        what = "a secret must not be in the configuration; name its place with api_key_env or api_key_file"
         return ConfigInvalid(f"{where}.{key}: {what}", key=key)
     known = ModelSettings.__struct_fields__
     near = difflib.get_close_matches(key, known, n=1)
-    meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
-    return ConfigInvalid(f"{where}.{key[:80]} is no setting{meant}", key=key)
+    meant = f"; did you mean {near[0]}?" if near else f"; the settings are {', '.join(known)}"
+    return ConfigInvalid(f"{where}.{key[:80]} is not a setting{meant}", key=key)
 
 
 def _translated(where: str, table: Mapping[str, object], message: str) -> ConfigInvalid:
@@ -128,8 +128,8 @@ def _fault_of_order(names: tuple[str, ...]) -> str:
     if twice is not None:
         return f"{twice} would be asked twice; name it once"
     if PRACTICE in names[:-1]:
-        return "nothing comes after practice, which always answers"
-    return f"at most {FALLBACKS_MAX}" if len(names) > FALLBACKS_MAX + 1 else ""
+        return "practice always answers, so name it last"
+    return f"at most {FALLBACKS_MAX} are allowed" if len(names) > FALLBACKS_MAX + 1 else ""
 
 
 def _check_name(name: str, where: str) -> None:
@@ -142,8 +142,8 @@ def _check_name(name: str, where: str) -> None:
         raise ConfigInvalid(f"{where} is {_shown(name)}: {what}", key=key)
     if vendor not in VENDORS:
         near = difflib.get_close_matches(vendor, VENDORS, n=1)
-        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(VENDORS)}"
-        raise ConfigInvalid(f"{where} is {_shown(name)}: {vendor!r} is no vendor; {meant}", key=key)
+        meant = f"did you mean {near[0]}?" if near else f"the vendors are {', '.join(VENDORS)}"
+        raise ConfigInvalid(f"{where} is {_shown(name)}: {vendor!r} is not a vendor; {meant}", key=key)
 
 
 def _check_address(settings: ModelSettings, where: str) -> None:
@@ -154,7 +154,7 @@ def _check_address(settings: ModelSettings, where: str) -> None:
         raise ConfigInvalid(f"{where}.base_url: it must hold no user and no password; use api_key_env", key="base_url")
     fault = fault_of_url(url)
     if not fault and not settings.is_practice and not VENDORS[settings.vendor].has_address:
-        fault = f"{settings.vendor} has one address only; leave it out"
+        fault = f"{settings.vendor} has a fixed URL; remove this setting"
     if fault:
         raise wrong_url(f"{where}.base_url", _shown(url), fault, key="base_url")
 

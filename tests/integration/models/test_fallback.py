@@ -68,7 +68,7 @@ async def test_a_vendor_that_wants_to_be_left_alone_is():
 
 async def test_a_wait_that_is_longer_than_the_patience_ends_the_asking_at_once():
     found, _, slept, asked = await at_vendor(status(429, retry_after="3600"), streams(chat("never")))
-    assert str(found) == "the model openai:gpt-5.2 is asked too often just now"
+    assert str(found) == "the model openai:gpt-5.2 is rate limited"
     assert (slept, asked) == ([], 1)
 
 
