@@ -154,7 +154,7 @@ async def test_a_message_to_another_agent_is_a_row_of_the_turn_with_one_hop_more
         ('{"to": "../x", "text": "hi"}', 8, "you may not message '../x'; you can reach moss."),
         ('{"to": "moss", "text": " "}', 8, "no visible character"),
         ('{"to": "moss", "text": "%s"}' % ("x" * 40_000), 8, "the limit is 32768"),
-        ('{"to": "moss", "text": "hi"}', 0, "gone from agent to agent 0 times, and 0 is the most"),
+        ('{"to": "moss", "text": "hi"}', 0, "gone from agent to agent 0 times, and the limit is 0"),
     ],
     ids=["unknown", "itself", "not a name", "empty", "too large", "too many hops"],
 )

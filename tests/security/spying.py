@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from holdfast.tools.mcp.confine import landlock_version
+from holdfast.tools.mcp.launcher import landlock_version
 from tests.integration.encryption.kit import LIBRARY, holdfast
 from tests.processes import Up
 

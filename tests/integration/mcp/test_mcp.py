@@ -19,7 +19,7 @@ from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.tools.mcp import server as server_module
 from holdfast.tools.mcp.connection import McpConnection
-from holdfast.tools.mcp.offer import offered_name
+from holdfast.tools.mcp.offered_tools import offered_name
 from holdfast.tools.mcp.server import McpServer
 from holdfast.tools.mcp.settings import read_settings
 from holdfast.tools.mcp.tools import McpTools
@@ -410,7 +410,7 @@ async def test_the_token_is_sent_and_is_nowhere_else():
         ({}, "needs either `command`"),
         ({"command": ["x"], "url": "http://127.0.0.1/"}, "needs either `command`"),
         ({"command": "npx server"}, "Expected `array"),
-        ({"command": []}, "must be a list of words"),
+        ({"command": []}, "must be a list of strings"),
         ({"comand": ["x"]}, "unknown field `comand`"),
         ({"url": "ftp://x/"}, "must start with http"),
         ({"url": "http://169.254.169.254/"}, "answer about themselves"),
@@ -418,7 +418,7 @@ async def test_the_token_is_sent_and_is_nowhere_else():
         ({"url": "http://example.org/", "token_env": "TEST_SECRET"}, "over plain http the key could be read"),
         ({"url": "https://example.org/", "token_env": "NOT_SET"}, "the environment has no 'NOT_SET'"),
         ({"command": ["x"], "env": ["NOT_SET"]}, "the environment has no 'NOT_SET'"),
-        ({"command": ["x"], "token_env": "TEST_SECRET"}, "is for servers with a url"),
+        ({"command": ["x"], "token_env": "TEST_SECRET"}, "is for servers with a `url`"),
         ({"command": ["x"], "timeout_s": 0}, "timeout_s is 0"),
         ({"command": ["x"], "dangerous": "yes"}, "Expected"),
     ],
