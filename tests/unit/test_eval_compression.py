@@ -10,7 +10,6 @@ import pytest
 
 from holdfast.eval.compression.conversation import PlantedConversation, make_conversation
 from holdfast.eval.compression.facts import Fact, FactKind
-from holdfast.eval.compression.keeping import Retention, is_answered, where_kept
 from holdfast.eval.compression.report import (
     CompressionReport,
     CompressionRound,
@@ -23,6 +22,7 @@ from holdfast.eval.compression.report import (
     kinds_of,
     read_baseline,
 )
+from holdfast.eval.compression.retention import Retention, is_answered, where_kept
 from holdfast.eval.compression.run import model_named, window_of
 from holdfast.kernel.errors import ConfigInvalid, InvalidInput
 from holdfast.testing import SeededEntropy
@@ -257,7 +257,7 @@ def test_a_report_that_was_printed_can_be_read_as_a_baseline(tmp_path):
 def test_a_baseline_that_is_no_report_is_refused_with_its_name(tmp_path, raw):
     file = tmp_path / "before.json"
     file.write_bytes(raw)
-    with pytest.raises(InvalidInput, match=r"before\.json is no report of `holdfast eval compression --json`"):
+    with pytest.raises(InvalidInput, match=r"before\.json is not a report of `holdfast eval compression --json`"):
         read_baseline(file)
 
 
@@ -270,11 +270,11 @@ def test_a_baseline_that_cannot_be_read_is_refused_with_the_reason(tmp_path):
 
 def test_scores_of_different_conversations_are_not_compared():
     check_comparable(report(1.0), turns=60, seed=1)
-    with pytest.raises(InvalidInput, match="measured with turns 60, and this is turns 90: give --turns 60"):
+    with pytest.raises(InvalidInput, match="measured with turns 60, and this is turns 90: set --turns 60"):
         check_comparable(report(1.0), seed=1, turns=90)
 
 
 def test_a_model_that_does_not_exist_is_refused_with_those_that_do():
     assert model_named("practice").name == "practice"
-    with pytest.raises(ConfigInvalid, match="there is no model 'oracle'; this release has only \"practice\""):
+    with pytest.raises(ConfigInvalid, match="there is no model 'oracle'; use \"practice\""):
         model_named("oracle")

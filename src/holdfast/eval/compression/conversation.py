@@ -1,20 +1,20 @@
-"""The conversation that facts are planted in: mostly talk that nobody will ask about.
+"""The conversation that facts are planted in: mostly small talk.
 
-The talk has names, days and small numbers of its own, so that a summariser which keeps everything of that kind runs
-out of room. It never holds a planted value, and the answers never repeat what was planted.
+The small talk has names, days and small numbers of its own, so that a summariser that keeps all of them exceeds its
+limit. It never contains a planted value, and the answers never repeat one.
 """
 
 from dataclasses import dataclass
 from itertools import pairwise
 
-from holdfast.eval.compression.facts import Draw, Fact, make_facts
+from holdfast.eval.compression.facts import Fact, ValueSource, make_facts
 from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import InvalidInput
 from holdfast.turns.journal import estimate_tokens
 
 TURNS_MIN_PER_COMPRESSION = 4
 TURNS_MAX = 20_000
-CORRECTED_WITHIN = 3  # a correction follows within this fraction of the conversation: turns // 3
+CORRECTED_WITHIN = 3  # a correction follows within turns // 3
 
 _PEOPLE = ("Tom", "Maria", "the plumber", "my brother", "a colleague", "the teacher", "Sam", "the landlord")
 _DAYS = ("Monday", "Tuesday", "Thursday", "Sunday", "yesterday", "this morning", "last night", "at noon")
@@ -58,7 +58,7 @@ _ASSISTANT = (
 
 @dataclass(slots=True)
 class DialogueTurn:
-    """One turn: what the user said and what the assistant answered."""
+    """One turn: the user's message and the assistant's answer."""
 
     user: str
     assistant: str
@@ -70,7 +70,7 @@ class DialogueTurn:
 
 @dataclass(frozen=True, slots=True)
 class PlantedFact:
-    """A fact and the turns (from 1) where it, and before it its void version, were said."""
+    """A fact with the turns (from 1) of its final version and of the version that it corrects."""
 
     fact: Fact
     turn: int
@@ -84,14 +84,14 @@ class PlantedConversation:
     segments: tuple[range, ...]  # turns between compressions, from 1
 
     def said_by(self, turn: int) -> list[PlantedFact]:
-        """The facts that were said, in their final version, up to a turn."""
+        """The facts whose final version was said up to a turn."""
         return [one for one in self.planted if one.turn <= turn]
 
 
 def make_conversation(entropy: Entropy, *, turns: int, facts: int, compressions: int) -> PlantedConversation:
-    """Raises `InvalidInput` when the numbers make no sensible conversation."""
+    """Raises `InvalidInput` if the numbers do not fit together."""
     _check(turns, facts, compressions)
-    draw = Draw(entropy)
+    draw = ValueSource(entropy)
     made = make_facts(facts, draw)
     planted = tuple(_plant(fact, n, facts, turns, draw) for n, fact in enumerate(made))
     exchanges = tuple(_exchange(turn, planted, draw) for turn in range(1, turns + 1))
@@ -110,8 +110,8 @@ def _check(turns: int, facts: int, compressions: int) -> None:
         raise InvalidInput(f"facts is {facts}; it must be from 1 to the number of turns, which is {turns}")
 
 
-def _plant(fact: Fact, n: int, facts: int, turns: int, draw: Draw) -> PlantedFact:
-    """Spread evenly, each somewhere within its own stretch."""
+def _plant(fact: Fact, n: int, facts: int, turns: int, draw: ValueSource) -> PlantedFact:
+    """Place the facts evenly, each at a random turn of its own range."""
     start, end = turns * n // facts, turns * (n + 1) // facts
     turn = start + 1 + draw.below(max(1, end - start))
     if not fact.first:
@@ -121,21 +121,21 @@ def _plant(fact: Fact, n: int, facts: int, turns: int, draw: Draw) -> PlantedFac
     return PlantedFact(fact, first_turn + gap, first_turn)
 
 
-def _exchange(turn: int, planted: tuple[PlantedFact, ...], draw: Draw) -> DialogueTurn:
-    told = {"user": _talk(_USER, 2 + draw.below(3), draw), "assistant": _talk(_ASSISTANT, 2 + draw.below(3), draw)}
+def _exchange(turn: int, planted: tuple[PlantedFact, ...], draw: ValueSource) -> DialogueTurn:
+    sentences = {"user": _talk(_USER, 2 + draw.below(3), draw), "assistant": _talk(_ASSISTANT, 2 + draw.below(3), draw)}
     for one in planted:
         if one.turn == turn:
-            _slip_in(told[one.fact.speaker], one.fact.said, draw)
+            _insert(sentences[one.fact.speaker], one.fact.said, draw)
         if one.first_turn == turn:
-            _slip_in(told[one.fact.speaker], one.fact.first, draw)
-    return DialogueTurn(user=" ".join(told["user"]), assistant=" ".join(told["assistant"]))
+            _insert(sentences[one.fact.speaker], one.fact.first, draw)
+    return DialogueTurn(user=" ".join(sentences["user"]), assistant=" ".join(sentences["assistant"]))
 
 
-def _slip_in(sentences: list[str], said: str, draw: Draw) -> None:
+def _insert(sentences: list[str], said: str, draw: ValueSource) -> None:
     sentences.insert(draw.below(len(sentences) + 1), said)
 
 
-def _talk(templates: tuple[str, ...], count: int, draw: Draw) -> list[str]:
+def _talk(templates: tuple[str, ...], count: int, draw: ValueSource) -> list[str]:
     made: list[str] = []
     while len(made) < count:
         said = draw.choice(templates).format(

@@ -1,9 +1,9 @@
-"""The facts that are planted: seven kinds, several wordings of each, every value unlike all others.
+"""The planted facts: seven kinds with several wordings each, and unique values.
 
-Rule 1: everything is drawn from the entropy port, so a seed makes the same facts for ever.
-Rule 2: values are coined names, five-digit numbers and dates in years that nothing else mentions. Finding one in a
-        context is therefore never an accident.
-Rule 3: a correction is said twice: first the value that is void later, then the one that counts.
+Rule 1: all values come from the entropy port, so a seed always makes the same facts.
+Rule 2: values are invented names, five-digit numbers and dates in years that occur nowhere else, so a value is never in
+        a context by accident.
+Rule 3: a corrected fact is said twice: first with the outdated value, then with the valid one.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class FactKind(Enum):
 
 
 class ValueKind(Enum):
-    """What a value is made of."""
+    """The type of a value."""
 
     NAME = "name"
     NUMBER = "number"
@@ -145,8 +145,8 @@ _VOWELS = ("a", "e", "i", "o", "u")
 _ENDS = ("l", "n", "r", "s", "x", "th", "k", "m")
 
 
-class Draw:
-    """Chance with a memory: what was coined once is never coined again."""
+class ValueSource:
+    """Random values that never repeat."""
 
     def __init__(self, entropy: Entropy) -> None:
         self._entropy = entropy
@@ -160,10 +160,10 @@ class Draw:
 
     def value(self, of: ValueKind) -> str:
         make = {ValueKind.NAME: self._name, ValueKind.NUMBER: self._number, ValueKind.DATE: self._date}[of]
-        while (coined := make()) in self._used:
+        while (value := make()) in self._used:
             pass
-        self._used.add(coined)
-        return coined
+        self._used.add(value)
+        return value
 
     def _name(self) -> str:
         syllables = [self.choice(_ONSETS) + self.choice(_VOWELS) for _ in range(3)]
@@ -176,13 +176,13 @@ class Draw:
         return f"{1 + self.below(28)} {self.choice(MONTHS)} {2030 + self.below(60)}"
 
 
-def make_facts(count: int, draw: Draw) -> list[Fact]:
-    """So many facts, the kinds in turn, the wordings of a kind in turn."""
+def make_facts(count: int, draw: ValueSource) -> list[Fact]:
+    """`count` facts, cycling through the kinds and through the wordings of each kind."""
     kinds = list(FactKind)
     return [_fact(kinds[n % len(kinds)], n // len(kinds), draw) for n in range(count)]
 
 
-def _fact(kind: FactKind, turn: int, draw: Draw) -> Fact:
+def _fact(kind: FactKind, turn: int, draw: ValueSource) -> Fact:
     wording = WORDINGS[kind][turn % len(WORDINGS[kind])]
     about, value = draw.value(ValueKind.NAME), draw.value(wording.of)
     stale = draw.value(wording.of) if wording.first else ""

@@ -1,11 +1,11 @@
-"""The measurement: a real store, the real compressor, a conversation that grows, and facts that are looked for.
+"""The measurement: a real store and compressor, a growing conversation, and a search for the planted facts.
 
-The window is chosen so that every stretch of the conversation fills it to the soft threshold, as it would be in
-service: then the compressor is asked, chooses its own cut, and its summary is committed or refused by its own rules.
-After each compression every fact said so far is looked for in what the model would be sent.
+The context window is chosen so that every segment of the conversation fills it to the soft threshold, as in service:
+then the compressor chooses its own cut, and commits or refuses its summary by its own rules. After each compression
+every fact so far is looked for in the model's context.
 
-A compression that fails leaves the history whole, so everything could still be found; its round counts as nothing
-kept all the same, because the window would soon be full.
+A failed compression leaves the history whole, so every fact could still be found; its round counts as nothing kept all
+the same, because the window would soon be full.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,8 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from holdfast.eval.compression.conversation import DialogueTurn, PlantedConversation, PlantedFact, make_conversation
-from holdfast.eval.compression.keeping import Retention, is_answered, where_kept
-from holdfast.eval.compression.remembering import AGENT, PRINCIPAL, SESSION, MeasuredMemory, local_provider
+from holdfast.eval.compression.measured_memory import AGENT, PRINCIPAL, SESSION, MeasuredMemory, local_provider
 from holdfast.eval.compression.report import (
     IN_CONTEXT,
     CompressionReport,
@@ -27,6 +26,7 @@ from holdfast.eval.compression.report import (
     kinds_of,
     ratio,
 )
+from holdfast.eval.compression.retention import Retention, is_answered, where_kept
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.notifier import Bell
 from holdfast.memory.provider import Configured
@@ -64,11 +64,10 @@ async def measure(
     provider: Configured | None = None,
     progressed: Callable[[], None] = lambda: None,
 ) -> CompressionReport:
-    """Plant, compress, look; with `asked`, that model is asked for every fact as well.
+    """Plant the facts, compress, and look for them; with `asked`, that model is asked for every fact as well.
 
-    Recall is from `provider`, or from the local one. `progressed` is called after each
-    compression. Raises `InvalidInput` for a plan that makes no conversation, and `ModelFailed` when the asked model
-    does not answer.
+    Recall uses `provider`, or the local one. `progressed` is called after each compression. Raises `InvalidInput` for
+    an invalid plan, and `ModelFailed` if the asked model does not answer.
     """
     conversation = make_conversation(
         SeededEntropy(f"compression/{plan.seed}"),
@@ -95,7 +94,7 @@ async def measure(
             entropy=runtime.entropy,
             tasks=runtime.tasks,
         )
-        bench = CompressionRun(
+        run = CompressionRun(
             conversation=conversation,
             runtime=runtime,
             compressor=compressor,
@@ -104,27 +103,27 @@ async def measure(
             thresholds=thresholds,
         )
         for segment in conversation.segments:
-            await bench.go_through(segment)
+            await run.go_through(segment)
             progressed()
-    return bench.report(plan, summariser.name)
+    return run.report(plan, summariser.name)
 
 
 def window_of(conversation: PlantedConversation) -> int:
-    """The largest window that each stretch alone fills to the soft threshold."""
+    """The largest window that each segment alone fills to the soft threshold."""
     weights = [sum(conversation.exchanges[turn - 1].tokens for turn in segment) for segment in conversation.segments]
     return int(min(weights) / Thresholds().soft)
 
 
 def model_named(name: str) -> Model:
-    """The model that an agent configured with this name has. Raises `ConfigInvalid`."""
+    """The model with this name. Raises `ConfigInvalid`."""
     model = make_agents().get(AGENT).model
     if name != model.name:
-        raise ConfigInvalid(f'there is no model {name!r}; this release has only "{model.name}", the offline model')
+        raise ConfigInvalid(f'there is no model {name!r}; use "{model.name}", the offline model')
     return model
 
 
 def is_offline(model: Model) -> bool:
-    """Whether it is the practice model, whose answers say nothing that looking does not."""
+    """Whether it is the practice model, whose answers add nothing to the search."""
     return model.name == make_agents().get(AGENT).model.name
 
 
@@ -136,7 +135,7 @@ def _memory(plan: EvaluationPlan, folder: Path, runtime: Runtime, provider: Conf
 
 
 class CompressionRun:
-    """One measurement under way."""
+    """One measurement."""
 
     def __init__(
         self,
@@ -154,14 +153,14 @@ class CompressionRun:
         self._memory = memory
         self._asked = asked
         self._thresholds = thresholds
-        self._turns_covered: list[int] = []  # by each summary, the last turn it covers
+        self._turns_covered: list[int] = []  # the last turn that each summary covers
         self._findings: list[FactFinding] = []
         self._rounds: list[CompressionRound] = []
 
-    # --- talking and compressing
+    # --- the conversation
 
     async def go_through(self, segment: range) -> None:
-        """Say a stretch of the conversation, compress, and look for what was said so far."""
+        """Record a segment of the conversation, compress, and look for the facts so far."""
         for turn in segment:
             await self._say(turn, self._conversation.exchanges[turn - 1])
         before = await self._runtime.context(SESSION)
@@ -188,7 +187,7 @@ class CompressionRun:
         if self._memory is not None:
             await self._memory.keep(turn, exchange)
 
-    # --- looking
+    # --- the search
 
     async def _look(self, turn: int, context: Context, *, failed: bool) -> list[FactFinding]:
         settled = render(replace(context, open_turn=None))
@@ -219,7 +218,7 @@ class CompressionRun:
         answer = await hear(self._asked, request, self._thresholds.summariser_wait_ms)
         return is_answered(one.fact, answer.text)
 
-    # --- telling
+    # --- the report
 
     def _round(
         self, before: Context, after: Context, done: Compressed, found: Sequence[FactFinding]

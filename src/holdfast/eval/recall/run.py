@@ -1,7 +1,7 @@
-"""The measurement: conversations go into the local provider as deliveries, questions come out of its `recall`.
+"""The measurement: conversations are delivered to the local provider, and its `recall` gets the questions.
 
-The score of a question is the share of its evidence turns among the first 5 (10) turns that come back; a report is the
-mean over the questions, all together and by category. Questions without evidence are not asked.
+The score of a question is the share of its evidence among the first 5 (10) recalled turns; a report has the means over
+all questions, by category and by conversation. Questions without evidence are not asked.
 """
 
 from collections import defaultdict
@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
-from holdfast.eval.recall.conversations import Transcript, TranscriptQuestion
+from holdfast.eval.recall.transcripts import Transcript, TranscriptQuestion
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
@@ -32,7 +32,7 @@ DEPTHS = (5, 10)
 
 
 class RecallScore(Struct, frozen=True, kw_only=True):
-    """Mean shares of the evidence that was found."""
+    """The mean shares of recalled evidence."""
 
     questions: int
     at_5: float
@@ -51,7 +51,7 @@ class RecallReport(Struct, frozen=True, kw_only=True):
 
 
 async def measure(conversations: Sequence[Transcript], progressed: Callable[[], None] = lambda: None) -> RecallReport:
-    """Each conversation in an index of its own. Raises `ProviderFailed`."""
+    """Each conversation has its own index. Raises `ProviderFailed`."""
     found: dict[tuple[str, int], list[tuple[float, ...]]] = defaultdict(list)
     for n, conversation in enumerate(conversations):
         async with local_provider() as provider:
@@ -85,7 +85,7 @@ async def local_provider() -> AsyncIterator[Provider]:
 
 
 async def _deliver(provider: Provider, conversation: Transcript) -> dict[tuple[str, int], str]:
-    """Feed a conversation; the id of each turn by its session and number."""
+    """Deliver a conversation; the id of each turn by its session and number."""
     parcels: list[Parcel] = []
     ids: dict[tuple[str, int], str] = {}
     for parcel, turn_id in _parcels(conversation):
@@ -94,12 +94,12 @@ async def _deliver(provider: Provider, conversation: Transcript) -> dict[tuple[s
     for start in range(0, len(parcels), BATCH):
         for outcome in await provider.deliver(parcels[start : start + BATCH]):
             if not isinstance(outcome, Delivered):
-                raise ProviderFailed(f"a turn was not taken: {outcome}")
+                raise ProviderFailed(f"a turn was not stored: {outcome}")
     return ids
 
 
 def _parcels(conversation: Transcript) -> Iterator[tuple[Parcel, str]]:
-    """One delivery per turn, as the courier would make it, with the turn's id in the file."""
+    """One delivery per turn, as the dispatcher makes it, with the turn's id in the file."""
     for s, session in enumerate(conversation.sessions, 1):
         for n, said in enumerate(session.turns, 1):
             line = Line(role="user", speaker=said.speaker, text=said.words, at=Instant(session.at + n * TURN_MS), seq=n)

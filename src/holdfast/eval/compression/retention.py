@@ -1,9 +1,9 @@
-"""Whether a fact can still be known from a context. No model is needed to say so, and none is trusted to.
+"""Whether a context still contains a fact, decided without a model.
 
-Rule 1: a fact is kept when its value stands in what the model would be sent, in one of the forms people write it.
-Rule 2: of a corrected fact the newest value must stand there, and the void one must not pass for current. In a
-        summary both as plain claims are a contradiction, so the fact is stale; in words that are quoted in their
-        order, the later one counts.
+Rule 1: a fact is kept if its value is in the model's context, in one of its usual spellings.
+Rule 2: of a corrected fact the newest value must be there, and the outdated one must not appear as current. In a
+        summary both as plain claims contradict each other, so the fact is stale; in messages quoted in their order,
+        the later one counts.
 """
 
 import re
@@ -23,15 +23,15 @@ _PAST = re.compile(
 
 
 class Retention(Enum):
-    TAIL = "tail"  # word for word, in the turns that stay
+    TAIL = "tail"  # word for word, in the remaining turns
     SUMMARY = "summary"
-    RECALL = "recall"  # only because memory was asked
-    STALE = "stale"  # a void value passes for the current one
+    RECALL = "recall"  # only by recall from memory
+    STALE = "stale"  # an outdated value appears as current
     LOST = "lost"
 
 
 def where_kept(fact: Fact, summary: str, tail: Sequence[str], recalled: Sequence[str] = ()) -> Retention:
-    """Where the fact can be known from. `tail` and `recalled` are quoted words, each in the order they were said."""
+    """Where the context contains the fact. `tail` and `recalled` are quoted messages, each in their order."""
     in_context = _look(fact, summary, tail)
     if in_context is not Retention.LOST or not recalled:
         return in_context
@@ -51,7 +51,7 @@ def _look(fact: Fact, summary: str, tail: Sequence[str]) -> Retention:
 
 
 def _quoted(fact: Fact, texts: Sequence[str]) -> Retention:
-    """Of words in their order, the last mention counts."""
+    """In ordered messages the last mention counts."""
     for text in reversed(texts):
         for sentence in reversed(_sentences(text)):
             if _holds(sentence, fact.value):
@@ -62,7 +62,7 @@ def _quoted(fact: Fact, texts: Sequence[str]) -> Retention:
 
 
 def _claimed(fact: Fact, text: str) -> Retention:
-    """Of a summary every sentence counts, whatever its place."""
+    """In a summary every sentence counts, at any position."""
     sentences = _sentences(text)
     if any(_claims_stale(sentence, fact) for sentence in sentences):
         return Retention.STALE
@@ -95,7 +95,7 @@ def _pattern(value: str) -> re.Pattern[str]:
 
 
 def forms(value: str) -> tuple[str, ...]:
-    """The ways to write a value that all say the same."""
+    """The equivalent spellings of a value."""
     plain = normal(value)
     date = _DATE.match(plain)
     if date is None:

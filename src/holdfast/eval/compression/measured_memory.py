@@ -1,7 +1,7 @@
-"""The seam to memory: a provider that gets every turn of the conversation, and is asked for each fact.
+"""A memory provider in the measurement: it gets every turn of the conversation, and is queried for each fact.
 
-Everything goes through the provider port, so that any provider can be measured. The questions name who they are
-about, which makes them easy to find: this measures what recall adds to a summary, not how good recall is.
+All calls go through the provider port, so that any provider can be measured. The questions contain the subject's name,
+which makes them easy to find: this measures what recall adds to a summary, not the quality of recall.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class MeasuredMemory:
         self._place = configured.naming.place(self._inputs)
 
     async def keep(self, turn: int, exchange: DialogueTurn) -> None:
-        """Deliver one turn. Raises `ProviderFailed` when it does not land: a score without it would mislead."""
+        """Deliver one turn. Raises `ProviderFailed` if it does not land: a score without it would mislead."""
         at = Instant(turn * TURN_MS)
         said = (
             Line(role="user", speaker=PRINCIPAL, text=exchange.user, at=at, seq=2 * turn - 1),
@@ -51,10 +51,10 @@ class MeasuredMemory:
         )
         (outcome,) = await self._provider.deliver([parcel])
         if not isinstance(outcome, Delivered):
-            raise ProviderFailed(f"{self.name} did not take turn {turn}: {outcome}", provider=self.name)
+            raise ProviderFailed(f"{self.name} did not store turn {turn}: {outcome}", provider=self.name)
 
     async def recall(self, question: str, head_seq: int) -> Sequence[str]:
-        """What a turn with this question would be shown of memory, in the order it was said."""
+        """The memories that a turn with this question would show, in their original order."""
         key = RecallKey(session=SESSION, epoch=0, head_seq=head_seq, principal=PRINCIPAL)
         policy = RecallPolicy()
         query = RecallQuery(key=key, naming=self._inputs, text=question, limit=policy.limit)
