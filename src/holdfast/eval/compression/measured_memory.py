@@ -7,18 +7,14 @@ which makes them easy to find: this measures what recall adds to a summary, not 
 from collections.abc import Sequence
 
 from holdfast.eval.compression.conversation import DialogueTurn
+from holdfast.eval.local_provider import LOCAL
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
-from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.delivery import Delivered, Line, Op, Parcel, SaidTurn
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.provider import Configured
 from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery, choose
-from holdfast.runtime.app import make_agents
-from holdfast.runtime.memory_factory import Ground, make_providers
-from holdfast.turns.policy import AgentPolicy
 
-LOCAL = ProviderName("local")
 AGENT = AgentName("main")
 SESSION = SessionId("ses_eval")
 PRINCIPAL = Principal("user")
@@ -65,9 +61,3 @@ class MeasuredMemory:
 
     async def close(self) -> None:
         await self._provider.close()
-
-
-def local_provider(ground: Ground) -> Configured:
-    """The embedded provider with its defaults."""
-    agents = make_agents(policy=AgentPolicy(memory={LOCAL: {}}))
-    return make_providers(agents, ground).of(AGENT)[LOCAL]

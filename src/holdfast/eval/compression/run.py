@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from holdfast.eval.compression.conversation import DialogueTurn, PlantedConversation, PlantedFact, make_conversation
-from holdfast.eval.compression.measured_memory import AGENT, PRINCIPAL, SESSION, MeasuredMemory, local_provider
+from holdfast.eval.compression.measured_memory import AGENT, PRINCIPAL, SESSION, MeasuredMemory
 from holdfast.eval.compression.report import (
     IN_CONTEXT,
     CompressionReport,
@@ -27,11 +27,11 @@ from holdfast.eval.compression.report import (
     ratio,
 )
 from holdfast.eval.compression.retention import Retention, is_answered, where_kept
+from holdfast.eval.local_provider import local_provider
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.kernel.notifier import Bell
 from holdfast.memory.provider import Configured
 from holdfast.runtime.app import make_agents, open_runtime
-from holdfast.runtime.memory_factory import Ground
 from holdfast.runtime.runtime import Runtime
 from holdfast.sessions.compression import Thresholds, summary_tokens_max
 from holdfast.sessions.compressor import Compressed, Compressor
@@ -80,7 +80,7 @@ async def measure(
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-eval-", ignore_cleanup_errors=True)))
         agents = make_agents(model=summariser, policy=AgentPolicy(thresholds=thresholds, memory={}))
         runtime = await stack.enter_async_context(await open_runtime(folder / "store", agents=agents, serve=False))
-        memory = _memory(plan, folder / "memory", runtime, provider)
+        memory = MeasuredMemory(provider or local_provider(folder / "memory", AGENT)) if plan.recall else None
         if memory is not None:
             stack.push_async_callback(memory.close)
         member = Member(runtime.store, runtime.clock, runtime.entropy, host="eval")
@@ -125,13 +125,6 @@ def model_named(name: str) -> Model:
 def is_offline(model: Model) -> bool:
     """Whether it is the practice model, whose answers add nothing to the search."""
     return model.name == make_agents().get(AGENT).model.name
-
-
-def _memory(plan: EvaluationPlan, folder: Path, runtime: Runtime, provider: Configured | None) -> MeasuredMemory | None:
-    if not plan.recall:
-        return None
-    ground = Ground(folder=folder, clock=runtime.clock, entropy=runtime.entropy, tasks=runtime.tasks)
-    return MeasuredMemory(provider or local_provider(ground))
 
 
 class CompressionRun:

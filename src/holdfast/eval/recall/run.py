@@ -12,20 +12,17 @@ from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
+from holdfast.eval.local_provider import LOCAL, local_provider
 from holdfast.eval.recall.transcripts import Transcript, TranscriptQuestion
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
-from holdfast.kernel.ids import Provider as ProviderName
-from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.memory.delivery import Delivered, Line, Op, Parcel, SaidTurn
 from holdfast.memory.naming import NamingInputs
-from holdfast.memory.provider import Provider, ProviderSetup
+from holdfast.memory.provider import Provider
 from holdfast.memory.recall import RecallKey, RecallQuery
-from holdfast.providers.local import make_local
 
 AGENT = AgentName("eval")
 ASKER = Principal("eval")
-LOCAL = ProviderName("local")
 TURN_MS = 60_000
 BATCH = 64
 DEPTHS = (5, 10)
@@ -54,7 +51,7 @@ async def measure(conversations: Sequence[Transcript], progressed: Callable[[], 
     """Each conversation has its own index. Raises `ProviderFailed`."""
     found: dict[tuple[str, int], list[tuple[float, ...]]] = defaultdict(list)
     for n, conversation in enumerate(conversations):
-        async with local_provider() as provider:
+        async with _temporary_provider() as provider:
             ids = await _deliver(provider, conversation)
             for asked in conversation.questions:
                 if asked.counts:
@@ -64,20 +61,9 @@ async def measure(conversations: Sequence[Transcript], progressed: Callable[[], 
 
 
 @asynccontextmanager
-async def local_provider() -> AsyncIterator[Provider]:
-    """The local provider in a temporary folder."""
+async def _temporary_provider() -> AsyncIterator[Provider]:
     with TemporaryDirectory(prefix="holdfast-eval-") as folder:
-        setup = ProviderSetup(
-            name=LOCAL,
-            agent=AGENT,
-            settings={},
-            folder=Path(folder) / "local",
-            environment={},
-            clock=SystemClock(),
-            entropy=SystemEntropy(),
-            tasks=AsyncTasks(),
-        )
-        provider = make_local(setup).provider
+        provider = local_provider(Path(folder) / "local", AGENT).provider
         try:
             yield provider
         finally:

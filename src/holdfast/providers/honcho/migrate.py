@@ -9,7 +9,6 @@ Rule 3: the ledger marks the start of a file's migration first. A migration that
         until an earlier request must have taken effect, and asks Honcho before it sends.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -19,10 +18,10 @@ import msgspec
 from honcho.api_types import MessageCreateParams  # type: ignore[import-untyped]
 
 from holdfast.kernel.errors import StoreCorrupt
-from holdfast.kernel.folders import make_private_folder
 from holdfast.kernel.ids import AgentName, Instant
 from holdfast.kernel.tasks import Tasks
 from holdfast.memory.delivery import Delivered, Outcome, Refused, Uncertain
+from holdfast.memory.files.disk import Disk
 from holdfast.providers.honcho.client import HonchoClient
 from holdfast.providers.honcho.faults import HonchoCallFailed
 from holdfast.providers.honcho.messages import encode_text, make_message, split_text, turn_id_of
@@ -37,8 +36,7 @@ LEDGER_FILE = "migrated.json"
 class MigrationLedger:
     """The keys of migrated files, in a file of the provider's own folder. A key that is marked stays marked.
 
-    The file is written beside the old one, synced and renamed, so that a crash leaves one of them whole. One process at
-    a time writes it: the owner of the data folder.
+    A crash leaves the old or the new file whole. One process at a time writes it: the owner of the data folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -48,18 +46,11 @@ class MigrationLedger:
         return key in self._keys()
 
     def mark(self, key: str) -> None:
-        """Durable when it returns."""
+        """Durable on return. Raises `FileFault`."""
         keys = self._keys()
         if key in keys:
             return
-        make_private_folder(self._path.parent)
-        fresh = self._path.with_suffix(".new")
-        with os.fdopen(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as opened:
-            opened.write(msgspec.json.encode([*keys, key]))
-            opened.flush()
-            os.fsync(opened.fileno())
-        fresh.replace(self._path)
-        _sync_folder(self._path.parent)
+        Disk(self._path.parent).write(self._path, msgspec.json.encode([*keys, key]))
 
     def _keys(self) -> list[str]:
         """A ledger that cannot be read is not empty: an empty one would send every file a second time."""
@@ -70,17 +61,6 @@ class MigrationLedger:
         except msgspec.DecodeError as error:
             what = f"{self._path} is damaged; restore it, or delete it to migrate once more"
             raise StoreCorrupt(what, file=str(self._path)) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename durable. Windows cannot open a folder, and needs no sync."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

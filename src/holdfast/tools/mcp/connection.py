@@ -6,8 +6,8 @@ outcome is unknown. A broken transport is never reported as an error of the tool
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -87,52 +87,43 @@ class _Watched:
         return await self._inner.__aexit__(*error)
 
 
-class _Transport:
-    """A transport of the library with a watched read stream. The task that owns the server enters and leaves it."""
+@asynccontextmanager
+async def _transport(settings: McpSettings, ended: Callable[[], None]) -> AsyncIterator[tuple[Any, Any]]:
+    """A transport of the library with a watched read stream. The task that owns the server enters and leaves it.
 
-    def __init__(self, settings: McpSettings, ended: Callable[[], None]) -> None:
-        self._settings = settings
-        self._ended = ended
-        self._stack = AsyncExitStack()
+    A failed opening closes its resources at once, because a failing server is retried for ever.
+    """
+    async with AsyncExitStack() as stack:
+        opening = _program(settings, stack) if settings.command else await _http(settings, stack)
+        read, write = await stack.enter_async_context(opening)
+        yield _Watched(read, ended), write
 
-    async def __aenter__(self) -> tuple[Any, Any]:
-        """A failed opening closes its resources at once, because a failing server is retried for ever."""
-        async with AsyncExitStack() as opening:
-            read, write = await opening.enter_async_context(await self._inner(opening))
-            self._stack = opening.pop_all()
-        return _Watched(read, self._ended), write
 
-    async def _inner(self, opening: AsyncExitStack) -> Any:  # noqa: ANN401
-        settings = self._settings
-        if settings.command:
-            home = settings.home or self._temporary_home(opening)
-            return stdio_client(start_parameters(settings, home), errlog=self._errors(opening))
-        headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
-        timeout = httpx2.Timeout(HTTP_TIMEOUT_S, read=settings.timeout_s + HTTP_READ_TIMEOUT_S)
-        trusts = not needs_no_proxy(settings.url)
-        client = await opening.enter_async_context(_RecordingClient(headers=headers, timeout=timeout, trust_env=trusts))
-        return streamable_http_client(settings.url, http_client=client)
+async def _http(settings: McpSettings, stack: AsyncExitStack) -> Any:  # noqa: ANN401
+    headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
+    timeout = httpx2.Timeout(HTTP_TIMEOUT_S, read=settings.timeout_s + HTTP_READ_TIMEOUT_S)
+    trusts = not needs_no_proxy(settings.url)
+    client = await stack.enter_async_context(_RecordingClient(headers=headers, timeout=timeout, trust_env=trusts))
+    return streamable_http_client(settings.url, http_client=client)
 
-    def _temporary_home(self, opening: AsyncExitStack) -> Path:
-        """A temporary home that belongs to the program's user."""
-        home = Path(opening.enter_context(TemporaryDirectory(prefix="holdfast-mcp-")))
-        user = self._settings.user
-        if user is not None and hasattr(os, "chown"):
-            os.chown(home, user.uid, user.gid)
-        return home
 
-    def _errors(self, opening: AsyncExitStack) -> TextIO:
-        """The file for a program's stderr, which must not mix with the output of `holdfast up`."""
-        file = self._settings.errors_file
-        if file is None:
-            return sys.__stderr__ or sys.stderr
-        if file.exists() and file.stat().st_size > ERRORS_BYTES_MAX:
-            file.replace(file.with_suffix(".log.1"))
-        handle = os.open(file, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
-        return opening.enter_context(os.fdopen(handle, "a", encoding="utf-8"))
+def _program(settings: McpSettings, stack: AsyncExitStack) -> Any:  # noqa: ANN401
+    home = settings.home
+    if home is None:
+        home = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-mcp-")))
+        if settings.user is not None and hasattr(os, "chown"):
+            os.chown(home, settings.user.uid, settings.user.gid)
+    return stdio_client(start_parameters(settings, home), errlog=_errors(settings.errors_file, stack))
 
-    async def __aexit__(self, *error: Any) -> bool | None:  # noqa: ANN401
-        return await self._stack.__aexit__(*error)
+
+def _errors(file: Path | None, stack: AsyncExitStack) -> TextIO:
+    """The file for a program's stderr, which must not mix with the output of `holdfast up`."""
+    if file is None:
+        return sys.__stderr__ or sys.stderr
+    if file.exists() and file.stat().st_size > ERRORS_BYTES_MAX:
+        file.replace(file.with_suffix(".log.1"))
+    handle = os.open(file, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+    return stack.enter_context(os.fdopen(handle, "a", encoding="utf-8"))
 
 
 class McpConnection:
@@ -141,7 +132,7 @@ class McpConnection:
     def __init__(self, settings: McpSettings, ended: Callable[[], None]) -> None:
         self._settings = settings
         self._ended = ended
-        self._client = Client(_Transport(settings, ended), cache=None, read_timeout_seconds=settings.timeout_s)
+        self._client = Client(_transport(settings, ended), cache=None, read_timeout_seconds=settings.timeout_s)
 
     async def __aenter__(self) -> "McpConnection":
         await self._client.__aenter__()
