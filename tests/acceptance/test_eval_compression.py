@@ -239,7 +239,7 @@ async def test_without_another_provider_the_local_one_is_asked():
 
 async def test_a_provider_that_takes_nothing_ends_the_measurement():
     shelf = Shelf(outcome=Unreachable("nobody there"))
-    with pytest.raises(ProviderFailed, match="shelf 1 did not take turn 1"):
+    with pytest.raises(ProviderFailed, match="shelf 1 did not store turn 1"):
         await measure(
             replace(TINY, recall=True), summariser=PracticeModel(), provider=Configured(shelf, naming=PerSession())
         )
