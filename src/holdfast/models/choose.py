@@ -8,9 +8,10 @@ Rule 2: only the libraries of the configured models are imported; the practice m
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from pathlib import Path
 
-from holdfast.kernel.errors import ConfigInvalid, ModelFailed, PlainHttpRefused
+from holdfast.kernel.errors import ConfigInvalid, ModelFailed
+from holdfast.kernel.settings_table import check_key_url
 from holdfast.kernel.tasks import Tasks
-from holdfast.kernel.urls import READABLE, fault_of_url, has_credentials, leaks_key, wrong_url
+from holdfast.kernel.urls import fault_of_url, has_credentials, wrong_url
 from holdfast.models.fallback import Fallback
 from holdfast.models.lazy_model import LazyModel
 from holdfast.models.practice import PracticeModel
@@ -106,8 +107,8 @@ def _check_url(settings: ModelSettings, environment: Mapping[str, str], where: s
         fault = fault_of_url(url) if url else ""
         if fault:
             raise wrong_url(place, "an address" if has_credentials(url) else repr(url[:200]), fault, key="base_url")
-    if url and leaks_key(url) and not settings.send_key_over_plain_http:
-        raise PlainHttpRefused(f"{place} is {url[:200]!r}: {READABLE}", key="base_url")
+    if url:
+        check_key_url(place, url, key="base_url", allowed=settings.send_key_over_plain_http)
 
 
 def read_key(settings: ModelSettings, environment: Mapping[str, str], where: str = "model") -> str | None:

@@ -11,7 +11,6 @@ Rule 3: `base_url`, `api_key_env`, `api_key_file` and the prices belong to `name
         same vendor shares the URL and the key; one of another vendor uses that vendor's own.
 """
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import Annotated
@@ -21,7 +20,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from holdfast.kernel.errors import ConfigInvalid
-from holdfast.kernel.urls import fault_of_url, has_credentials, wrong_url
+from holdfast.kernel.settings_table import check_url, read_table, shown, suggestion
 from holdfast.models.vendors import VENDORS
 
 PRACTICE = "practice"
@@ -29,8 +28,6 @@ FALLBACKS_MAX = 8
 Price = Annotated[float, Meta(ge=0, le=1_000_000)]
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 MODEL_NAME = re.compile(r"[A-Za-z0-9][\w./:@+-]{0,199}\Z", re.ASCII)
-_PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?\Z", re.DOTALL)
-SECRETS = frozenset({"api_key", "key", "token", "secret", "password"})
 
 
 class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,39 +69,12 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_settings(table: Mapping[str, object], where: str = "model") -> ModelSettings:
     """The table as settings. Raises `ConfigInvalid`, also for an empty table, which names no model."""
-    unknown = next((key for key in table if key not in ModelSettings.__struct_fields__), None)
-    if unknown is not None:
-        raise _unknown(where, unknown)
     if "name" not in table:
         what = 'write the vendor and the model, as in "openai:gpt-5.2"'
         raise ConfigInvalid(f"{where}.name is missing; {what}", key="name")
-    try:
-        settings = msgspec.convert(dict(table), ModelSettings, strict=True)
-    except msgspec.ValidationError as error:
-        raise _translated(where, table, str(error)) from error
+    settings = read_table(where, table, ModelSettings)
     _check(settings, where)
     return settings
-
-
-def _unknown(where: str, key: str) -> ConfigInvalid:
-    if key in SECRETS:
-        what = "a secret must not be in the configuration; name its place with api_key_env or api_key_file"
-        return ConfigInvalid(f"{where}.{key}: {what}", key=key)
-    known = ModelSettings.__struct_fields__
-    near = difflib.get_close_matches(key, known, n=1)
-    meant = f"; did you mean {near[0]}?" if near else f"; the settings are {', '.join(known)}"
-    return ConfigInvalid(f"{where}.{key[:80]} is not a setting{meant}", key=key)
-
-
-def _translated(where: str, table: Mapping[str, object], message: str) -> ConfigInvalid:
-    found = _PLACE.match(message)
-    what, path = (found["what"], found["path"] or "") if found else (message, "")
-    key = path.partition("[")[0]
-    return ConfigInvalid(f"{where}.{path} is {_shown(table.get(key))}: {what}", key=key)
-
-
-def _shown(value: object) -> str:
-    return repr(value)[:80]
 
 
 def _check(settings: ModelSettings, where: str) -> None:
@@ -115,7 +85,7 @@ def _check(settings: ModelSettings, where: str) -> None:
         _check_name(settings.summariser, f"{where}.summariser")
     fault = _fault_of_order((settings.name, *settings.fallbacks))
     if fault:
-        raise ConfigInvalid(f"{where}.fallbacks is {_shown(list(settings.fallbacks))}: {fault}", key="fallbacks")
+        raise ConfigInvalid(f"{where}.fallbacks is {shown(list(settings.fallbacks))}: {fault}", key="fallbacks")
     _check_address(settings, where)
     _check_key(settings, where)
     if (settings.input_usd_per_million is None) != (settings.output_usd_per_million is None):
@@ -139,24 +109,20 @@ def _check_name(name: str, where: str) -> None:
     key = where.rpartition(".")[2]
     if not colon or not MODEL_NAME.match(model):
         what = 'write the vendor, a colon and the model, as in "openai:gpt-5.2", or "practice"'
-        raise ConfigInvalid(f"{where} is {_shown(name)}: {what}", key=key)
+        raise ConfigInvalid(f"{where} is {shown(name)}: {what}", key=key)
     if vendor not in VENDORS:
-        near = difflib.get_close_matches(vendor, VENDORS, n=1)
-        meant = f"did you mean {near[0]}?" if near else f"the vendors are {', '.join(VENDORS)}"
-        raise ConfigInvalid(f"{where} is {_shown(name)}: {vendor!r} is not a vendor; {meant}", key=key)
+        meant = suggestion(vendor, tuple(VENDORS), "vendors")
+        raise ConfigInvalid(f"{where} is {shown(name)}: {vendor!r} is not a vendor; {meant}", key=key)
 
 
 def _check_address(settings: ModelSettings, where: str) -> None:
-    url = settings.base_url
+    url, place = settings.base_url, f"{where}.base_url"
     if url is None:
         return
-    if has_credentials(url):
-        raise ConfigInvalid(f"{where}.base_url: it must hold no user and no password; use api_key_env", key="base_url")
-    fault = fault_of_url(url)
-    if not fault and not settings.is_practice and not VENDORS[settings.vendor].has_address:
-        fault = f"{settings.vendor} has a fixed URL; remove this setting"
-    if fault:
-        raise wrong_url(f"{where}.base_url", _shown(url), fault, key="base_url")
+    check_url(place, url, key="base_url", instead="api_key_env")
+    if not settings.is_practice and not VENDORS[settings.vendor].has_address:
+        what = f"{settings.vendor} has a fixed URL; remove this setting"
+        raise ConfigInvalid(f"{place} is {shown(url)}: {what}", key="base_url")
 
 
 def _check_key(settings: ModelSettings, where: str) -> None:

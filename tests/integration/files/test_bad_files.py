@@ -270,7 +270,7 @@ def test_the_factory_makes_a_provider_for_memory_only_and_touches_no_file(tmp_pa
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"per_usr": True}, "files: 'per_usr' is not a setting; the settings are per_user, memory_chars, user_chars"),
+        ({"per_usr": True}, "files.per_usr is not a setting; did you mean per_user?"),
         ({"per_user": "yes"}, "files.per_user is 'yes': Expected `bool`, got `str`"),
         ({"memory_chars": 5}, "files.memory_chars is 5: Expected `int` >= 100"),
     ],

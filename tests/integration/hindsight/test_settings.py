@@ -15,7 +15,7 @@ URL = "http://127.0.0.1:8888"
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"bnak": "x"}, "'bnak' is not a setting; the settings are url, bank, every_turns"),
+        ({"bnak": "x"}, "hindsight.bnak is not a setting; did you mean bank?"),
         ({"bank": "{who}"}, "{who} is not a placeholder"),
         ({"every_turns": 0}, "hindsight.every_turns is 0"),
         ({"every_turns": "2"}, "hindsight.every_turns is '2'"),

@@ -505,7 +505,7 @@ async def test_a_call_is_one_transaction(guest, monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"limits": 3}, "'limits' is not a setting; the settings are every_turns, limit"),
+        ({"limits": 3}, "local.limits is not a setting; did you mean limit?"),
         ({"limit": 0}, "local.limit is 0"),
         ({"every_turns": "often"}, "local.every_turns is 'often'"),
     ],

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from holdfast.kernel.settings_table import read_table
 from holdfast.memory.naming import PerSession
 from holdfast.memory.notes import Capacity
 from holdfast.memory.provider import Configured, ProviderSetup
 from holdfast.providers.files.provider import FilesProvider
-from holdfast.providers.settings import read_table
 
 Chars = Annotated[int, Meta(ge=100, le=100_000)]
 

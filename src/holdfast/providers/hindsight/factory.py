@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from holdfast.kernel.errors import ConfigInvalid
+from holdfast.kernel.settings_table import read_table
 from holdfast.memory.provider import Configured, ProviderSetup
 from holdfast.providers.hindsight.naming import BankTemplate
-from holdfast.providers.settings import check_url, read_key, read_table
+from holdfast.providers.settings import read_key
 
 
 class HindsightSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -29,7 +30,6 @@ class HindsightSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only
 def make_hindsight(setup: ProviderSetup) -> Configured:
     """Raises `ConfigInvalid`. Opens no connection."""
     settings = read_table("hindsight", setup.settings, HindsightSettings)
-    check_url("hindsight", settings.url)
     key = read_key("hindsight", settings, setup.environment)
     naming = BankTemplate(settings.bank)
     try:

@@ -8,9 +8,10 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from holdfast.kernel.errors import ConfigInvalid
+from holdfast.kernel.settings_table import read_table
 from holdfast.memory.provider import Configured, ProviderSetup
 from holdfast.providers.honcho.naming import ID, HonchoNames, Strategy
-from holdfast.providers.settings import check_url, read_key, read_table
+from holdfast.providers.settings import read_key
 
 HINTS = {"strategy": f"it must be one of {', '.join(strategy.value for strategy in Strategy)}"}
 
@@ -45,7 +46,6 @@ class HonchoSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 def make_honcho(setup: ProviderSetup) -> Configured:
     """Raises `ConfigInvalid`. Opens no connection."""
     settings = read_table("honcho", setup.settings, HonchoSettings, HINTS)
-    check_url("honcho", settings.url)
     _check_names(settings)
     key = read_key("honcho", settings, setup.environment)
     try:

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from holdfast.kernel.settings_table import read_table
 from holdfast.memory.naming import PerSession
 from holdfast.memory.provider import Configured, ProviderSetup
 from holdfast.providers.local.provider import LocalProvider
-from holdfast.providers.settings import read_table
 
 
 class LocalSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 
 from holdfast.inbox.address import agent_name
-from holdfast.kernel.errors import ConfigInvalid, InvalidName, PlainHttpRefused
-from holdfast.kernel.urls import READABLE, fault_of_url, has_credentials, leaks_key, wrong_url
+from holdfast.kernel.errors import ConfigInvalid, InvalidName
+from holdfast.kernel.settings_table import check_key_url, check_url, read_table
 from holdfast.tools.mcp.confinement import Confine, Confinement, ModeUnsupported, choose, support_for
 
 TIMEOUT_S, TIMEOUT_S_MAX = 60.0, 3_600.0
@@ -90,10 +90,9 @@ def read_settings(key: str, server: str, table: Mapping[str, object], environmen
     """`key` is the path of the table, for error messages. Raises `ConfigInvalid`."""
     try:
         agent_name(server, what="MCP server")
-        raw = msgspec.convert(dict(table), _Table, strict=True)
-    except (InvalidName, msgspec.ValidationError) as error:
-        known = ", ".join(_Table.__struct_fields__)
-        raise ConfigInvalid(f"{key}: {error}; the settings are {known}", key=key) from error
+    except InvalidName as error:
+        raise ConfigInvalid(f"{key}: {error}", key=key) from error
+    raw = read_table(key, table, _Table)
     _check(key, raw)
     return McpSettings(
         server=server,
@@ -140,7 +139,10 @@ def _check(key: str, raw: _Table) -> None:
             f'{key}.command must be a list of strings, as in ["npx", "some-server"]', key=f"{key}.command"
         )
     if raw.url is not None:
-        _check_url(key, raw.url, has_token=raw.token_env is not None and not raw.send_key_over_plain_http)
+        where = f"{key}.url"
+        check_url(where, raw.url, key=where, instead="token_env")
+        allowed = raw.token_env is None or raw.send_key_over_plain_http
+        check_key_url(where, raw.url, key=where, allowed=allowed)
     if raw.command is None and (raw.folder or raw.user or raw.confine is not Confine.AUTO):
         raise ConfigInvalid(f"{key}: `folder`, `user` and `confine` are for servers with a `command`", key=key)
     if raw.url is None and raw.token_env is not None:
@@ -148,17 +150,6 @@ def _check(key: str, raw: _Table) -> None:
     if not 0 < raw.timeout_s <= TIMEOUT_S_MAX:
         why = f"it must be more than 0 and at most {TIMEOUT_S_MAX:g}"
         raise ConfigInvalid(f"{key}.timeout_s is {raw.timeout_s:g}: {why}", key=f"{key}.timeout_s")
-
-
-def _check_url(key: str, url: str, *, has_token: bool) -> None:
-    where = f"{key}.url"
-    if has_credentials(url):
-        raise ConfigInvalid(f"{where}: it must hold no user and no password; use token_env", key=where)
-    fault = fault_of_url(url)
-    if fault:
-        raise wrong_url(where, repr(url), fault, key=where)
-    if has_token and leaks_key(url):
-        raise PlainHttpRefused(f"{where} is {url!r}: {READABLE}", key=where)
 
 
 def _variable(key: str, name: str, environment: Mapping[str, str]) -> str:
