@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from holdfast.runtime.app import make_agents, open_runtime
-from holdfast.turns.model import Answer, ModelEvent, ModelRequest
+from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest
 
 MESSAGES = {1: 150, 64: 960}
 
@@ -18,7 +18,7 @@ class Instant:
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         del request
-        yield Answer(text="Understood.")
+        yield ModelAnswer(text="Understood.")
 
 
 async def accept_path(folder: Path, chats: int, note: Callable[[str], None]) -> dict[str, object]:

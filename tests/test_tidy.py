@@ -80,7 +80,7 @@ MAY_ALSO_IMPORT = {
     "cli/sim.py": {"testing"},  # the command that runs the simulator
     "config/tables.py": {"api"},  # the limits of the server are a table of holdfast.toml
     "eval/compression/run.py": {"testing"},  # a conversation in virtual time
-    "eval/recall/run.py": {"providers"},  # measures the local provider itself, outside any runtime
+    "eval/local_provider.py": {"providers"},  # measures the local provider itself, outside any runtime
     "store/node_sql.py": {"inbox", "outbox"},  # a node that ends gives back what each subject let it claim
     "store/upkeep_sql.py": {"inbox", "memory"},  # pruning drops attachments and keeps tombstones
 }

@@ -16,7 +16,7 @@ from holdfast.models.practice import PracticeModel
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.sessions import finisher
 from holdfast.sessions.finalisation import FinishPolicy
-from holdfast.turns.model import Task
+from holdfast.turns.model import ModelTask
 from tests.support.fakes import raises, says, soon
 from tests.support.live import code_of, serve
 
@@ -33,7 +33,7 @@ class Moody:
         self.is_well = False
 
     def ask(self, request):
-        if request.task is not Task.EXTRACT:
+        if request.task is not ModelTask.EXTRACT:
             return PracticeModel().ask(request)
         return (says(ANSWER) if self.is_well else raises(RuntimeError("the secret of Byron")))(request)
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import holdfast
 from holdfast.cli.commands import app
 from holdfast.kernel.ids import AgentName
-from holdfast.turns.model import Answer, Task
+from holdfast.turns.model import ModelAnswer, ModelTask
 from holdfast.turns.spend import Spend, dollars
 from holdfast.turns.spend_recorder import Metered
 from holdfast.turns.spend_sql import record_spend, sum_spend_by_model
@@ -59,10 +59,10 @@ def test_the_command_shows_each_agent_and_the_sum(data):
     ]
 
 
-@pytest.mark.parametrize("task", list(Task))
+@pytest.mark.parametrize("task", list(ModelTask))
 async def test_every_kind_of_task_is_written_down(data, task):
     async with holdfast.open(data) as runtime:
-        paid = emits(Answer(text="a", cost_micros=7))
+        paid = emits(ModelAnswer(text="a", cost_micros=7))
         model = Metered(ScriptedModel(paid, summary=paid), AgentName("rose"), runtime.ports, None)
         assert [event async for event in model.ask(request(task=task))] != []
         (found,) = await runtime.db.read(sum_spend_by_model(agent=AgentName("rose")))

@@ -46,7 +46,7 @@ from holdfast.memory.backfill_sql import backfill_sessions
 from holdfast.memory.delivery import DeliveryState
 from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.forget_sql import begin_forgetting
-from holdfast.memory.notes import Change, MemoryBatch, MemoryUndo, MemoryVerb, Target
+from holdfast.memory.notes import MemoryBatch, MemoryUndo, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory, undo_memory
 from holdfast.memory.settle_sql import replay_delivery
 from holdfast.outbox.post import ReplyState
@@ -210,7 +210,7 @@ async def person_forgotten(driver):
 
 
 def note(subject, origin="op 1", by="user"):
-    change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text="The office is in Rome.")
+    change = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text="The office is in Rome.")
     return MemoryBatch(agent=FERN, subject=subject, origin=origin, changes=(change,), by=by)
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import holdfast
 from holdfast.cli.memory import memory
 from holdfast.kernel.ids import AgentName, Principal
-from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_an_operator_sees_whose_notes_there_are_and_moves_one(run):
 def test_a_note_of_an_earlier_release_is_marked_and_shared_by_moving_it(run, tmp_path):
     async def note():
         async with holdfast.open(tmp_path / "data") as runtime:
-            change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text="has a cat")
+            change = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text="has a cat")
             batch = MemoryBatch(
                 agent=AgentName("main"), subject="", origin="o", changes=(change,), principal=Principal("ada")
             )

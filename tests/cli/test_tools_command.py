@@ -81,7 +81,7 @@ async def read(data: Path, told: dict[str, dict[str, object]]) -> None:
     assert (servers["ada"]["tools"], servers["bob"]["since"]) == (["sums_add"], told["bob"]["since"])
     code, table = await beside("tools", "--data", data)
     assert (code, "/no/such/program" in table) == (1, True)
-    why = "bubblewrap is not used: there is no bwrap on PATH; install the package bubblewrap"
+    why = "bubblewrap is not used: PATH has no bwrap; install the package bubblewrap"
     assert servers["ada"]["confinement_note"].startswith(why)
     assert f"ada/sums is confined by {servers['ada']['confinement']}: {why}" in table
     code, said = await beside("health", "--data", data)

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.inbox.channel_status import ConnectionState
-from holdfast.tools.mcp import confine
-from holdfast.tools.mcp.confinement import Confine, offer_for, wrapped
+from holdfast.tools.mcp import launcher
+from holdfast.tools.mcp.confinement import Confine, support_for, wrapped
 from tests.security.spying import SPY, spied
 from tests.support.encryption import holdfast
 from tests.support.fakes import soon
@@ -30,7 +30,7 @@ GONE = ("PermissionError", "FileNotFoundError")
 
 @pytest.fixture(scope="session", autouse=True)
 def bwrap():
-    offer = offer_for(Confine.BUBBLEWRAP)
+    offer = support_for(Confine.BUBBLEWRAP)
     assert offer.fault == "", f"these tests need a bubblewrap that works: {offer.fault}"
     assert os.geteuid() == 0, "these tests need root, who may start a program as another user"
     return offer.bwrap
@@ -105,7 +105,7 @@ async def test_a_secret_that_is_exchanged_while_the_program_runs_stays_hidden(tm
     order: dict[str, object] = {"keep": [], "umask": None, "user": None, "folders": [], "confined": True}
     step = json.dumps({**order, "landlock": True, "deny": [str(secret)], "allow": []})
     code = f"print('ready', flush=True); input(); print(open({str(secret)!r}).read())"
-    words = [*wrapped(bwrap, hidden=[secret], own=None), sys.executable, "-I", "-S", confine.__file__, step]
+    words = [*wrapped(bwrap, hidden=[secret], own=None), sys.executable, "-I", "-S", launcher.__file__, step]
     process = await asyncio.create_subprocess_exec(
         *words, sys.executable, "-c", code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

@@ -8,14 +8,13 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from holdfast.eval.compression.conversation import Conversation, make_conversation
-from holdfast.eval.compression.facts import Fact, Kind
-from holdfast.eval.compression.keeping import Kept, is_answered, where_kept
+from holdfast.eval.compression.conversation import PlantedConversation, make_conversation
+from holdfast.eval.compression.facts import Fact, FactKind
 from holdfast.eval.compression.report import (
-    Finding,
-    Report,
-    Round,
-    Share,
+    CompressionReport,
+    CompressionRound,
+    FactFinding,
+    ScoreShare,
     check_comparable,
     distances_of,
     fallen,
@@ -23,19 +22,20 @@ from holdfast.eval.compression.report import (
     kinds_of,
     read_baseline,
 )
+from holdfast.eval.compression.retention import Retention, is_answered, where_kept
 from holdfast.eval.compression.run import model_named, window_of
 from holdfast.kernel.errors import ConfigInvalid, InvalidInput
 from holdfast.testing import SeededEntropy
 
 
-def conversation(seed: int = 1, *, turns: int = 60, facts: int = 42, compressions: int = 3) -> Conversation:
+def conversation(seed: int = 1, *, turns: int = 60, facts: int = 42, compressions: int = 3) -> PlantedConversation:
     return make_conversation(SeededEntropy(seed), turns=turns, facts=facts, compressions=compressions)
 
 
-BOAT = Fact(kind=Kind.NAME, speaker="user", said="", question="", value="Bitazum")
-LEASE = Fact(kind=Kind.DATE, speaker="user", said="", question="", value="6 November 2037")
+BOAT = Fact(kind=FactKind.NAME, speaker="user", said="", question="", value="Bitazum")
+LEASE = Fact(kind=FactKind.DATE, speaker="user", said="", question="", value="6 November 2037")
 BUDGET = Fact(
-    kind=Kind.CORRECTION,
+    kind=FactKind.CORRECTION,
     speaker="user",
     said="Correction: the budget is 52300 euros.",
     question="What is the budget?",
@@ -60,7 +60,7 @@ def test_every_fact_is_said_once_and_where_it_says(seed):
             one.turn
         ]
         assert one.fact.said in getattr(made.exchanges[one.turn - 1], one.fact.speaker)
-    assert {one.fact.kind for one in made.planted} == set(Kind)
+    assert {one.fact.kind for one in made.planted} == set(FactKind)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -70,12 +70,12 @@ def test_a_value_stands_nowhere_but_in_its_own_sentence(seed):
     assert len(values) == len(set(values))
     for one in made.planted:
         others = [said.user + said.assistant for n, said in enumerate(made.exchanges, 1) if n != one.turn]
-        assert where_kept(replace(one.fact, stale=""), "", others) is Kept.LOST
+        assert where_kept(replace(one.fact, stale=""), "", others) is Retention.LOST
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_correction_comes_after_what_it_corrects(seed):
-    corrected = [one for one in conversation(seed).planted if one.fact.kind is Kind.CORRECTION]
+    corrected = [one for one in conversation(seed).planted if one.fact.kind is FactKind.CORRECTION]
     assert corrected
     assert all(one.first_turn is not None and one.first_turn < one.turn for one in corrected)
 
@@ -113,25 +113,25 @@ def test_values_do_not_run_out():
 @pytest.mark.parametrize(
     ("fact", "summary", "tail", "kept"),
     [
-        (BOAT, "", [], Kept.LOST),
-        (BOAT, "the boat is the Bitazum", [], Kept.SUMMARY),
-        (BOAT, "The boat: BITAZUM.", [], Kept.SUMMARY),
-        (BOAT, "the boat is the Bitazuma", [], Kept.LOST),
-        (BOAT, "", ["a", "it is called Bitazum"], Kept.TAIL),
-        (LEASE, "The lease ends 2037-11-06.", [], Kept.SUMMARY),
-        (LEASE, "The lease ends on November 6, 2037.", [], Kept.SUMMARY),
-        (LEASE, "The lease ends on 6 Nov 2037.", [], Kept.SUMMARY),
-        (LEASE, "The lease ends on 16 November 2037.", [], Kept.LOST),
-        (LEASE, "The lease ends in November 2037.", [], Kept.LOST),
-        (BUDGET, "The budget is 52,300 euros.", [], Kept.SUMMARY),
-        (BUDGET, "The budget is 41250 euros.", [], Kept.STALE),
-        (BUDGET, "The budget is 41250 euros.\nThe budget is 52300 euros.", [], Kept.STALE),
-        (BUDGET, "The budget is 52300 euros, not 41250.", [], Kept.SUMMARY),
-        (BUDGET, "The budget is 52300 euros. It was 41250 before.", [], Kept.SUMMARY),
-        (BUDGET, "The budget is 41250 euros.", ["Correction: the budget is 52300 euros."], Kept.TAIL),
-        (BUDGET, "", ["The budget is 41250 euros.", "Correction: it is 52300 euros."], Kept.TAIL),
-        (BUDGET, "", ["Fine. The budget is 41250 euros."], Kept.STALE),
-        (BUDGET, "nothing", ["nothing"], Kept.LOST),
+        (BOAT, "", [], Retention.LOST),
+        (BOAT, "the boat is the Bitazum", [], Retention.SUMMARY),
+        (BOAT, "The boat: BITAZUM.", [], Retention.SUMMARY),
+        (BOAT, "the boat is the Bitazuma", [], Retention.LOST),
+        (BOAT, "", ["a", "it is called Bitazum"], Retention.TAIL),
+        (LEASE, "The lease ends 2037-11-06.", [], Retention.SUMMARY),
+        (LEASE, "The lease ends on November 6, 2037.", [], Retention.SUMMARY),
+        (LEASE, "The lease ends on 6 Nov 2037.", [], Retention.SUMMARY),
+        (LEASE, "The lease ends on 16 November 2037.", [], Retention.LOST),
+        (LEASE, "The lease ends in November 2037.", [], Retention.LOST),
+        (BUDGET, "The budget is 52,300 euros.", [], Retention.SUMMARY),
+        (BUDGET, "The budget is 41250 euros.", [], Retention.STALE),
+        (BUDGET, "The budget is 41250 euros.\nThe budget is 52300 euros.", [], Retention.STALE),
+        (BUDGET, "The budget is 52300 euros, not 41250.", [], Retention.SUMMARY),
+        (BUDGET, "The budget is 52300 euros. It was 41250 before.", [], Retention.SUMMARY),
+        (BUDGET, "The budget is 41250 euros.", ["Correction: the budget is 52300 euros."], Retention.TAIL),
+        (BUDGET, "", ["The budget is 41250 euros.", "Correction: it is 52300 euros."], Retention.TAIL),
+        (BUDGET, "", ["Fine. The budget is 41250 euros."], Retention.STALE),
+        (BUDGET, "nothing", ["nothing"], Retention.LOST),
     ],
 )
 def test_a_fact_is_kept_where_its_newest_value_stands_and_no_void_one_passes_for_it(fact, summary, tail, kept):
@@ -141,12 +141,12 @@ def test_a_fact_is_kept_where_its_newest_value_stands_and_no_void_one_passes_for
 @pytest.mark.parametrize(
     ("fact", "summary", "recalled", "kept"),
     [
-        (BOAT, "", ["it is called Bitazum"], Kept.RECALL),
-        (BOAT, "Bitazum it is", ["it is called Bitazum"], Kept.SUMMARY),
-        (BOAT, "", ["something else"], Kept.LOST),
-        (BUDGET, "", ["The budget is 41250 euros.", "Correction: it is 52300 euros."], Kept.RECALL),
-        (BUDGET, "", ["The budget is 41250 euros."], Kept.STALE),
-        (BUDGET, "The budget is 41250 euros.", ["Correction: it is 52300 euros."], Kept.STALE),
+        (BOAT, "", ["it is called Bitazum"], Retention.RECALL),
+        (BOAT, "Bitazum it is", ["it is called Bitazum"], Retention.SUMMARY),
+        (BOAT, "", ["something else"], Retention.LOST),
+        (BUDGET, "", ["The budget is 41250 euros.", "Correction: it is 52300 euros."], Retention.RECALL),
+        (BUDGET, "", ["The budget is 41250 euros."], Retention.STALE),
+        (BUDGET, "The budget is 41250 euros.", ["Correction: it is 52300 euros."], Retention.STALE),
     ],
 )
 def test_recall_counts_only_for_what_the_context_lost(fact, summary, recalled, kept):
@@ -164,13 +164,13 @@ def test_an_answer_counts_when_it_has_the_newest_value_only():
 # --- the report --------------------------------------------------------------------------------------------------
 
 
-def finding(kept: Kept, *, fact: Fact = BOAT, compressions: int = 1, summaries: int = 1) -> Finding:
-    return Finding(fact=fact, turn=3, compressions=compressions, summaries=summaries, kept=kept)
+def finding(kept: Retention, *, fact: Fact = BOAT, compressions: int = 1, summaries: int = 1) -> FactFinding:
+    return FactFinding(fact=fact, turn=3, compressions=compressions, summaries=summaries, kept=kept)
 
 
-def report(*scores: float, model: str = "practice", kinds: dict[str, float] | None = None) -> Report:
+def report(*scores: float, model: str = "practice", kinds: dict[str, float] | None = None) -> CompressionReport:
     rounds = [
-        Round(
+        CompressionRound(
             compressions=n,
             asked=0,
             kept=0,
@@ -185,7 +185,7 @@ def report(*scores: float, model: str = "practice", kinds: dict[str, float] | No
         )
         for n, score in enumerate(scores, 1)
     ]
-    return Report(
+    return CompressionReport(
         model=model,
         seed=1,
         turns=60,
@@ -195,7 +195,7 @@ def report(*scores: float, model: str = "practice", kinds: dict[str, float] | No
         summary_tokens_max=800,
         score=sum(scores) / len(scores),
         rounds=tuple(rounds),
-        kinds={kind: Share(asked=1, kept=1, score=score) for kind, score in (kinds or {}).items()},
+        kinds={kind: ScoreShare(asked=1, kept=1, score=score) for kind, score in (kinds or {}).items()},
         distances=(),
         recall="off",
     )
@@ -203,24 +203,24 @@ def report(*scores: float, model: str = "practice", kinds: dict[str, float] | No
 
 def test_shares_are_told_by_kind_and_by_distance():
     found = [
-        finding(Kept.TAIL, summaries=0),
-        finding(Kept.SUMMARY),
-        finding(Kept.LOST),
-        finding(Kept.STALE, fact=BUDGET, summaries=2),
-        finding(Kept.RECALL, fact=BUDGET, summaries=2),
+        finding(Retention.TAIL, summaries=0),
+        finding(Retention.SUMMARY),
+        finding(Retention.LOST),
+        finding(Retention.STALE, fact=BUDGET, summaries=2),
+        finding(Retention.RECALL, fact=BUDGET, summaries=2),
     ]
     assert kinds_of(found) == {
-        "name": Share(asked=3, kept=2, score=0.6667),
-        "correction": Share(asked=2, kept=0, score=0.0),
+        "name": ScoreShare(asked=3, kept=2, score=0.6667),
+        "correction": ScoreShare(asked=2, kept=0, score=0.0),
     }
     assert [(one.summaries, one.asked, one.kept) for one in distances_of(found)] == [(0, 1, 1), (1, 2, 1), (2, 2, 0)]
 
 
 def test_only_what_is_gone_at_the_end_is_listed():
     found = [
-        finding(Kept.LOST),
-        finding(Kept.SUMMARY, compressions=2),
-        finding(Kept.STALE, fact=BUDGET, compressions=2),
+        finding(Retention.LOST),
+        finding(Retention.SUMMARY, compressions=2),
+        finding(Retention.STALE, fact=BUDGET, compressions=2),
     ]
     assert [(one.kind, one.value, one.how) for one in gone_of(found)] == [("correction", "52300", "stale")]
 
@@ -257,7 +257,7 @@ def test_a_report_that_was_printed_can_be_read_as_a_baseline(tmp_path):
 def test_a_baseline_that_is_no_report_is_refused_with_its_name(tmp_path, raw):
     file = tmp_path / "before.json"
     file.write_bytes(raw)
-    with pytest.raises(InvalidInput, match=r"before\.json is no report of `holdfast eval compression --json`"):
+    with pytest.raises(InvalidInput, match=r"before\.json is not a report of `holdfast eval compression --json`"):
         read_baseline(file)
 
 
@@ -270,11 +270,11 @@ def test_a_baseline_that_cannot_be_read_is_refused_with_the_reason(tmp_path):
 
 def test_scores_of_different_conversations_are_not_compared():
     check_comparable(report(1.0), turns=60, seed=1)
-    with pytest.raises(InvalidInput, match="measured with turns 60, and this is turns 90: give --turns 60"):
+    with pytest.raises(InvalidInput, match="measured with turns 60, and this is turns 90: set --turns 60"):
         check_comparable(report(1.0), seed=1, turns=90)
 
 
 def test_a_model_that_does_not_exist_is_refused_with_those_that_do():
     assert model_named("practice").name == "practice"
-    with pytest.raises(ConfigInvalid, match="there is no model 'oracle'; this release has only \"practice\""):
+    with pytest.raises(ConfigInvalid, match="there is no model 'oracle'; use \"practice\""):
         model_named("oracle")

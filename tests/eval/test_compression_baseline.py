@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast.cli.commands import app
-from holdfast.eval.compression import Plan, Report, measure
+from holdfast.eval.compression import CompressionReport, EvaluationPlan, measure
 from holdfast.eval.compression.report import fallen
 from holdfast.kernel.errors import ModelFailed, ProviderFailed
 from holdfast.kernel.ids import Provider as ProviderName
@@ -22,14 +22,14 @@ from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, Unreac
 from holdfast.memory.naming import PerSession
 from holdfast.memory.provider import Capabilities, Configured
 from holdfast.memory.recall import RecallQuery, Recollection
-from holdfast.models.extractive_summary import EARLIER, Notes
+from holdfast.models.extractive_summary import EARLIER, SummaryLines
 from holdfast.models.practice import PracticeModel
 from holdfast.sessions import compressor
 from holdfast.turns.context import ModelMessage, summary_request
-from holdfast.turns.model import Answer, ModelEvent, ModelRequest, Task
+from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest, ModelTask
 
 BASELINE = Path(__file__).parents[2] / "bench" / "results" / "compression-baseline.json"
-SMALL = Plan(turns=96, facts=42, compressions=4, recall=False)
+SMALL = EvaluationPlan(turns=96, facts=42, compressions=4, recall=False)
 CORRECTING = re.compile(r"Correction|Actually|got it wrong|has changed")
 Change = Callable[[Sequence[ModelMessage]], Sequence[ModelMessage]]
 
@@ -42,7 +42,9 @@ class Broken(PracticeModel):
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         shown = (
-            request if request.task is Task.REPLY else replace(request, messages=tuple(self._change(request.messages)))
+            request
+            if request.task is ModelTask.REPLY
+            else replace(request, messages=tuple(self._change(request.messages)))
         )
         async for event in super().ask(shown):
             yield event
@@ -67,7 +69,7 @@ def keep_void_values(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
 
 
 @pytest.fixture(scope="module")
-def sound() -> Report:
+def sound() -> CompressionReport:
     return asyncio.run(measure(SMALL, summariser=PracticeModel()))
 
 
@@ -113,7 +115,7 @@ async def test_a_void_value_that_passes_for_current_is_counted_as_such(sound):
 
 
 async def test_a_summary_that_claims_both_values_is_no_better(sound, monkeypatch):
-    monkeypatch.setattr(Notes, "correct", lambda *_: None)
+    monkeypatch.setattr(SummaryLines, "correct", lambda *_: None)
     both = await measure(SMALL, summariser=PracticeModel())
     assert both.rounds[-1].stale > 0
     assert "the score of the kind correction" in " ".join(fallen(both, sound))
@@ -127,7 +129,7 @@ async def test_a_compressor_that_forgets_its_earlier_summary_falls_below_the_bas
 
 class Silent(PracticeModel):
     async def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        yield Answer(text="" if request.task is Task.SUMMARY else "hm")
+        yield ModelAnswer(text="" if request.task is ModelTask.SUMMARY else "hm")
 
 
 async def test_a_compression_that_fails_keeps_nothing_and_says_why(sound):
@@ -147,21 +149,21 @@ class Knowing(PracticeModel):
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         assert request.messages[-1].content.endswith("?")
-        yield Answer(text="\n".join(message.content for message in request.messages))
+        yield ModelAnswer(text="\n".join(message.content for message in request.messages))
 
 
 class Ignorant(PracticeModel):
     async def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        yield Answer(text="I do not know.")
+        yield ModelAnswer(text="I do not know.")
 
 
 class Gone(PracticeModel):
     async def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         raise ModelFailed("the vendor is on holiday")
-        yield Answer(text="")
+        yield ModelAnswer(text="")
 
 
-TINY = Plan(turns=16, facts=7, compressions=1, recall=False)
+TINY = EvaluationPlan(turns=16, facts=7, compressions=1, recall=False)
 
 
 async def test_a_model_that_is_asked_is_scored_by_its_answers():
@@ -237,7 +239,7 @@ async def test_without_another_provider_the_local_one_is_asked():
 
 async def test_a_provider_that_takes_nothing_ends_the_measurement():
     shelf = Shelf(outcome=Unreachable("nobody there"))
-    with pytest.raises(ProviderFailed, match="shelf 1 did not take turn 1"):
+    with pytest.raises(ProviderFailed, match="shelf 1 did not store turn 1"):
         await measure(
             replace(TINY, recall=True), summariser=PracticeModel(), provider=Configured(shelf, naming=PerSession())
         )

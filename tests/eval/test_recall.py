@@ -88,12 +88,12 @@ def test_evidence_that_is_nowhere_counts_as_not_found(tmp_path):
     ("content", "says"),
     [
         (None, "cannot be read"),
-        (b"", "no set of conversations"),
-        (b"\xff\xfe", "no set of conversations"),
-        (b'{"id": 1}', "no set of conversations"),
+        (b"", "not a set of conversations"),
+        (b"\xff\xfe", "not a set of conversations"),
+        (b'{"id": 1}', "not a set of conversations"),
         (b'[{"id": "x", "sessions": [{"date": "2024-01-01"}], "questions": []}]', "turns"),
         (b"[]", "no question with evidence"),
-        (json.dumps([{**SAMPLE[0], "sessions": [{"date": "soon", "turns": []}]}]).encode(), "'soon' is no date"),
+        (json.dumps([{**SAMPLE[0], "sessions": [{"date": "soon", "turns": []}]}]).encode(), "'soon' is not a date"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named(tmp_path, content, says):

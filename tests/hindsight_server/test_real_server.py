@@ -161,7 +161,7 @@ async def test_an_operation_that_failed_is_taken_up_again(server, bank):
 async def test_a_wrong_key_is_named_and_nothing_is_sent(server, bank):
     async with connected(server, bank, key="wrong") as hindsight:
         (outcome,) = await hindsight.deliver([at(bank, retain("hello"))])
-        assert outcome == Unreachable("Hindsight refused the key (401); set HS_KEY to one that it takes")
+        assert outcome == Unreachable("Hindsight refused the key (401); set HS_KEY to one that it accepts")
         assert await hindsight.healthy() == outcome.reason
     assert await documents(server, bank) == 0
 

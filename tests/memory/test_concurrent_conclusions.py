@@ -11,7 +11,7 @@ import asyncio
 from collections import Counter
 
 from holdfast.kernel.ids import AgentName
-from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.runtime.runtime import Runtime
 from tests.support.fakes import ScriptedModel, calls, says, soon
 from tests.support.memory_runtimes import next_delivery, open_with_honcho, settled
@@ -25,7 +25,7 @@ async def conclude(runtime: Runtime, n: int) -> Applied:
         agent=AgentName("main"),
         subject=f"person-{n % 5}",
         origin=f"test:{n}",
-        changes=(Change(verb=MemoryVerb.ADD, target=Target.USER, text=f"conclusion {n}"),),
+        changes=(NoteChange(verb=MemoryVerb.ADD, target=Target.USER, text=f"conclusion {n}"),),
     )
     outcome = await runtime.apply_memory(batch)
     assert isinstance(outcome, Applied)

@@ -20,7 +20,7 @@ from holdfast.kernel.ids import AgentName, ForgetId, Principal
 from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.forget_sql import begin_forgetting, read_forgetting
 from holdfast.memory.forgetter import Forgetter, scrub_forgotten
-from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.runtime.app import DATABASE, make_agents, open_runtime
 from holdfast.store.gauges_sql import read_gauges
 from holdfast.store.node_sql import register_node
@@ -29,7 +29,7 @@ from holdfast.testing import ManualClock
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.journal import ToolCall
-from holdfast.turns.model import Answer, Task
+from holdfast.turns.model import ModelAnswer, ModelTask
 from holdfast.turns.policy import AccessPolicy
 from tests.support.driver import Driver
 from tests.support.fakes import policy, soon
@@ -126,7 +126,7 @@ async def test_no_byte_is_left_in_any_file_of_the_data_folder(tmp_path):
             await soon(runtime.ask("home", f"my cat {CANARY} is {n}", sender="ada"))
             await soon(runtime.ask("home", f"my dog Rex is {n}", sender="bob"))
         for who, text in (("ada", f"{CANARY} is a cat"), ("bob", "Rex is a dog")):
-            change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=text)
+            change = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text=text)
             batch = MemoryBatch(
                 agent=AgentName("main"),
                 subject="",
@@ -174,17 +174,17 @@ class Gossip:
     async def ask(self, request):
         seen = " ".join(sorted({word for one in request.messages for word in WORD.findall(one.content)}))
         last = request.messages[-1]
-        if request.task is Task.EXTRACT:
+        if request.task is ModelTask.EXTRACT:
             changes = [{"verb": "add", "target": "memory", "text": f"extracted {seen}"}]
-            yield Answer(text=json.dumps({"changes": changes if seen else []}))
-        elif request.task is Task.REPLY and last.role == "user" and "Tell moss" in last.content:
+            yield ModelAnswer(text=json.dumps({"changes": changes if seen else []}))
+        elif request.task is ModelTask.REPLY and last.role == "user" and "Tell moss" in last.content:
             wish = json.dumps({"to": "moss", "text": f"Remember: they say {seen}"})
-            yield Answer(text="", calls=(ToolCall(id="call_1", name="send_message", arguments=wish),))
-        elif request.task is Task.REPLY and last.role == "user" and "Remember" in last.content:
+            yield ModelAnswer(text="", calls=(ToolCall(id="call_1", name="send_message", arguments=wish),))
+        elif request.task is ModelTask.REPLY and last.role == "user" and "Remember" in last.content:
             wish = json.dumps({"action": "add", "target": "memory", "content": f"noted {seen}"})
-            yield Answer(text="", calls=(ToolCall(id="call_2", name="memory", arguments=wish),))
+            yield ModelAnswer(text="", calls=(ToolCall(id="call_2", name="memory", arguments=wish),))
         else:
-            yield Answer(text=f"I know {seen}")
+            yield ModelAnswer(text=f"I know {seen}")
 
 
 WORD = re.compile(r"(?:marmalade|rexdog)\w*")

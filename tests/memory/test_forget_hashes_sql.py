@@ -9,7 +9,7 @@ import pytest
 from holdfast.inbox.message import Conflict, Duplicate
 from holdfast.kernel.ids import Principal, SessionId
 from holdfast.memory.forget_sql import begin_forgetting
-from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory
 from holdfast.memory.notes_text import digest
 from holdfast.sessions.history_sql import find_unanswered
@@ -95,7 +95,7 @@ async def test_the_hash_of_what_a_provider_was_sent_lasts_as_long_as_its_attempt
 
 @pytest.mark.parametrize("kind", ["import:hermes:memory", "edit:memory"])
 async def test_the_origin_of_a_note_that_is_made_of_its_text_is_another_one_afterwards(driver, kind):
-    change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=CANARY)
+    change = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text=CANARY)
     batch = MemoryBatch(
         agent=FERN,
         subject="ada",

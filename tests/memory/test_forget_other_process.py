@@ -8,7 +8,7 @@ import pytest
 from holdfast.inbox.address import Address
 from holdfast.inbox.gateway import Received
 from holdfast.kernel.ids import AgentName, Principal
-from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.visibility import chat_scope
 from holdfast.runtime.app import make_agents, open_runtime
 from tests.support.fakes import ScriptedModel
@@ -18,7 +18,7 @@ CLUB = Address(agent=MAIN, channel="telegram", type="group", chat="club")
 
 
 async def note(runtime, text, subject, who):
-    change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=text)
+    change = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text=text)
     batch = MemoryBatch(agent=MAIN, subject=subject, origin=text, changes=(change,), principal=Principal(who))
     await runtime.apply_memory(batch)
 

@@ -23,7 +23,7 @@ from holdfast.memory.forget_sql import begin_forgetting, find_newest_forgetting,
 from holdfast.memory.forgetter import scrub_forgotten
 from holdfast.memory.lane import LaneKey, Settlement
 from holdfast.memory.lane_sql import claim_lanes
-from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory, read_memory
 from holdfast.memory.provenance_sql import RECORDED
 from holdfast.memory.settle_sql import replay_delivery, settle_lanes
@@ -122,7 +122,7 @@ async def recall_in(driver, text, who="bob", *, chat="home"):
 
 
 async def note(driver, text, *, subject="", who="ada", verb=MemoryVerb.ADD, old=""):
-    change = Change(verb=verb, target=Target.MEMORY, text=text, old=old)
+    change = NoteChange(verb=verb, target=Target.MEMORY, text=text, old=old)
     batch = MemoryBatch(
         agent=FERN,
         subject=subject,

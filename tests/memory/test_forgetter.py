@@ -11,7 +11,7 @@ from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.forget_sql import begin_forgetting
 from holdfast.memory.forgetter import scrub_forgotten
 from holdfast.memory.naming import PerAddress
-from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 from tests.support.memory_provider import Service
 from tests.support.memory_world import say, shelf
 
@@ -178,7 +178,7 @@ def test_what_recall_brought_back_meanwhile_is_swept(world):
 def test_notes_go_from_what_running_sessions_are_told(world):
     async def scenario():
         runtime = await world.open()
-        change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=f"the cat is {CANARY}")
+        change = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text=f"the cat is {CANARY}")
         batch = MemoryBatch(
             agent=AgentName("main"), subject="bob", origin="o1", changes=(change,), principal=Principal("c")
         )

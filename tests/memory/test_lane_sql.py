@@ -16,7 +16,7 @@ from holdfast.memory.cursor_sql import schedule_overdue
 from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, Op
 from holdfast.memory.lane import LaneClaim, LaneKey, Settlement
 from holdfast.memory.lane_sql import claim_lanes, hurry_lanes, list_lane_keys, next_due
-from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory
 from holdfast.memory.settle_sql import replay_delivery, settle_lanes
 from holdfast.sessions.history_sql import list_deliveries, trace_message
@@ -595,7 +595,7 @@ async def noted(driver, *texts, old=""):
     policies = (DeliveryPolicy(provider=KEY.provider, memory=True),)
     for text in texts:
         verb = MemoryVerb.REPLACE if old else MemoryVerb.ADD
-        change = Change(verb=verb, target=Target.MEMORY, text=text, old=old)
+        change = NoteChange(verb=verb, target=Target.MEMORY, text=text, old=old)
         batch = MemoryBatch(agent=KEY.agent, subject="", origin=f"{old}>{text}", changes=(change,), policies=policies)
         assert isinstance(await driver.db.write(apply_memory(batch)), Applied)
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from holdfast.kernel.ids import AgentName, Instant, Principal
 from holdfast.memory.notes import (
     Capacity,
-    Change,
     Memory,
     MemoryBatch,
     MemoryEntry,
@@ -17,6 +16,7 @@ from holdfast.memory.notes import (
     MemoryUndo,
     MemoryVerb,
     NotApplied,
+    NoteChange,
     Target,
     stream_of,
 )
@@ -26,15 +26,15 @@ FERN = AgentName("fern")
 
 
 def add(text, target=Target.MEMORY, **options):
-    return Change(verb=MemoryVerb.ADD, target=target, text=text, **options)
+    return NoteChange(verb=MemoryVerb.ADD, target=target, text=text, **options)
 
 
 def swap(old, text, target=Target.MEMORY, **options):
-    return Change(verb=MemoryVerb.REPLACE, target=target, old=old, text=text, **options)
+    return NoteChange(verb=MemoryVerb.REPLACE, target=target, old=old, text=text, **options)
 
 
 def remove(old="", target=Target.MEMORY, **options):
-    return Change(verb=MemoryVerb.REMOVE, target=target, old=old, **options)
+    return NoteChange(verb=MemoryVerb.REMOVE, target=target, old=old, **options)
 
 
 def batch(*changes, **options):
@@ -191,7 +191,7 @@ def test_stale_history_never_brings_back_what_was_removed_since():
 
 WORDS = st.sampled_from(["a", "b", "ab", "abc", "tea", "green tea", "", "\u202e"])
 CHANGES = st.builds(
-    Change,
+    NoteChange,
     verb=st.sampled_from(MemoryVerb),
     target=st.sampled_from(Target),
     text=WORDS,

@@ -11,7 +11,7 @@ from holdfast.inbox.gateway import Received
 from holdfast.inbox.message import Accepted
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import AgentName
-from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.models.practice import PracticeModel
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.turns.policy import AccessPolicy, AgentPolicy, Door
@@ -66,7 +66,7 @@ async def filled(runtime):
     await say(runtime, "telegram:2", note("walnut"))  # let in by an open door
     await say(runtime, "telegram:2", note("medlar"), type="group", chat="-100")
     await say(runtime, "telegram:1", note("almond"), type="group", chat="-100")
-    change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text="The word is teapot.")
+    change = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text="The word is teapot.")
     await runtime.apply_memory(MemoryBatch(agent=MAIN, subject="", origin="o", changes=(change,), by="user"))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.kernel.ids import Principal
 from holdfast.memory.forget_sql import begin_forgetting
-from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, NotApplied, Target
+from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NotApplied, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory
 from holdfast.sessions.command_rights import Rank
 from holdfast.store.node_sql import claim_mailbox, release_claim
@@ -117,7 +117,7 @@ async def test_a_conversation_that_was_shown_nothing_of_it_is_not_looked_at(driv
 
 
 async def noted(driver, text, session, *, subject, who="bob", by="model"):
-    change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=text)
+    change = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text=text)
     origin = f"tool:{session}:1:{driver.id('call')}" if by == "model" else f"finish:{session}:1"
     batch = MemoryBatch(agent=FERN, subject=subject, origin=origin, changes=(change,), principal=Principal(who), by=by)
     assert isinstance(await driver.db.write(apply_memory(batch)), Applied)
@@ -268,7 +268,7 @@ async def test_a_note_that_a_turn_makes_which_knew_the_words_is_refused_once_the
     await driver.say("note that", who="bob")
     claim = await driver.claim()
     turn = await driver.open(claim)
-    change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=f"ada has {CANARY}")
+    change = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text=f"ada has {CANARY}")
     batch = MemoryBatch(
         agent=FERN,
         subject="bob",
@@ -289,7 +289,7 @@ async def test_a_note_of_a_turn_whose_claim_stands_is_taken(driver):
     await driver.say("note that", who="bob")
     claim = await driver.claim()
     turn = await driver.open(claim)
-    change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text="bob has Rex")
+    change = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text="bob has Rex")
     origin = f"tool:{turn.session}:{turn.n}:c1"
     batch = MemoryBatch(
         agent=FERN, subject="bob", origin=origin, changes=(change,), session=turn.session, fence=claim.fence

@@ -8,11 +8,11 @@ could find; what it keeps in the agent's memory goes out like anybody's.
 import pytest
 
 from holdfast.kernel.ids import AgentName, Principal, SessionId
-from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.runtime.runtime import Runtime
 from holdfast.sessions.session import Purpose
 from holdfast.turns.journal import AssistantSaid, UserSaid
-from holdfast.turns.model import Task
+from holdfast.turns.model import ModelTask
 from holdfast.turns.turn import TurnRecord
 from tests.support.fakes import ScriptedModel, echo, says
 from tests.support.memory_provider import Service
@@ -47,7 +47,7 @@ def _said(text: str) -> UserSaid:
 
 
 async def note(runtime: Runtime, origin: str, text: str) -> None:
-    change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=text)
+    change = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text=text)
     batch = MemoryBatch(agent=AgentName("main"), subject="", origin=origin, changes=(change,), by="extraction")
     assert isinstance(await runtime.apply_memory(batch), Applied)
 
@@ -140,7 +140,9 @@ def test_a_compression_reaches_no_provider(world: World):
 def test_an_extraction_tells_the_providers_what_it_keeps_and_nothing_of_itself(world: World):
     service = Service()
     kept = '{"changes": [{"verb": "add", "target": "memory", "text": "Ada has a cat"}]}'
-    world.model = ScriptedModel(otherwise=lambda asked: (says(kept) if asked.task is Task.EXTRACT else echo)(asked))
+    world.model = ScriptedModel(
+        otherwise=lambda asked: (says(kept) if asked.task is ModelTask.EXTRACT else echo)(asked)
+    )
 
     async def scenario() -> SessionId:
         runtime = await world.open(shelf=shelf(service, every_turns=3))
@@ -151,7 +153,7 @@ def test_an_extraction_tells_the_providers_what_it_keeps_and_nothing_of_itself(w
         return session.id
 
     session = world.run(scenario())
-    assert [request.task for request in world.model.asked].count(Task.EXTRACT) == 1
+    assert [request.task for request in world.model.asked].count(ModelTask.EXTRACT) == 1
     assert (service.words(), service.notes) == (["I have a cat"], ["Ada has a cat"])
     assert {stream for _, stream in world.cursors()} == {session, "memory:main:c"}
 

@@ -20,7 +20,7 @@ from holdfast.kernel.ids import AgentName, OperationId, Principal, SessionId
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.kernel.machine import AsyncTasks
 from holdfast.memory.naming import NamingInputs, PerSession
-from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.provider import Capabilities, Configured, Provider
 from holdfast.memory.providers import Providers
 from holdfast.memory.recall import RecallKey, RecallPolicy, RecallQuery, Recollection
@@ -111,7 +111,7 @@ class World:
             await self.say(reader, note % ("user", told))
             await self.say(reader, f"My {fact or 'piano is called Otto'}.")
             await self.say(reader, "/new")
-        change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=f"The word is {SHARED}.")
+        change = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text=f"The word is {SHARED}.")
         await self.runtime.apply_memory(MemoryBatch(agent=MAIN, subject="", origin="o", changes=(change,), by="user"))
         await finished(self.runtime)
         await settled(self.runtime)

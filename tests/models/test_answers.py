@@ -5,7 +5,7 @@ import json
 import pytest
 
 from holdfast.turns.journal import ToolCall
-from holdfast.turns.model import Task
+from holdfast.turns.model import ModelTask
 from holdfast.turns.turn import Usage
 from tests.support.model_asking import LOOK, answer_to, ask, call, model_at, request, said
 from tests.support.model_vendor import (
@@ -175,7 +175,7 @@ def stripped(value):
 async def test_a_summary_is_asked_for_with_the_conversation_as_data():
     async with FakeVendor([streams(chat("- a cat"))]) as vendor, model_at(vendor) as model:
         talk = (said("system", "Write one summary."), *TALK[2:6])
-        answer = await ask(model, request(*talk, task=Task.SUMMARY))
+        answer = await ask(model, request(*talk, task=ModelTask.SUMMARY))
         task, data = vendor.asked[0].json["messages"]
     assert answer.text == "- a cat"
     assert (task["role"], data["role"]) == ("system", "user")

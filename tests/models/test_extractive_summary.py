@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.models.extractive_summary import EARLIER, LINE_CHARS_MAX, NOTHING, SUMMARY_CHARS_MIN, fitting, gist, worth
+from holdfast.models.extractive_summary import (
+    EARLIER,
+    LINE_CHARS_MAX,
+    NOTHING,
+    SUMMARY_CHARS_MIN,
+    extractive_summary,
+    fitting,
+    worth,
+)
 from holdfast.turns.context import ModelMessage
 
 TASK = ModelMessage(role="system", content="Write one summary.")
@@ -17,7 +25,7 @@ def user(*said: str) -> list[ModelMessage]:
 
 def summary(*said: ModelMessage, earlier: str = "") -> list[str]:
     before = [ModelMessage(role="user", content=EARLIER + earlier, data="summary")] if earlier else []
-    return gist([TASK, *before, *said]).splitlines()
+    return extractive_summary([TASK, *before, *said]).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -85,7 +93,7 @@ def test_results_of_tools_are_kept():
 
 
 def test_without_anything_said_it_says_so():
-    assert gist([TASK]) == gist([]) == NOTHING
+    assert extractive_summary([TASK]) == extractive_summary([]) == NOTHING
 
 
 def test_a_full_summary_drops_the_least_worthy_and_of_equals_the_oldest():
@@ -100,10 +108,10 @@ lines = st.lists(
 @given(lines, lines)
 def test_a_summary_is_bounded_by_what_it_stands_for(earlier, said):
     shown = [TASK, ModelMessage(role="system", content=EARLIER + "\n".join(earlier)), *user(*said)]
-    text = gist(shown)
+    text = extractive_summary(shown)
     most = max(SUMMARY_CHARS_MIN, len("\n".join(earlier)), sum(len(one.content) for one in shown) // 5)
     assert len(text) <= max(most, len(NOTHING))
-    assert text == gist(shown)
+    assert text == extractive_summary(shown)
 
 
 @pytest.mark.timeout(20)

@@ -5,7 +5,7 @@ import pytest
 from holdfast.kernel.errors import ModelFailed
 from holdfast.kernel.machine import AsyncTasks, SystemEntropy
 from holdfast.models.fallback import Fallback
-from holdfast.turns.model import Answer, TextDelta
+from holdfast.turns.model import ModelAnswer, TextDelta
 from holdfast.turns.model_call import Asker, Patience
 from holdfast.turns.policy import TurnPolicy
 from tests.support.model_asking import ask, model_at, request
@@ -27,7 +27,7 @@ async def persist(model, policy=None, patience=None):
     """What is asked as a turn asks it: the answer or the failure, what was heard last, and the waits."""
     tasks = NotedTasks()
     heard: list[str] = []
-    found: Answer | ModelFailed
+    found: ModelAnswer | ModelFailed
     asker = Asker(SystemEntropy(), tasks)
     try:
         found = await asker.ask(model, request(), policy or TurnPolicy(), heard.append, heard.clear, patience=patience)
@@ -46,7 +46,7 @@ async def at_vendor(*plays, **more):
 
 async def test_what_may_help_is_tried_again_within_the_attempts():
     found, heard, slept, asked = await at_vendor(status(500), status(503), streams(chat("at last")))
-    assert isinstance(found, Answer)
+    assert isinstance(found, ModelAnswer)
     assert (found.text, heard, len(slept), asked) == ("at last", "at last", 2, 3)
     found, _, slept, asked = await at_vendor(status(500))
     assert isinstance(found, ModelFailed)
@@ -62,13 +62,13 @@ async def test_what_cannot_help_is_not_tried_again(code):
 
 async def test_a_vendor_that_wants_to_be_left_alone_is():
     found, _, slept, _ = await at_vendor(status(429, retry_after="9"), streams(chat("ok")))
-    assert isinstance(found, Answer)
+    assert isinstance(found, ModelAnswer)
     assert slept == [9_000]
 
 
 async def test_a_wait_that_is_longer_than_the_patience_ends_the_asking_at_once():
     found, _, slept, asked = await at_vendor(status(429, retry_after="3600"), streams(chat("never")))
-    assert str(found) == "the model openai:gpt-5.2 is asked too often just now"
+    assert str(found) == "the model openai:gpt-5.2 is rate limited"
     assert (slept, asked) == ([], 1)
 
 
@@ -84,7 +84,7 @@ async def test_the_questions_of_one_turn_share_their_retries():
 
 async def test_what_was_heard_of_a_broken_answer_is_void():
     found, heard, *_ = await at_vendor(streams(chat("wrong ", "start")[:3], end="cut"), streams(chat("right")))
-    assert isinstance(found, Answer)
+    assert isinstance(found, ModelAnswer)
     assert (found.text, heard) == ("right", "right")
 
 
@@ -100,7 +100,7 @@ async def two(first, second):
         model_at(other, "anthropic") as haiku,
     ):
         heard: list[str] = []
-        found: Answer | ModelFailed
+        found: ModelAnswer | ModelFailed
         try:
             found = await ask(Fallback([gpt, haiku]), heard=heard)
         except ModelFailed as error:
@@ -145,4 +145,4 @@ async def test_the_stream_of_the_first_model_is_passed_on_as_it_comes():
     async with FakeVendor([streams(chat("a", "b"))]) as vendor, model_at(vendor) as model:
         events = [event async for event in Fallback([model, model]).ask(request())]
     assert events[:2] == [TextDelta("a"), TextDelta("b")]
-    assert isinstance(events[-1], Answer)
+    assert isinstance(events[-1], ModelAnswer)

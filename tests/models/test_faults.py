@@ -55,12 +55,12 @@ GPT, CLAUDE = "the model openai:gpt-5.2", "the model anthropic:claude-haiku-5-5"
         ("anthropic", status(401), "refused our key: the operator must check it", True),
         ("openai", status(403), "refused our key: the operator must check it", True),
         ("openai", status(404), "does not exist at its vendor, or not for this key", True),
-        ("openai", status(400), "refused the request as it was put", True),
-        ("openai", status(400, TOO_LONG), "cannot take in a conversation of this length", True),
+        ("openai", status(400), "rejected the request", True),
+        ("openai", status(400, TOO_LONG), "cannot process a conversation of this length", True),
         ("openai", status(402), "has no credit left: its account must be topped up", True),
-        ("openai", status(429), "is asked too often just now", False),
-        ("anthropic", status(429), "is asked too often just now", False),
-        ("openai", status(500), "failed at its vendor's side", False),
+        ("openai", status(429), "is rate limited", False),
+        ("anthropic", status(429), "is rate limited", False),
+        ("openai", status(500), "failed at its vendor", False),
         ("openai", status(503), "is overloaded or down", False),
         ("anthropic", status(529, OVERLOADED), "is overloaded or down", False),
     ],
@@ -115,7 +115,7 @@ async def test_a_redirect_is_refused_and_nobody_else_is_told_the_key(kind):
     async with FakeVendor([status(200)]) as other:
         error = await failure(status(307, location=f"{other.url}/v1/elsewhere"), kind=kind)
         assert other.asked == []
-    assert str(error).endswith("wants us to go to another address, which is not done")
+    assert str(error).endswith("redirects to another address, which is not followed")
     assert error.is_final
 
 
@@ -216,11 +216,11 @@ async def test_a_broken_answer_of_anthropic_is_a_failure_and_may_be_tried_again(
     [
         ("openai", streams(chat("I can", reason="content_filter")), "refused to answer this"),
         ("anthropic", streams(claude("I can", reason="refusal")), "refused to answer this"),
-        ("openai", streams(chat("so long", reason="length")), "reached its limit of words in the middle of the answer"),
+        ("openai", streams(chat("so long", reason="length")), "reached its token limit in the middle of the answer"),
         (
             "anthropic",
             streams(claude("so", reason="max_tokens")),
-            "reached its limit of words in the middle of the answer",
+            "reached its token limit in the middle of the answer",
         ),
     ],
 )

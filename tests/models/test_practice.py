@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from holdfast.models.practice import PracticeModel
 from holdfast.turns.context import ModelMessage, summary_request
 from holdfast.turns.journal import ToolCall
-from holdfast.turns.model import Answer, ModelRequest, Task, TextDelta, ToolSpec
+from holdfast.turns.model import ModelAnswer, ModelRequest, ModelTask, TextDelta, ToolSpec
 from tests.support.journals import exchange, line, summary
 
 CLOCK = ToolSpec(name="clock", description="The time.", parameters={})
@@ -25,15 +25,15 @@ def user(text: str) -> ModelMessage:
     return ModelMessage(role="user", content=text)
 
 
-async def ask(*said: ModelMessage, tools: tuple[ToolSpec, ...] = (), task: Task = Task.REPLY) -> Answer:
+async def ask(*said: ModelMessage, tools: tuple[ToolSpec, ...] = (), task: ModelTask = ModelTask.REPLY) -> ModelAnswer:
     events = [event async for event in PracticeModel().ask(ModelRequest(task=task, messages=said, tools=tools))]
     *deltas, answer = events
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, ModelAnswer)
     assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == answer.text
     return answer
 
 
-@given(messages, st.sampled_from(Task))
+@given(messages, st.sampled_from(ModelTask))
 async def test_the_same_request_gets_the_same_answer_and_always_one_that_can_be_used(said, task):
     first = await ask(*said, tools=(CLOCK,), task=task)
     assert first == await ask(*said, tools=(CLOCK,), task=task)
@@ -107,7 +107,7 @@ async def test_a_summary_keeps_every_fact_through_six_compressions():
     text = ""
     for fact in facts:
         request = summary_request(summary(text) if text else None, line(*exchange(1, fact, "noted")))
-        text = (await ask(*request, task=Task.SUMMARY)).text
+        text = (await ask(*request, task=ModelTask.SUMMARY)).text
     assert text.splitlines() == [f"- {fact}" for fact in facts]
     shown = ModelMessage(role="system", content=text)
     assert "Pet3" in (await ask(shown, user("what is my pet number 3 called?"))).text
@@ -115,7 +115,7 @@ async def test_a_summary_keeps_every_fact_through_six_compressions():
 
 async def test_a_summary_says_each_fact_once():
     said = line(*exchange(1, "my cat is called Byron"), *exchange(2, "my cat is called Byron"))
-    assert (await ask(*summary_request(None, said), task=Task.SUMMARY)).text == "- my cat is called Byron"
+    assert (await ask(*summary_request(None, said), task=ModelTask.SUMMARY)).text == "- my cat is called Byron"
 
 
 async def test_it_reports_what_a_request_cost():

@@ -10,7 +10,7 @@ from holdfast.models import vendors
 from holdfast.models.choose import make_models, make_models_or_none
 from holdfast.models.detect import OLLAMA, ask_ollama, detect_model, first_model, ollama_address
 from holdfast.models.fallback import Fallback
-from holdfast.models.lazy_model import AnyModel
+from holdfast.models.lazy_model import LazyModel
 from holdfast.models.practice import PracticeModel
 from holdfast.models.settings import ModelSettings, parse_settings
 from holdfast.models.vendors import VENDORS
@@ -31,17 +31,17 @@ EXAMPLE = 'write the vendor, a colon and the model, as in "openai:gpt-5.2", or "
         ({"name": "openai:"}, f"model.name is 'openai:': {EXAMPLE}"),
         ({"name": "openai:a b"}, f"model.name is 'openai:a b': {EXAMPLE}"),
         ({"name": 7}, "model.name is 7: Expected `str`, got `int`"),
-        ({"name": "opena:m"}, "model.name is 'opena:m': 'opena' is no vendor; did you mean openai?"),
+        ({"name": "opena:m"}, "model.name is 'opena:m': 'opena' is not a vendor; did you mean openai?"),
         (
             {"name": "zzz:m"},
-            f"model.name is 'zzz:m': 'zzz' is no vendor; there are {', '.join(VENDORS)}",
+            f"model.name is 'zzz:m': 'zzz' is not a vendor; the vendors are {', '.join(VENDORS)}",
         ),
-        ({"name": GPT, "temprature": 1}, "model.temprature is no setting; did you mean temperature?"),
+        ({"name": GPT, "temprature": 1}, "model.temprature is not a setting; did you mean temperature?"),
         (
             {"name": GPT, "api_key": "sk-secret"},
             (
-                "model.api_key: a secret does not stand in the configuration; "
-                "name where it is with api_key_env or api_key_file"
+                "model.api_key: a secret must not be in the configuration; "
+                "name its place with api_key_env or api_key_file"
             ),
         ),
         (
@@ -70,7 +70,7 @@ EXAMPLE = 'write the vendor, a colon and the model, as in "openai:gpt-5.2", or "
         ),
         (
             {"name": "deepseek:m", "base_url": "http://host/v1"},
-            "model.base_url is 'http://host/v1': deepseek has one address only; leave it out",
+            "model.base_url is 'http://host/v1': deepseek has a fixed URL; remove this setting",
         ),
         (
             {"name": GPT, "fallbacks": [CLAUDE, GPT]},
@@ -78,7 +78,7 @@ EXAMPLE = 'write the vendor, a colon and the model, as in "openai:gpt-5.2", or "
         ),
         (
             {"name": GPT, "fallbacks": ["practice", CLAUDE]},
-            f"model.fallbacks is ['practice', '{CLAUDE}']: nothing comes after practice, which always answers",
+            f"model.fallbacks is ['practice', '{CLAUDE}']: practice always answers, so name it last",
         ),
         ({"name": GPT, "fallbacks": ["x"]}, f"model.fallbacks[0] is 'x': {EXAMPLE}"),
         ({"name": GPT, "fallbacks": "x"}, "model.fallbacks is 'x': Expected `array`, got `str`"),
@@ -136,7 +136,7 @@ def test_a_key_may_stand_in_a_file(tmp_path):
 
 def test_a_server_of_ones_own_needs_no_key():
     model, _ = make(policy(name=GPT, base_url="http://127.0.0.1:1/v1"), {})
-    assert isinstance(model, AnyModel)
+    assert isinstance(model, LazyModel)
 
 
 def test_a_missing_library_says_what_to_install(monkeypatch):
@@ -151,7 +151,7 @@ def test_a_limit_on_spending_needs_a_price():
     with pytest.raises(ConfigInvalid) as caught:
         make(policy(5_000_000, name="openai:never-heard-of-it"))
     assert str(caught.value) == (
-        "model: openai:never-heard-of-it: its price is not known, so a daily limit on spending cannot be kept; "
+        "model: openai:never-heard-of-it: its price is not known, so a daily spending limit cannot be enforced; "
         "set input_usd_per_million and output_usd_per_million, or remove the limit"
     )
     make(policy(5_000_000, name=GPT, fallbacks=["ollama:llama3.2"], summariser=CLAUDE))

@@ -23,7 +23,7 @@ from holdfast.runtime.assembly import assemble
 from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import ManualClock, SeededEntropy, SimNode, SimTasks
 from holdfast.testing.crash import CrashingDatabase, points_of
-from holdfast.turns.model import Answer, TextDelta
+from holdfast.turns.model import ModelAnswer, TextDelta
 from tests.outbox.test_reply_sender import MAIN, Street, lives
 from tests.support.fakes import ScriptedModel, agents, calls, policy, raises, says
 from tests.support.ports import VerbMethods, make_ports
@@ -104,7 +104,7 @@ class Draughty(Street):
             for word in text.split(" "):
                 await self.rest(every_s)
                 yield TextDelta(f"{word} ")
-            yield Answer(text=text)
+            yield ModelAnswer(text=text)
 
         return move
 
@@ -444,7 +444,7 @@ async def test_an_edit_whose_answer_was_lost_is_given_time_to_land_before_the_fi
             yield TextDelta(word)
             if asked:
                 break
-        yield Answer(text=WHOLE)
+        yield ModelAnswer(text=WHOLE)
 
     runtime = await street.enter(ends_then, fate=fate)
     await street.say(runtime, "hello")

@@ -8,7 +8,7 @@ from holdfast.inbox.mail_sql import read_mail
 from holdfast.inbox.message import Arrival
 from holdfast.kernel.ids import AgentName, Principal, ReplyId
 from holdfast.memory import notes_sql
-from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory
 from holdfast.store.node_sql import claim_mailbox, release_claim
 from holdfast.turns import turn_sql
@@ -71,7 +71,7 @@ async def a_repeated_word(driver: Driver) -> Verbs:
     await driver.say("who?", who="bob")
     claim = await driver.claim()
     turn = await driver.open(claim)
-    change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text="it is marmalade")
+    change = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text="it is marmalade")
     batch = MemoryBatch(
         agent=FERN,
         subject="bob",

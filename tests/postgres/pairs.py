@@ -34,7 +34,7 @@ from holdfast.memory.delivery import DeliveryPolicy, DeliveryState
 from holdfast.memory.forget import ForgetRequest
 from holdfast.memory.lane import LaneKey, Settlement
 from holdfast.memory.naming import PerAddress
-from holdfast.memory.notes import Change, MemoryBatch, MemoryUndo, MemoryVerb, Target
+from holdfast.memory.notes import MemoryBatch, MemoryUndo, MemoryVerb, NoteChange, Target
 from holdfast.memory.settle_sql import settle_lanes
 from holdfast.outbox import draft_sql, reply_sql
 from holdfast.outbox.draft import DraftIntent, DraftState
@@ -475,7 +475,7 @@ async def applying(driver: Driver) -> Verbs:
 def note(
     origin: str, text: str, *, subject: str = "", verb: MemoryVerb = MemoryVerb.ADD, who: str = "ada", **more: Any
 ) -> Party:
-    change = Change(verb=verb, target=Target.MEMORY, text=text, **more)
+    change = NoteChange(verb=verb, target=Target.MEMORY, text=text, **more)
     batch = MemoryBatch(
         agent=FERN,
         subject=subject,

@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from holdfast.tools.mcp.confine import landlock_version
+from holdfast.tools.mcp.launcher import landlock_version
 from tests.support.encryption import LIBRARY, holdfast
 from tests.support.processes import Up
 

@@ -22,7 +22,7 @@ from holdfast.sessions.compression import Thresholds
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.journal import ToolCall
-from holdfast.turns.model import Answer, ModelEvent, ModelRequest, Task
+from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest, ModelTask
 from holdfast.turns.policy import AccessPolicy, Door
 from tests.platforms.discord import FakeDiscord
 from tests.platforms.slack import FakeSlack
@@ -73,14 +73,14 @@ class Gossip:
         self.asked.append(request)
         seen = sorted(canaries(message.content for message in request.messages))
         match request.task:
-            case Task.EXTRACT:
+            case ModelTask.EXTRACT:
                 changes = [{"verb": "add", "target": "user", "text": f"extracted {one}"} for one in seen]
-                yield Answer(text=json.dumps({"changes": changes[:16]}))
-            case Task.REPLY if "Remember" in request.messages[-1].content:
+                yield ModelAnswer(text=json.dumps({"changes": changes[:16]}))
+            case ModelTask.REPLY if "Remember" in request.messages[-1].content:
                 wish = json.dumps({"action": "add", "target": "memory", "content": f"noted {' '.join(seen)}"})
-                yield Answer(text="", calls=(ToolCall(id="call_1", name="memory", arguments=wish),))
+                yield ModelAnswer(text="", calls=(ToolCall(id="call_1", name="memory", arguments=wish),))
             case _:
-                yield Answer(text=f"I know {' '.join(seen)}.")
+                yield ModelAnswer(text=f"I know {' '.join(seen)}.")
 
 
 def canaries(texts: Iterable[str]) -> set[str]:
@@ -214,7 +214,7 @@ class World:
         return len(places) == 1 and self.may_see(self.places[name], canary)
 
     def _asked_in(self, request: ModelRequest) -> str | None:
-        if request.task is not Task.REPLY:
+        if request.task is not ModelTask.REPLY:
             return None  # made of one whole session: it has to name one place only
         for message in reversed(request.messages):
             if message.role == "user" and not message.data and (named := PLACE.findall(message.content)):
@@ -292,8 +292,8 @@ async def test_no_canary_is_ever_seen_by_anybody_else(world, tmp_path):
             assert f"zq{place.name}x{person}" in told, "one's own is found again"
         await settled(runtime)
         tasks = Counter(request.task for request in model.asked)
-        assert tasks[Task.SUMMARY] >= GROUPS
-        assert tasks[Task.EXTRACT] >= len(world.places)
+        assert tasks[ModelTask.SUMMARY] >= GROUPS
+        assert tasks[ModelTask.EXTRACT] >= len(world.places)
         assert world.leaks(model) == []
         assert file_leaks(world, tmp_path / "data" / "agents" / "moss") == []
         await forgotten(runtime, world, tmp_path / "data")

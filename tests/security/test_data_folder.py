@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.kernel.errors import DataFolderForeign, DataFolderUnsafe
-from holdfast.providers.honcho.ledger import FileLedger
+from holdfast.providers.honcho.migrate import MigrationLedger
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.turns.policy import AgentPolicy
 from tests.support.processes import Up, spawn
@@ -36,7 +36,7 @@ async def test_what_is_made_is_private_whatever_the_umask(tmp_path):
     before = os.umask(0)
     try:
         await used(tmp_path / "data")
-        FileLedger(tmp_path / "data" / "agents" / "main" / "honcho").mark("a")
+        MigrationLedger(tmp_path / "data" / "agents" / "main" / "honcho").mark("a")
     finally:
         os.umask(before)
     assert open_to_others(tmp_path / "data") == {}

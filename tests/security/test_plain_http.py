@@ -12,7 +12,7 @@ from holdfast.kernel.errors import PlainHttpRefused
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.kernel.urls import is_loopback
 from holdfast.runtime.inspection import inspect
-from holdfast.tools.mcp.connection import Connection
+from holdfast.tools.mcp.connection import McpConnection
 from holdfast.tools.mcp.server import McpServer
 from holdfast.tools.mcp.settings import read_settings
 from tests.support.fakes import soon
@@ -174,7 +174,9 @@ async def test_a_redirect_does_not_take_the_key_along(tmp_path, name):
 async def test_a_redirect_does_not_take_an_mcp_servers_token_along():
     async with web() as elsewhere, web(elsewhere.url) as first:
         settings = read_settings("mcp.m", "m", {"url": f"{first.url}/mcp", "token_env": "MODEL"}, KEYS)
-        server = McpServer("a", settings, Connection, clock=SystemClock(), entropy=SystemEntropy(), tasks=AsyncTasks())
+        server = McpServer(
+            "a", settings, McpConnection, clock=SystemClock(), entropy=SystemEntropy(), tasks=AsyncTasks()
+        )
         server.start()
         await soon(server.settled())
         await server.close()
@@ -203,7 +205,7 @@ async def test_no_proxy_of_the_environment_is_shown_an_mcp_servers_token(monkeyp
         for variable in ("NO_PROXY", "no_proxy"):
             monkeypatch.delenv(variable, raising=False)
         settings = read_settings("mcp.m", "m", {"url": f"{server.url}/mcp", "token_env": "MODEL"}, KEYS)
-        one = McpServer("a", settings, Connection, clock=SystemClock(), entropy=SystemEntropy(), tasks=AsyncTasks())
+        one = McpServer("a", settings, McpConnection, clock=SystemClock(), entropy=SystemEntropy(), tasks=AsyncTasks())
         one.start()
         await soon(one.settled())
         await one.close()

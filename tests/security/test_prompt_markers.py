@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdfast.kernel.ids import AgentName, ApprovalId, Instant, Principal, Provider, ReplyId, SessionId
 from holdfast.memory.notes import Capacity, Memory, MemoryEntry, Target
 from holdfast.memory.notes_prompt import notes_block
-from holdfast.memory.recall import Found, RecallKey, RecallPolicy, Recollection, frame
+from holdfast.memory.recall import RecallKey, RecallOutcome, RecallPolicy, Recollection, frame
 from holdfast.memory.visibility import ShownNotes
 from holdfast.turns.approval import ApprovalAsk, asked_text
 from holdfast.turns.context import render_entries, render_summary
@@ -30,7 +30,7 @@ def shown(body, *, named=True):
 
 def framed(text, speaker="ada"):
     memory = Recollection(provider=Provider("local"), text=text, speaker=speaker)
-    return frame(Found(key=KEY, memories=(memory,)), RecallPolicy(), ["2026-01-01"])
+    return frame(RecallOutcome(key=KEY, memories=(memory,)), RecallPolicy(), ["2026-01-01"])
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -126,7 +126,9 @@ HIDDEN = frozenset("\u200b\u2060\ufeff\u202e\u00ad\U000e0041\x00\x1b")
 @given(text=TEXTS, speaker=NAMES)
 def test_no_recollection_and_no_speaker_leaves_the_frame(text, speaker):
     memories = [Recollection(provider=Provider("local"), text=text, speaker=speaker) for _ in range(2)]
-    _, *lines = inside(frame(Found(key=KEY, memories=tuple(memories)), RecallPolicy(), ["", ""]), "recalled-memory")
+    _, *lines = inside(
+        frame(RecallOutcome(key=KEY, memories=tuple(memories)), RecallPolicy(), ["", ""]), "recalled-memory"
+    )
     assert [line.startswith("- [") for line in lines].count(True) == 2
     assert all(line.startswith(("- [", "  ")) or not line.strip() for line in lines)
     assert all(line.partition("] ")[0].count("[") == 1 for line in lines if line.startswith("- ["))

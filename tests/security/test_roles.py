@@ -19,7 +19,7 @@ from holdfast.models.practice import PracticeModel
 from holdfast.sessions.command_rights import Rank
 from holdfast.sessions.compression import Thresholds
 from holdfast.sessions.history_sql import list_sessions
-from holdfast.turns.model import Task
+from holdfast.turns.model import ModelTask
 from holdfast.turns.policy import AccessPolicy, AgentPolicy, Door
 from tests.support.fakes import soon
 from tests.support.live import serve
@@ -118,9 +118,9 @@ async def test_a_note_of_the_operator_is_data_with_its_writer_and_date(live):
 
 
 def _shared(text):
-    from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
+    from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 
-    change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=text)
+    change = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text=text)
     return MemoryBatch(agent=MAIN, subject="", origin="o", changes=(change,), by="user")
 
 
@@ -140,7 +140,7 @@ async def test_a_summary_and_its_focus_are_not_system_text(tmp_path):
         (session,) = await live.runtime.sessions(chat="alice")
         assert session.summaries > 0
         assert any("Byron" in one.content and one.role == "user" and "Summary" in one.content for one in model.last)
-        assert "Mallory" in model.sent(task=Task.SUMMARY)
+        assert "Mallory" in model.sent(task=ModelTask.SUMMARY)
         for words in ("Byron", "Mallory"):
             assert words not in model.sent(role="system")
 
@@ -206,7 +206,7 @@ async def test_a_private_session_is_not_resumed_in_a_group(live):
     answer = await said(live, "-100", f"/resume {session}", sender="telegram:7", rank=Rank.ADMIN)
     assert "no session" in answer.lower()
     await said(live, "-100", "what is the canary?", sender="telegram:8")
-    assert "Marzipan" not in live.side.sent(task=Task.REPLY)
+    assert "Marzipan" not in live.side.sent(task=ModelTask.REPLY)
 
 
 async def test_a_private_session_goes_with_its_person_to_another_private_chat(live):

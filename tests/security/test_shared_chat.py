@@ -17,7 +17,7 @@ from holdfast.memory.delivery import DeliveryState
 from holdfast.models.practice import PracticeModel
 from holdfast.runtime.app import make_agents
 from holdfast.sessions.history_sql import list_deliveries
-from holdfast.turns.model import Answer, ModelEvent, ModelRequest, Task
+from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest, ModelTask
 from tests.support.live import code_of, serve
 from tests.support.patience import within
 
@@ -34,10 +34,10 @@ class Listening:
         self.shown = self.said = ""
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        if request.task is Task.REPLY:
+        if request.task is ModelTask.REPLY:
             self.shown = "\n".join(message.content for message in request.messages)
         async for event in PracticeModel().ask(request):
-            if request.task is Task.REPLY and isinstance(event, Answer):
+            if request.task is ModelTask.REPLY and isinstance(event, ModelAnswer):
                 self.said = event.text
             yield event
 

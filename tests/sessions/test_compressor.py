@@ -14,7 +14,7 @@ from holdfast.sessions.history_sql import find_mailbox, list_operations, list_su
 from holdfast.sessions.summary_sql import commit_summary, end_operation, find_open_operation
 from holdfast.testing import ManualClock
 from holdfast.turns.context import ModelMessage
-from holdfast.turns.model import Answer, TextDelta
+from holdfast.turns.model import ModelAnswer, TextDelta
 from holdfast.turns.policy import AgentPolicy
 from tests.support.driver import confirmed
 from tests.support.fakes import (
@@ -234,11 +234,11 @@ async def test_six_compressions_of_a_conversation_copy_nothing(tmp_path):
 
 BAD_SUMMARIES = {
     "raises": raises(ZeroDivisionError()),
-    "answers nothing": emits(Answer(text="")),
+    "answers nothing": emits(ModelAnswer(text="")),
     "breaks off": emits(TextDelta("half")),
     "answers too much": says("much " * 400),
     "garbage": emits("summary"),
-    "half a character": emits(Answer(text="\ud83d")),
+    "half a character": emits(ModelAnswer(text="\ud83d")),
 }
 
 

@@ -24,7 +24,7 @@ from holdfast.sessions.extraction import (
 from holdfast.sessions.extraction_rules import Bounds, Judged, judge
 from holdfast.turns.context import ModelMessage
 from holdfast.turns.journal import AnyBody, AssistantSaid, Entry, Observed, Recalled, ToolReturned, Undone, UserSaid
-from holdfast.turns.model import Answer, ModelRequest, Task
+from holdfast.turns.model import ModelAnswer, ModelRequest, ModelTask
 
 SAID_AT = Instant(100)
 CAPACITY = Capacity(memory_chars=100, user_chars=100)
@@ -294,8 +294,8 @@ def test_memory_takes_whatever_was_judged_to_fit(wanted, held):
 
 
 async def practice(*messages: ModelMessage) -> Proposals:
-    request = ModelRequest(task=Task.EXTRACT, messages=messages)
-    (answer,) = [event async for event in PracticeModel().ask(request) if isinstance(event, Answer)]
+    request = ModelRequest(task=ModelTask.EXTRACT, messages=messages)
+    (answer,) = [event async for event in PracticeModel().ask(request) if isinstance(event, ModelAnswer)]
     found = parse_answer(answer.text)
     assert isinstance(found, Proposals)
     return found

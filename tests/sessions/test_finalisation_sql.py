@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.kernel.errors import ClaimLost, FinalisationNotFound, InvariantBroken
 from holdfast.kernel.ids import AgentName, Instant, NodeId
-from holdfast.memory.notes import Capacity, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import Capacity, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory, read_memory
 from holdfast.sessions.extraction import Notes, Unusable, parse_answer
 from holdfast.sessions.extraction_rules import decode_result
@@ -98,7 +98,7 @@ async def note(driver, text, *, target=Target.USER, origin=None, **change):
         agent=FERN,
         subject="ada",
         origin=origin or driver.id("op"),
-        changes=(Change(verb=verb, target=target, text=text, **change),),
+        changes=(NoteChange(verb=verb, target=target, text=text, **change),),
     )
     outcome = await driver.db.write(apply_memory(batch))
     return outcome.seqs[0]

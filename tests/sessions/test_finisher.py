@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.kernel.ids import AgentName, NodeId, SessionId
 from holdfast.kernel.retry import RetryPolicy
-from holdfast.memory.notes import Capacity, Change, MemoryBatch, MemoryVerb, NotesPolicy, Target
+from holdfast.memory.notes import Capacity, MemoryBatch, MemoryVerb, NoteChange, NotesPolicy, Target
 from holdfast.memory.notes_sql import apply_memory, list_memory_operations, read_memory
 from holdfast.models.practice import PracticeModel
 from holdfast.sessions.extraction_sql import read_excerpt
@@ -27,7 +27,7 @@ from holdfast.store.sqlite.inline import InlineDatabase
 from holdfast.testing import ManualClock, SeededEntropy
 from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
-from holdfast.turns.model import Model, Task
+from holdfast.turns.model import Model, ModelTask
 from holdfast.turns.policy import MINUTE_MS, AgentPolicy, ExpiryPolicy
 from holdfast.turns.record_sql import record_turn
 from tests.support.driver import Driver, record
@@ -305,14 +305,14 @@ async def test_extraction_is_a_temporary_run_that_knows_how_full_memory_is(lives
     model = ScriptedModel(otherwise=says(ANSWER))
     policy = AgentPolicy(expiry=IDLE, notes=NotesPolicy(capacity=Capacity(memory_chars=100)))
     life = await lives(model, policy)
-    full = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text="x" * 95)
+    full = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text="x" * 95)
     await life.db.write(apply_memory(MemoryBatch(agent=FERN, subject="ada", origin="o", changes=(full,))))
     await life.driver.chat("my cat is called Byron")
     sessions = await life.driver.rows("select id from session")
     idle(clock)
     await life.work()
     (asked,) = model.asked
-    assert (asked.task, asked.tools) == (Task.EXTRACT, ())
+    assert (asked.task, asked.tools) == (ModelTask.EXTRACT, ())
     assert '"memory" uses 95 of 100 characters (95 %). CONSOLIDATE' in asked.messages[0].content
     assert "my cat is called Byron" in asked.messages[1].content
     assert await life.driver.rows("select id from session") == sessions

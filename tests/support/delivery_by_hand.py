@@ -11,7 +11,7 @@ from holdfast.kernel.ids import AgentName, Instant, NodeId
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.dispatcher import Courier
 from holdfast.memory.lane_sql import next_due
-from holdfast.memory.notes import Applied, Capacity, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import Applied, Capacity, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory
 from holdfast.memory.provider import Configured
 from holdfast.memory.providers import Providers
@@ -40,7 +40,7 @@ class ByHand:
     async def note(
         self, n: int, text: str, *, old: str = "", verb: MemoryVerb = MemoryVerb.ADD, subject: str = "ada"
     ) -> None:
-        change = Change(verb=verb, target=Target.USER, text=text, old=old)
+        change = NoteChange(verb=verb, target=Target.USER, text=text, old=old)
         policies = self.providers.policies(AGENT)
         batch = MemoryBatch(
             agent=AGENT, subject=subject, origin=f"t:{n}", changes=(change,), capacity=ROOM, policies=policies

@@ -30,7 +30,7 @@ from holdfast.tools.toolbox import ToolBox
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.context import ModelMessage
 from holdfast.turns.journal import ToolCall
-from holdfast.turns.model import Answer, ModelEvent, ModelRequest, Task, TextDelta
+from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest, ModelTask, TextDelta
 from holdfast.turns.policy import AgentPolicy, Arrivals, TurnPolicy
 from holdfast.turns.turn import Usage
 from tests.support.patience import within
@@ -76,7 +76,7 @@ def says(text: str, *, usage: Usage | None = None) -> Move:
     async def move(_request: ModelRequest) -> AsyncIterator[ModelEvent]:
         for position, word in enumerate(text.split(" ")):
             yield TextDelta(f" {word}" if position else word)
-        yield Answer(text=text, usage=usage or Usage())
+        yield ModelAnswer(text=text, usage=usage or Usage())
 
     return move
 
@@ -92,7 +92,7 @@ def calls(*wanted: str, text: str = "", ids: Sequence[str] = ()) -> Move:
             made.append(ToolCall(id=call, name=name, arguments=arguments or "{}"))
         if text:
             yield TextDelta(text)
-        yield Answer(text=text, calls=tuple(made))
+        yield ModelAnswer(text=text, calls=tuple(made))
 
     return move
 
@@ -157,18 +157,18 @@ class ScriptedModel:
 
     def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         self.asked.append(request)
-        if request.task is Task.SUMMARY:
+        if request.task is ModelTask.SUMMARY:
             return (self.summary_moves.pop(0) if self.summary_moves else self.summary)(request)
         return (self.moves.pop(0) if self.moves else self.otherwise)(request)
 
     @property
     def requests(self) -> list[tuple[ModelMessage, ...]]:
         """The messages of every question for a reply, in order."""
-        return [request.messages for request in self.asked if request.task is Task.REPLY]
+        return [request.messages for request in self.asked if request.task is ModelTask.REPLY]
 
     @property
     def summaries_asked(self) -> list[tuple[ModelMessage, ...]]:
-        return [request.messages for request in self.asked if request.task is Task.SUMMARY]
+        return [request.messages for request in self.asked if request.task is ModelTask.SUMMARY]
 
 
 # --- processes -------------------------------------------------------------------------------------

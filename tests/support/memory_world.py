@@ -14,7 +14,7 @@ from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.delivery import DeliveryView
 from holdfast.memory.lane import CourierPolicy
 from holdfast.memory.naming import PerSession
-from holdfast.memory.notes_service import Keeper
+from holdfast.memory.notes_service import NotesService
 from holdfast.memory.provider import Configured
 from holdfast.memory.providers import Providers
 from holdfast.runtime.app import DATABASE
@@ -61,7 +61,7 @@ class World:
         node.on_death(database.crash)
         db = database
         providers = Providers(lambda _agent: made)
-        keeper = Keeper(db, providers)
+        keeper = NotesService(db, providers)
         providers.attach(keeper)
         runtime = assemble(
             make_ports(db, clock=self.clock, entropy=SeededEntropy(node.name), tasks=SimTasks(self.loop, node)),

@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 
 from holdfast.kernel.machine import AsyncTasks
 from holdfast.models.choose import make_model
-from holdfast.models.lazy_model import AnyModel
+from holdfast.models.lazy_model import LazyModel
 from holdfast.models.settings import parse_settings
 from holdfast.turns.context import ModelMessage
 from holdfast.turns.journal import ToolCall
-from holdfast.turns.model import Answer, Model, ModelRequest, Task, ToolSpec
+from holdfast.turns.model import Model, ModelAnswer, ModelRequest, ModelTask, ToolSpec
 from holdfast.turns.model_call import hear
 from tests.support.model_vendor import KEY, FakeVendor, Play
 from tests.support.patience import HANGS_S
@@ -27,7 +27,9 @@ def said(role: str, content: str, **more: object) -> ModelMessage:
     return ModelMessage(role=role, content=content, **more)  # type: ignore[arg-type]
 
 
-def request(*messages: ModelMessage, task: Task = Task.REPLY, tools: tuple[ToolSpec, ...] = ()) -> ModelRequest:
+def request(
+    *messages: ModelMessage, task: ModelTask = ModelTask.REPLY, tools: tuple[ToolSpec, ...] = ()
+) -> ModelRequest:
     return ModelRequest(task=task, messages=messages or (said("user", "hello"),), tools=tools)
 
 
@@ -40,11 +42,11 @@ def path_of(vendor: FakeVendor, name: str) -> str:
 
 
 @asynccontextmanager
-async def model_at(vendor: FakeVendor, kind: str = "openai", **settings: object) -> AsyncIterator[AnyModel]:
+async def model_at(vendor: FakeVendor, kind: str = "openai", **settings: object) -> AsyncIterator[LazyModel]:
     name = str(settings.pop("name", NAMES.get(kind, kind)))
     table: Mapping[str, object] = {"name": name, "base_url": path_of(vendor, name), **settings}
     model = make_model(parse_settings(table), ENVIRONMENT, AsyncTasks())
-    assert isinstance(model, AnyModel)
+    assert isinstance(model, LazyModel)
     try:
         yield model
     finally:
@@ -54,13 +56,13 @@ async def model_at(vendor: FakeVendor, kind: str = "openai", **settings: object)
 HANGS_MS = int(HANGS_S * 1_000)  # the limit of the test is for that; the vendors' libraries are loaded meanwhile
 
 
-async def ask(model: Model, asked: ModelRequest | None = None, heard: list[str] | None = None) -> Answer:
+async def ask(model: Model, asked: ModelRequest | None = None, heard: list[str] | None = None) -> ModelAnswer:
     pieces = heard if heard is not None else []
     return await hear(model, asked or request(), HANGS_MS, pieces.append, pieces.clear)
 
 
 async def answer_to(
     *plays: Play, kind: str = "openai", asked: ModelRequest | None = None, **settings: object
-) -> Answer:
+) -> ModelAnswer:
     async with FakeVendor(list(plays)) as vendor, model_at(vendor, kind, **settings) as model:
         return await ask(model, asked)

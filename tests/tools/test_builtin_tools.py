@@ -10,7 +10,7 @@ from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.store.script import Call
 from holdfast.store.upkeep_sql import prove_write
 from holdfast.turns.journal import Recalled
-from holdfast.turns.model import ModelEvent, ModelRequest, Task
+from holdfast.turns.model import ModelEvent, ModelRequest, ModelTask
 from holdfast.turns.policy import AgentPolicy
 from tests.support.fakes import ScriptedModel, calls, says, soon, the_session
 
@@ -19,7 +19,7 @@ class Talker(ScriptedModel):
     """Speaks by its script; what is asked when a session ends is no part of it."""
 
     def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        return says('{"changes": []}')(request) if request.task is Task.EXTRACT else super().ask(request)
+        return says('{"changes": []}')(request) if request.task is ModelTask.EXTRACT else super().ask(request)
 
 
 def built(model, **policies):
@@ -156,7 +156,7 @@ async def test_a_message_to_another_agent_is_a_row_of_the_turn_with_one_hop_more
         ('{"to": "../x", "text": "hi"}', 8, "you may not message '../x'; you can reach moss."),
         ('{"to": "moss", "text": " "}', 8, "no visible character"),
         ('{"to": "moss", "text": "%s"}' % ("x" * 40_000), 8, "the limit is 32768"),
-        ('{"to": "moss", "text": "hi"}', 0, "gone from agent to agent 0 times, and 0 is the most"),
+        ('{"to": "moss", "text": "hi"}', 0, "gone from agent to agent 0 times, and the limit is 0"),
     ],
     ids=["unknown", "itself", "not a name", "empty", "too large", "too many hops"],
 )

@@ -18,8 +18,8 @@ from holdfast.kernel.ids import AgentName, Principal, SessionId
 from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.runtime.app import make_agents, open_runtime
 from holdfast.tools.mcp import server as server_module
-from holdfast.tools.mcp.connection import Connection
-from holdfast.tools.mcp.offer import offered_name
+from holdfast.tools.mcp.connection import McpConnection
+from holdfast.tools.mcp.offered_tools import offered_name
 from holdfast.tools.mcp.server import McpServer
 from holdfast.tools.mcp.settings import read_settings
 from holdfast.tools.mcp.tools import McpTools
@@ -49,7 +49,7 @@ NAMES = {"t_odd_name_" + offered_name("t", "odd.name")[-8:]} | {
 
 def made(table, environment=ENVIRONMENT) -> McpServer:
     settings = read_settings("agents.fern.mcp.t", "t", table, environment)
-    return McpServer("fern", settings, Connection, clock=SystemClock(), entropy=SystemEntropy(), tasks=AsyncTasks())
+    return McpServer("fern", settings, McpConnection, clock=SystemClock(), entropy=SystemEntropy(), tasks=AsyncTasks())
 
 
 @asynccontextmanager
@@ -414,15 +414,17 @@ async def test_the_token_is_sent_and_is_nowhere_else():
         ({}, "needs either `command`"),
         ({"command": ["x"], "url": "http://127.0.0.1/"}, "needs either `command`"),
         ({"command": "npx server"}, "Expected `array"),
-        ({"command": []}, "must be a list of words"),
-        ({"comand": ["x"]}, "unknown field `comand`"),
+        ({"command": "npx server --key pw"}, "Expected `array"),
+        ({"command": ["x"], "env": {"KEY": "pw"}}, "env: Expected `array"),
+        ({"command": []}, "must be a list of strings"),
+        ({"comand": ["x"]}, "comand is not a setting; did you mean command?"),
         ({"url": "ftp://x/"}, "must start with http"),
         ({"url": "http://169.254.169.254/"}, "answer about themselves"),
         ({"url": "http://me:pw@127.0.0.1/"}, "no user and no password"),
         ({"url": "http://example.org/", "token_env": "TEST_SECRET"}, "over plain http the key could be read"),
         ({"url": "https://example.org/", "token_env": "NOT_SET"}, "the environment has no 'NOT_SET'"),
         ({"command": ["x"], "env": ["NOT_SET"]}, "the environment has no 'NOT_SET'"),
-        ({"command": ["x"], "token_env": "TEST_SECRET"}, "is for servers with a url"),
+        ({"command": ["x"], "token_env": "TEST_SECRET"}, "is for servers with a `url`"),
         ({"command": ["x"], "timeout_s": 0}, "timeout_s is 0"),
         ({"command": ["x"], "dangerous": "yes"}, "Expected"),
     ],

@@ -11,7 +11,7 @@ import pytest
 from holdfast.config import parse_config
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.runtime.inspection import inspect
-from holdfast.tools.mcp import confine, confinement
+from holdfast.tools.mcp import confinement, launcher
 from holdfast.tools.mcp.settings import read_settings
 from tests.security.spying import need_landlock
 
@@ -39,7 +39,7 @@ def read(**table):
 
 def run(order: dict[str, object], code: str) -> subprocess.CompletedProcess[str]:
     """A program behind the step that confines it, as a server is started."""
-    words = [sys.executable, "-I", "-S", confine.__file__, json.dumps({**ORDER, **order}), sys.executable, "-c", code]
+    words = [sys.executable, "-I", "-S", launcher.__file__, json.dumps({**ORDER, **order}), sys.executable, "-c", code]
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
@@ -72,7 +72,7 @@ def test_the_stronger_confinement_is_taken_where_it_works(path):
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        (None, "there is no bwrap on PATH; install the package bubblewrap"),
+        (None, "PATH has no bwrap; install the package bubblewrap"),
         ("echo 'No permissions to create a new namespace' >&2; exit 1", "No permissions to create a new namespace"),
         ("exec tail -f /dev/null", "TimeoutExpired"),
         ("exit 3", "exit code 3"),
@@ -95,7 +95,7 @@ def test_bubblewrap_that_does_not_work_is_not_used_and_the_reason_is_told(path, 
 def test_where_the_system_cannot_confine_it_is_said_or_refused(path, monkeypatch):
     monkeypatch.setattr(confinement, "landlock_version", lambda: 0)
     assert read().confinement == "none"
-    assert "no bwrap on PATH" in read().confined.note
+    assert "PATH has no bwrap" in read().confined.note
     assert "no Landlock" in read().confined.note
     with pytest.raises(ConfigInvalid, match="this system has no Landlock"):
         read(confine="landlock")
@@ -131,7 +131,7 @@ def test_a_user_is_for_root_to_choose_and_must_exist(monkeypatch):
     for name in ("no-such-user", "", "a\0b"):
         with pytest.raises(ConfigInvalid, match="this system has no such user"):
             read(user=name)
-    with pytest.raises(ConfigInvalid, match="this is root"):
+    with pytest.raises(ConfigInvalid, match="root is not allowed"):
         read(user="root")
     assert read(user="nobody").user.name == "nobody"
     with pytest.raises(ConfigInvalid, match="are for servers with a `command`"):
@@ -147,16 +147,16 @@ def test_a_program_whose_user_cannot_be_taken_is_not_started():
 
 def test_a_confinement_that_fails_keeps_the_program_from_being_started(monkeypatch):
     started = []
-    monkeypatch.setattr(confine, "landlock_version", lambda: 0)
+    monkeypatch.setattr(launcher, "landlock_version", lambda: 0)
     monkeypatch.setattr(os, "execve", lambda *words: started.append(words))
     monkeypatch.setattr(os, "umask", lambda mask: mask)
-    with pytest.raises(confine.Refused, match="no Landlock"):
-        confine.become(ORDER, ["/bin/true"])
+    with pytest.raises(launcher.ConfinementRefused, match="no Landlock"):
+        launcher.become(ORDER, ["/bin/true"])
     assert started == []
 
 
 def test_a_program_that_cannot_be_started_says_so_and_shows_no_traceback():
-    words = [sys.executable, "-I", "-S", confine.__file__, json.dumps(ORDER), "/no/such/program"]
+    words = [sys.executable, "-I", "-S", launcher.__file__, json.dumps(ORDER), "/no/such/program"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (
         127,
@@ -201,18 +201,18 @@ except PermissionError:
 print(sorted(os.environ))
 """
     done = run({}, code)
-    is_scoped = confine.landlock_version() >= confine.SCOPED_SINCE
+    is_scoped = launcher.landlock_version() >= launcher.SCOPED_SINCE
     said, names = done.stdout.splitlines()
     assert said == ("denied" if is_scoped else "signalled")
     assert ("PATH" in names, "HOME" in names) == (True, False)
 
 
 def test_a_confined_program_gains_no_rights_and_ignores_no_signal():
-    words = [sys.executable, "-I", "-S", confine.__file__, json.dumps(ORDER), "/bin/cat", "/proc/self/status"]
+    words = [sys.executable, "-I", "-S", launcher.__file__, json.dumps(ORDER), "/bin/cat", "/proc/self/status"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     status = dict(line.split(":\t", 1) for line in done.stdout.splitlines())
     assert status["NoNewPrivs"] == "1"
-    kept = sum(1 << one for one in confine.ROOT_KEEPS)
+    kept = sum(1 << one for one in launcher.ROOT_KEEPS)
     assert [int(status[kind], 16) & ~kept for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb")] == [0, 0, 0, 0]
     assert not int(status["SigIgn"], 16) & 1 << signal.SIGPIPE - 1
 
@@ -221,8 +221,8 @@ def test_a_confined_program_gains_no_rights_and_ignores_no_signal():
     ("table", "said"),
     [
         ({"confine": "chroot"}, "Invalid enum value 'chroot'"),
-        ({"folder": "here"}, "it must be the whole path of a folder that exists"),
-        ({"folder": "/no/such/folder"}, "it must be the whole path of a folder that exists"),
+        ({"folder": "here"}, "it must be the absolute path of an existing folder"),
+        ({"folder": "/no/such/folder"}, "it must be the absolute path of an existing folder"),
     ],
 )
 def test_a_wrong_setting_is_refused(table, said):
@@ -260,7 +260,7 @@ async def test_config_check_says_what_is_not_confined_and_what_is_not_found_any_
     )
     found = await inspect(config, tmp_path / "data", {})
     unconfined, moved, weaker, secret = (note for note in found.notes)
-    assert weaker.startswith("agents.a.mcp.weaker: the program is confined by landlock: bubblewrap is not used: there")
+    assert weaker.startswith("agents.a.mcp.weaker: the program is confined by landlock: bubblewrap is not used: PATH")
     assert unconfined.startswith("agents.a.mcp.open: the program is not confined")
     assert moved.startswith("agents.a.mcp.moved.command: 'server.py' does not exist")
     assert (secret.startswith("agents.a.model.api_key_file: other users may read"), "0640" in secret) == (True, True)

@@ -101,7 +101,7 @@ def test_a_parameter_that_json_cannot_carry_is_refused_when_the_tool_is_added():
 
 
 def test_two_tools_of_one_name_and_a_tool_without_a_proper_name_are_refused():
-    with pytest.raises(InvalidInput, match="two tools named 'add'"):
+    with pytest.raises(InvalidInput, match="two tools are named 'add'"):
         box(add, add)
     with pytest.raises(InvalidName):
         ToolBox().add(lambda: None)

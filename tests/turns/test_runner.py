@@ -14,7 +14,7 @@ from holdfast.inbox.message import MessageState
 from holdfast.kernel.ids import MessageId
 from holdfast.turns.context_sql import read_context
 from holdfast.turns.journal import ToolCall
-from holdfast.turns.model import Answer, TextDelta
+from holdfast.turns.model import ModelAnswer, TextDelta
 from holdfast.turns.model_call import ANSWER_CHARS_MAX
 from holdfast.turns.turn import Usage
 from tests.support.fakes import (
@@ -78,7 +78,7 @@ async def test_what_was_streamed_before_a_tool_is_not_part_of_the_reply(tmp_path
 
 
 async def test_an_answer_that_differs_from_its_deltas_replaces_them(tmp_path):
-    model = ScriptedModel(emits(TextDelta("4"), TextDelta("1"), Answer(text="42")))
+    model = ScriptedModel(emits(TextDelta("4"), TextDelta("1"), ModelAnswer(text="42")))
     async with await Process.start(tmp_path, agents(model)) as runtime:
         pieces = [(delta.text, delta.restarted) async for delta in runtime.stream("c", "hello")]
         assert pieces == [("4", False), ("1", False), ("42", True)]
@@ -169,8 +169,8 @@ async def test_a_turn_that_keeps_killing_its_worker_ends_as_failed_and_the_mailb
 # --- what models do --------------------------------------------------------------------------------
 
 BAD_MOVES: dict[str, tuple[Any, str]] = {
-    "answers nothing": (emits(Answer(text="")), "answered nothing"),
-    "answers blanks": (emits(Answer(text=" \n")), "answered nothing"),
+    "answers nothing": (emits(ModelAnswer(text="")), "answered nothing"),
+    "answers blanks": (emits(ModelAnswer(text=" \n")), "answered nothing"),
     "ends without a word": (emits(), "broke off"),
     "breaks off": (emits(TextDelta("half an")), "broke off"),
     "raises something foreign": (raises(ZeroDivisionError("secret key 123")), "raised ZeroDivisionError"),
@@ -179,14 +179,14 @@ BAD_MOVES: dict[str, tuple[Any, str]] = {
     "cancels itself": (raises(asyncio.CancelledError()), "cancelled its own work"),
     "yields strings": (emits("hello"), "neither text nor an answer"),
     "yields nothing at all": (emits(None), "neither text nor an answer"),
-    "answers with no text": (emits(Answer(text=cast("Any", None))), "garbled"),
-    "answers half a character": (emits(Answer(text="\ud83d")), "garbled"),
-    "streams half a character": (emits(TextDelta("\ud83d"), Answer(text="x")), "neither text nor an answer"),
+    "answers with no text": (emits(ModelAnswer(text=cast("Any", None))), "garbled"),
+    "answers half a character": (emits(ModelAnswer(text="\ud83d")), "garbled"),
+    "streams half a character": (emits(TextDelta("\ud83d"), ModelAnswer(text="x")), "neither text nor an answer"),
     "uses one id twice": (calls("a", "b", ids=("same", "same")), "garbled"),
-    "names no id": (emits(Answer(text="", calls=(ToolCall(id="", name="a"),))), "garbled"),
-    "counts backwards": (emits(Answer(text="x", usage=Usage(tokens_in=-1))), "garbled"),
-    "counts to the moon": (emits(Answer(text="x", usage=Usage(tokens_in=1 << 70))), "garbled"),
-    "answers without end": (emits(Answer(text="x" * (ANSWER_CHARS_MAX + 1))), "more than"),
+    "names no id": (emits(ModelAnswer(text="", calls=(ToolCall(id="", name="a"),))), "garbled"),
+    "counts backwards": (emits(ModelAnswer(text="x", usage=Usage(tokens_in=-1))), "garbled"),
+    "counts to the moon": (emits(ModelAnswer(text="x", usage=Usage(tokens_in=1 << 70))), "garbled"),
+    "answers without end": (emits(ModelAnswer(text="x" * (ANSWER_CHARS_MAX + 1))), "more than"),
     "streams without end": (emits(*[TextDelta("x" * (ANSWER_CHARS_MAX // 2))] * 3), "more than"),
     "cannot be iterated": (lambda _request: 42, "raised TypeError"),
 }

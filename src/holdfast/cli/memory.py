@@ -23,7 +23,7 @@ from holdfast.kernel.errors import InvalidInput, MemoryWriteBlocked
 from holdfast.kernel.ids import make_id
 from holdfast.memory.delivery import Delivered
 from holdfast.memory.files.hermes import import_hermes
-from holdfast.memory.notes import Change, MemoryBatch, MemoryUndo, MemoryVerb, NotApplied, Target
+from holdfast.memory.notes import MemoryBatch, MemoryUndo, MemoryVerb, NotApplied, NoteChange, Target
 
 if TYPE_CHECKING:
     from holdfast.memory.notes import MemoryOutcome
@@ -308,7 +308,7 @@ async def _change(invocation: Invocation, wish: _Wish) -> Output:
     entry, moves = wish.entry, wish.verb == "move"
     number = int(entry) if entry.isascii() and entry.isdigit() and len(entry) < 10 else None
     verb = MemoryVerb.REMOVE if moves else MemoryVerb(wish.verb)
-    change = Change(verb=verb, target=Target(wish.target), text=wish.text, old=entry, version=number)
+    change = NoteChange(verb=verb, target=Target(wish.target), text=wish.text, old=entry, version=number)
     act = "memory.changed" if (wish.to if moves else wish.about) else "memory.shared"
     async with invocation.visiting(make=wish.verb == "add", act=act) as runtime:
         origin = make_id("cli", runtime.clock.now(), runtime.entropy.bits(80))

@@ -1,7 +1,7 @@
-"""Naming: which place on the provider's side a turn belongs to. Pure functions of what was known when it was said.
+"""Naming: the provider-side place of a turn, as a pure function of the inputs at the time of the turn.
 
-Rule 1: the inputs are stored with the turn, so a name never depends on what happened since (D18).
-Rule 2: two different inputs that must stay apart never get equal names (R17).
+Rule 1: the inputs are stored with the turn, so a name never depends on later events (D18).
+Rule 2: inputs that must stay separate never get equal names (R17).
 """
 
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from holdfast.kernel.ids import AgentName, Principal, SessionId
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """Where a message was written: whole paths, or nothing where the sender has no directory."""
+    """The working directory of a message's sender: absolute paths, or empty without one."""
 
     directory: str = ""
-    repo: str = ""  # the folder of the repository that the directory is in
+    repo: str = ""  # the repository that contains the directory
 
 
 NOWHERE = Whereabouts()
@@ -23,7 +23,7 @@ NOWHERE = Whereabouts()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamingInputs:
-    """Everything that a name may be made of, as it was when the turn was committed."""
+    """All inputs of a name, as of the commit of the turn."""
 
     agent: AgentName
     session: SessionId
@@ -31,25 +31,25 @@ class NamingInputs:
     address: str = ""  # the mailbox's first address; empty for writers without a mailbox
     parent: SessionId | None = None
     title: str | None = None
-    directory: str = ""  # where the message was written, if its sender said so: a terminal or a program
+    directory: str = ""  # the sender's working directory, if a terminal or a program sent it
     repo: str = ""
 
 
 class Naming(Protocol):
-    """How one configured provider names its places. Implementations are frozen values with value equality."""
+    """The naming of one configured provider. Implementations are frozen values with value equality."""
 
     def place(self, inputs: NamingInputs) -> str:
-        """The lane of a conversation's turns: the provider-side thing whose order people see (D17)."""
+        """The lane of a conversation's turns: the provider-side object whose order is visible (D17)."""
         ...
 
     def memory_place(self, agent: AgentName, subject: str) -> str:
-        """The lane of an agent's memory operations (about one subject, empty for the agent itself)."""
+        """The lane of an agent's notes about one subject, which is empty for the agent itself."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PerSession:
-    """One place per session: for providers that keep sessions apart and do not show names."""
+    """One place per session, for providers that separate sessions and show no names."""
 
     def place(self, inputs: NamingInputs) -> str:
         return inputs.session
@@ -60,7 +60,7 @@ class PerSession:
 
 @dataclass(frozen=True, slots=True)
 class PerAddress:
-    """One place per chat, whatever session is live in it (R18); per session for writers without a mailbox."""
+    """One place per chat across its sessions (R18); one per session for writers without a mailbox."""
 
     def place(self, inputs: NamingInputs) -> str:
         return inputs.address or inputs.session

@@ -1,25 +1,25 @@
-"""An agent's own memory: short notes in two targets, changed by operations that are kept for ever.
+"""An agent's own notes: short texts in two targets, changed by operations that are kept for ever.
 
-Rule 1: the truth is the sequence of operations; MEMORY.md and USER.md are projections of it.
-Rule 2: a batch is applied as a whole or not at all, judged by the size it would leave behind.
-Rule 3: the same origin is applied once, whoever repeats it.
+Rule 1: the sequence of operations is the source of truth; MEMORY.md and USER.md are projections of it.
+Rule 2: a batch is applied as a whole or not at all; the capacity applies to the size after the batch.
+Rule 3: an origin is applied once; a repetition changes nothing.
 """
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 from urllib.parse import quote
 
 from holdfast.kernel.ids import AgentName, Instant, Principal
 from holdfast.memory.delivery import DeliveryPolicy
 
-MEMORY = "memory:"  # how a stream of notes begins
-DELIMITER = "\n§\n"  # between entries of a file, as Hermes writes them
+MEMORY = "memory:"  # the prefix of a stream of notes
+DELIMITER = "\n§\n"  # between entries of a file, as in Hermes
 
 
 class Target(Enum):
-    MEMORY = "memory"  # what the agent knows about its work
-    USER = "user"  # what it knows about the person
+    MEMORY = "memory"  # about the agent's work
+    USER = "user"  # about the person
 
 
 class MemoryVerb(Enum):
@@ -30,7 +30,7 @@ class MemoryVerb(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """In characters, delimiters included; Hermes' own limits by default."""
+    """In characters, including delimiters; the defaults are Hermes' limits."""
 
     memory_chars: int = 2_200
     user_chars: int = 1_375
@@ -41,14 +41,14 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotesPolicy:
-    """How an agent keeps notes."""
+    """The settings of an agent's notes."""
 
     capacity: Capacity = field(default_factory=Capacity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEntry:
-    """A note that holds now. `seq` is the operation that wrote it, and its version."""
+    """A current note. `seq` is the operation that wrote it, and serves as its version."""
 
     seq: int
     target: Target
@@ -56,13 +56,13 @@ class MemoryEntry:
     at: Instant
     origin: str = ""
     by: str = ""
-    principal: Principal = Principal("")  # who spoke when it was written
-    place: int = 0  # where it stands in the order: the operation that first added it, whatever replaced it since
+    principal: Principal = Principal("")  # the speaker of the turn that wrote it
+    place: int = 0  # its position: the operation that first added it, kept by replacements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """All notes of one subject, which is their scope (visibility.py; empty for shared ones), in their order."""
+    """All notes of one subject, in order. The subject is their scope (visibility.py; empty for shared notes)."""
 
     agent: AgentName
     subject: str
@@ -77,36 +77,36 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """One wish. `old` is a unique part of the entry to replace or remove; `version` names it exactly instead."""
+class NoteChange:
+    """One requested change. `old` is a unique part of the entry to replace or remove, or `version` identifies it."""
 
     verb: MemoryVerb
     target: Target
     text: str = ""
     old: str = ""
     version: int | None = None
-    place: int | None = None  # where an added entry goes back to, if that place is free; the end otherwise
+    place: int | None = None  # the position of an added entry, if it is free; otherwise the end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryBatch:
     agent: AgentName
     subject: str
-    origin: str  # unique: a repeated origin changes nothing and gets the first result
-    changes: tuple[Change, ...]
+    origin: str  # a repeated origin changes nothing and gets the first result
+    changes: tuple[NoteChange, ...]
     by: str = "model"  # model, extraction, edit, import, user
     principal: Principal = Principal("")
     capacity: Capacity = field(default_factory=Capacity)
-    policies: tuple[DeliveryPolicy, ...] = ()  # whom the operations are mirrored to
-    withdraws: bool = False  # running conversations are told the notes anew at their next turn
-    session: str = ""  # the session of the turn that writes it, and
-    fence: int = 0  # the fence of the turn's claim: a note of a turn that was taken away is refused
-    add_only: bool = False  # from stale history: nothing that exists may be changed (R33)
+    policies: tuple[DeliveryPolicy, ...] = ()  # the providers that get the operations
+    withdraws: bool = False  # running conversations reload their notes at the next turn
+    session: str = ""  # the session of the turn that writes it
+    fence: int = 0  # the fence of the turn's claim; a turn that lost its claim cannot write
+    add_only: bool = False  # from stale history: no existing note may change (R33)
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What is durable now. `seqs` has one number per change, 0 for one that found its text there already."""
+    """The batch is durable. `seqs` has one number per change, 0 for a text that existed already."""
 
     seqs: tuple[int, ...]
     repeated: bool = False
@@ -114,12 +114,12 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class NotApplied:
-    """Nothing was changed. `code` is stable: over_capacity, no_match, ambiguous, blocked, stale, empty."""
+    """No note was changed. `code` is stable: over_capacity, no_match, ambiguous, blocked, stale, empty."""
 
     code: str
     reason: str
     memory: Memory
-    position: int = 0  # the change that could not be made
+    position: int = 0  # the change that failed
 
 
 MemoryOutcome: TypeAlias = Applied | NotApplied
@@ -127,13 +127,13 @@ MemoryOutcome: TypeAlias = Applied | NotApplied
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryOperation:
-    """One operation as it is kept for ever. `live` says that what it wrote still holds."""
+    """One stored operation. `live` says that its text is current."""
 
     seq: int
     target: Target
     verb: MemoryVerb
-    text: str  # what it wrote; empty for remove
-    old_text: str  # what held before, for replace and remove
+    text: str  # the new text; empty for remove
+    old_text: str  # the text before, for replace and remove
     place: int
     origin: str
     by: str
@@ -144,7 +144,7 @@ class MemoryOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryUndo:
-    """The wish to reverse one operation. Each is reversed once; to go back again, reverse what reversed it."""
+    """A request to reverse one operation. Each is reversed once; to redo it, reverse the reversal."""
 
     agent: AgentName
     subject: str
@@ -155,6 +155,18 @@ class MemoryUndo:
     policies: tuple[DeliveryPolicy, ...] = ()
 
 
+class NotesPort(Protocol):
+    """Access to the stored notes, for a provider that shows them elsewhere and reads people's edits back."""
+
+    async def memory(self, agent: AgentName, subject: str) -> Memory:
+        """The current notes, including every write that was acknowledged."""
+        ...
+
+    async def apply(self, batch: MemoryBatch) -> MemoryOutcome:
+        """Make a batch durable, and schedule its delivery to the agent's providers."""
+        ...
+
+
 def stream_of(agent: AgentName, subject: str) -> str:
-    """The stream of an agent's memory about a subject; no two of them spell the same name."""
+    """The stream of an agent's notes about a subject. Different pairs never get the same name."""
     return f"{MEMORY}{quote(agent, safe='')}:{quote(subject, safe='')}"

@@ -1,11 +1,11 @@
-"""What a batch would make of a memory: decided here as a plan, made durable by the store in one transaction.
+"""Planning a batch of note changes. The store makes the plan durable in one transaction.
 
-Rule 1: changes see each other in their order; the plan is all of them or none.
-Rule 2: an exact duplicate is found, not added again; it is no operation and nobody is told of it twice.
-Rule 3: an entry is named by its version, by its whole text, or by a part that no other entry has.
-Rule 4: capacity is judged by the size the whole batch leaves behind. A batch that makes a full memory smaller is good
-        even if it stays over the limit.
-Rule 5: a batch from stale history only adds, and never brings back a text that was removed or replaced (R33).
+Rule 1: each change sees the result of the changes before it; the plan has all of them or none.
+Rule 2: an exact duplicate is not added again; it makes no operation and no delivery.
+Rule 3: an entry is identified by its version, by its whole text, or by a part that no other entry has.
+Rule 4: the capacity applies to the size after the whole batch. A batch that shrinks notes above the limit is accepted
+        even if they stay above it.
+Rule 5: a batch from stale history only adds, and never restores a text that was removed or replaced (R33).
 """
 
 from collections.abc import Collection
@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 from holdfast.kernel.ids import Instant
 from holdfast.memory.notes import (
-    Change,
     Memory,
     MemoryBatch,
     MemoryEntry,
@@ -22,6 +21,7 @@ from holdfast.memory.notes import (
     MemoryUndo,
     MemoryVerb,
     NotApplied,
+    NoteChange,
     Target,
 )
 from holdfast.memory.notes_safety import reason_to_block
@@ -33,7 +33,7 @@ Gone: TypeAlias = Collection[tuple[Target, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedOperation:
-    """One row to write. `kills` is the version that no longer holds after it."""
+    """One row to write. `kills` is the version that it replaces or removes."""
 
     seq: int
     position: int
@@ -47,27 +47,27 @@ class PlannedOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPlan:
-    seqs: tuple[int, ...]  # one per change, 0 for one that found its text there already
+    seqs: tuple[int, ...]  # one per change, 0 for a text that existed already
     operations: tuple[PlannedOperation, ...]
-    memory: Memory  # as it will be
+    memory: Memory  # after the batch
 
 
-class _Miss(Exception):
+class _ChangeRefused(Exception):
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason)
         self.code, self.reason = code, reason
 
 
 def plan_batch(memory: Memory, batch: MemoryBatch, *, gone: Gone = ()) -> MemoryPlan | NotApplied:
-    """What the batch would do. `gone` are texts that were removed or replaced; only a stale batch asks for them."""
+    """The plan of a batch. `gone` are removed or replaced texts; only a batch from stale history needs them."""
     if not batch.changes or len(batch.changes) > CHANGES_MAX:
         return NotApplied("empty", f"a batch has 1 to {CHANGES_MAX} changes, not {len(batch.changes)}", memory)
     after, seqs, operations = memory, [0] * len(batch.changes), list[PlannedOperation]()
     for position, change in enumerate(batch.changes):
         try:
             operation = _decide(after, batch, change, position, gone)
-        except _Miss as miss:
-            return NotApplied(miss.code, miss.reason, memory, position)
+        except _ChangeRefused as refused:
+            return NotApplied(refused.code, refused.reason, memory, position)
         if operation is not None:
             after = _follow(after, operation)
             seqs[position] = operation.seq
@@ -77,13 +77,15 @@ def plan_batch(memory: Memory, batch: MemoryBatch, *, gone: Gone = ()) -> Memory
 
 
 def normal(text: str) -> str:
-    """A text as it is kept: Unix line ends, nothing around it."""
+    """A text as it is stored: Unix line ends, stripped."""
     return text.replace("\r\n", "\n").strip()
 
 
-def _decide(memory: Memory, batch: MemoryBatch, change: Change, position: int, gone: Gone) -> PlannedOperation | None:
+def _decide(
+    memory: Memory, batch: MemoryBatch, change: NoteChange, position: int, gone: Gone
+) -> PlannedOperation | None:
     if batch.add_only and change.verb is not MemoryVerb.ADD:
-        raise _Miss("stale", "this was made from history that has moved on, so it may add and change nothing else")
+        raise _ChangeRefused("stale", "the history has changed since, so this batch may only add notes")
     text = "" if change.verb is MemoryVerb.REMOVE else _checked(change.text)
     twin = next((entry for entry in memory.of(change.target) if entry.text == text), None) if text else None
     made = PlannedOperation(
@@ -104,7 +106,7 @@ def _decide(memory: Memory, batch: MemoryBatch, change: Change, position: int, g
     old = _named(memory, change)
     if twin is not None and twin.seq == old.seq:
         return None
-    # The new text is there already, so what is left of the wish is that the old one goes.
+    # The new text exists already, so only the removal of the old one remains.
     verb = MemoryVerb.REMOVE if twin is not None else change.verb
     return replace(
         made, verb=verb, text="" if twin is not None else text, old_text=old.text, place=old.place, kills=old.seq
@@ -112,7 +114,7 @@ def _decide(memory: Memory, batch: MemoryBatch, change: Change, position: int, g
 
 
 def _widens(memory: Memory, batch: MemoryBatch, twin: MemoryEntry) -> bool:
-    """Whether the operator shares a text that an earlier release kept among the shared notes for one person."""
+    """Whether the operator shares a text that an earlier release stored in the shared notes for one person."""
     held = holder_of(memory.subject, twin.by, twin.principal)
     return held != SHARED and holder_of(batch.subject, batch.by, batch.principal) == SHARED
 
@@ -120,41 +122,43 @@ def _widens(memory: Memory, batch: MemoryBatch, twin: MemoryEntry) -> bool:
 def _checked(text: str) -> str:
     kept = normal(text)
     if not kept:
-        raise _Miss("empty", "the text is empty")
+        raise _ChangeRefused("empty", "the text is empty")
     reason = reason_to_block(kept)
     if reason is not None:
-        raise _Miss("blocked", reason)
+        raise _ChangeRefused("blocked", reason)
     return kept
 
 
-def entry_named(memory: Memory, change: Change) -> MemoryEntry | NotApplied:
-    """The entry that a change names."""
+def entry_named(memory: Memory, change: NoteChange) -> MemoryEntry | NotApplied:
+    """The entry that a change identifies."""
     try:
         return _named(memory, change)
-    except _Miss as miss:
-        return NotApplied(miss.code, miss.reason, memory)
+    except _ChangeRefused as refused:
+        return NotApplied(refused.code, refused.reason, memory)
 
 
-def _named(memory: Memory, change: Change) -> MemoryEntry:
+def _named(memory: Memory, change: NoteChange) -> MemoryEntry:
     entries = memory.of(change.target)
     if change.version is not None:
         found = next((entry for entry in entries if entry.seq == change.version), None)
         if found is None:
-            raise _Miss("stale", f"entry {change.version} of {change.target.value} was changed or removed since")
+            raise _ChangeRefused(
+                "stale", f"entry {change.version} of {change.target.value} was changed or removed since"
+            )
         return found
     part = normal(change.old)
     if not part:
-        raise _Miss("empty", "say which entry: a unique part of it, or its version")
+        raise _ChangeRefused("empty", "name the entry by a unique part of its text, or by its version")
     matches = [entry for entry in entries if entry.text == part] or [e for e in entries if part in e.text]
     if not matches:
-        raise _Miss("no_match", f"no entry of {change.target.value} has this part")
+        raise _ChangeRefused("no_match", f"no entry of {change.target.value} has this part")
     if len(matches) > 1:
         versions = ", ".join(str(entry.seq) for entry in matches)
-        raise _Miss("ambiguous", f"several entries of {change.target.value} have this part: {versions}")
+        raise _ChangeRefused("ambiguous", f"several entries of {change.target.value} have this part: {versions}")
     return matches[0]
 
 
-def _free_place(memory: Memory, change: Change) -> int:
+def _free_place(memory: Memory, change: NoteChange) -> int:
     taken = {entry.place for entry in memory.entries}
     wanted = change.place
     return wanted if wanted is not None and 0 < wanted <= memory.head and wanted not in taken else memory.head + 1
@@ -186,7 +190,7 @@ def _over_capacity(before: Memory, after: Memory, batch: MemoryBatch) -> NotAppl
     return None
 
 
-# --- going back ----------------------------------------------------------------------------------------
+# --- undo ----------------------------------------------------------------------------------------
 
 
 def undo_origin(seq: int) -> str:
@@ -194,16 +198,16 @@ def undo_origin(seq: int) -> str:
 
 
 def undo_batch(undo: MemoryUndo, operation: MemoryOperation) -> MemoryBatch:
-    """The batch that reverses an operation. It is stale when the entry was changed again since."""
+    """The batch that reverses an operation. It is stale if the entry was changed again since."""
     match operation.verb:
         case MemoryVerb.ADD:
-            change = Change(verb=MemoryVerb.REMOVE, target=operation.target, version=operation.seq)
+            change = NoteChange(verb=MemoryVerb.REMOVE, target=operation.target, version=operation.seq)
         case MemoryVerb.REPLACE:
-            change = Change(
+            change = NoteChange(
                 verb=MemoryVerb.REPLACE, target=operation.target, version=operation.seq, text=operation.old_text
             )
         case MemoryVerb.REMOVE:
-            change = Change(
+            change = NoteChange(
                 verb=MemoryVerb.ADD, target=operation.target, text=operation.old_text, place=operation.place
             )
     return MemoryBatch(

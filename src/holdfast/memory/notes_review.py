@@ -1,9 +1,9 @@
-"""Review: which notes nobody vouches for, and which of them an operator takes back. Pure.
+"""Review: which notes come from unverified sources, and which of them a revocation removes. Pure.
 
-Rule 1: a note is for review when a model made it in a group, or of the words of a stranger.
-Rule 2: a stranger is an account of a chat platform that is neither on the agent's allowlist nor admitted by name. A
-        sender over HTTP was let in by a token; other agents are the operator's own.
-Rule 3: revoking removes the notes that were made of one author's words, or in one chat. The operator's notes stay.
+Rule 1: a note needs review if a model made it in a group, or from a stranger's words.
+Rule 2: a stranger is an account of a chat platform that is neither on the agent's allowlist nor admitted by name. An
+        HTTP sender was admitted by a token; other agents are the operator's own.
+Rule 3: a revocation removes the notes from one author's words, or of one chat. The operator's notes stay.
 """
 
 from collections.abc import Collection, Iterable
@@ -12,15 +12,15 @@ from enum import Enum
 
 from holdfast.inbox.access import PLATFORMS
 from holdfast.kernel.ids import AgentName, Principal
-from holdfast.memory.notes import Change, Memory, MemoryEntry, MemoryVerb
+from holdfast.memory.notes import Memory, MemoryEntry, MemoryVerb, NoteChange
 from holdfast.memory.visibility import BY_MODELS, CHAT, is_group
 from holdfast.turns.policy import AccessPolicy
 
-CHANGES_MAX = 64  # of one batch (memory_rules.py)
+CHANGES_MAX = 64  # per batch
 
 
-class Mark(Enum):
-    """Why a note is for review."""
+class ReviewReason(Enum):
+    """Why a note needs review."""
 
     GROUP = "made in a group"
     STRANGER = "by a stranger"
@@ -29,19 +29,19 @@ class Mark(Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteForReview:
     agent: AgentName
-    subject: str  # under which the note is kept (visibility.py)
+    subject: str  # under which the note is stored (visibility.py)
     entry: MemoryEntry
-    mark: Mark
+    mark: ReviewReason
 
     @property
     def chat(self) -> str:
-        """The address of the group it was made in; empty for a private note."""
+        """The address of its group; empty for a private note."""
         return chat_of(self.subject)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revoked:
-    """What `revoke` did: how many notes are gone, and which of unknown authors it left."""
+    """The result of `revoke`: the number of removed notes, and the remaining ones of unknown authors."""
 
     removed: int
     unattributed: tuple[NoteForReview, ...] = ()
@@ -51,16 +51,16 @@ def chat_of(subject: str) -> str:
     return subject.removeprefix(CHAT) if subject.startswith(CHAT) else ""
 
 
-def mark_of(subject: str, entry: MemoryEntry, strangers: Collection[Principal]) -> Mark | None:
+def mark_of(subject: str, entry: MemoryEntry, strangers: Collection[Principal]) -> ReviewReason | None:
     if entry.by not in BY_MODELS:
         return None
     if is_group(chat_of(subject)):
-        return Mark.GROUP
-    return Mark.STRANGER if entry.principal in strangers else None
+        return ReviewReason.GROUP
+    return ReviewReason.STRANGER if entry.principal in strangers else None
 
 
 def may_be_stranger(principal: str, access: AccessPolicy) -> bool:
-    """Whether only the store's admissions can say that somebody is no stranger."""
+    """Whether the principal is a stranger unless the store has admitted it."""
     return principal.partition(":")[0] in PLATFORMS and principal not in access.allow
 
 
@@ -76,12 +76,12 @@ def for_review(memories: Iterable[Memory], strangers: Collection[Principal]) -> 
 
 
 def to_revoke(memory: Memory, authors: Collection[str], subject: str) -> tuple[MemoryEntry, ...]:
-    """The notes of one memory that were made of these authors' words, or all of the subject; never the operator's."""
+    """The notes from these authors' words, or all of the subject; never the operator's."""
     made = [entry for entry in memory.entries if entry.by in BY_MODELS]
     if subject and memory.subject == subject:
         return tuple(made)
     return tuple(entry for entry in made if entry.principal and entry.principal in authors)
 
 
-def removals(entries: Iterable[MemoryEntry]) -> tuple[Change, ...]:
-    return tuple(Change(verb=MemoryVerb.REMOVE, target=entry.target, version=entry.seq) for entry in entries)
+def removals(entries: Iterable[MemoryEntry]) -> tuple[NoteChange, ...]:
+    return tuple(NoteChange(verb=MemoryVerb.REMOVE, target=entry.target, version=entry.seq) for entry in entries)

@@ -1,7 +1,7 @@
-"""Review of notes: lists those that nobody vouches for, and takes back what one author or one chat brought in.
+"""Review of notes: lists notes from unverified sources, and revokes those of one author or one chat.
 
-A note that is revoked is gone from every running conversation at its next turn, and from every provider as soon as
-that answers. What was said stays: `forget` is for that.
+A revoked note disappears from every running conversation at its next turn, and from every provider as soon as the
+provider can be reached. The turns themselves stay; `forget` erases them.
 """
 
 from collections.abc import Iterable
@@ -11,32 +11,32 @@ from holdfast.kernel.errors import InvalidInput, StoreUnavailable
 from holdfast.kernel.ids import AgentName, Principal
 from holdfast.memory.notes import Memory, MemoryBatch, NotApplied
 from holdfast.memory.notes_review import CHANGES_MAX, NoteForReview, Revoked, for_review, removals, to_revoke
-from holdfast.memory.notes_service import Keeper
+from holdfast.memory.notes_service import NotesService
 from holdfast.memory.notes_sql import list_memory_subjects
 from holdfast.memory.visibility import chat_scope
 from holdfast.store.database import Database
 from holdfast.turns.policy import AccessPolicy
 
-ATTEMPTS_MAX = 20  # of one memory that is changed while its notes are revoked
+ATTEMPTS_MAX = 20  # if the notes keep changing during a revocation
 
 
 class NoteReview:
-    def __init__(self, keeper: Keeper, db: Database) -> None:
-        self._keeper = keeper
+    def __init__(self, notes: NotesService, db: Database) -> None:
+        self._notes = notes
         self._db = db
 
     async def listed(self, agent: AgentName, access: AccessPolicy) -> tuple[NoteForReview, ...]:
-        """Every note that a model made in a group or of a stranger's words, newest first."""
+        """Every note that a model made in a group or from a stranger's words, newest first."""
         memories = await self._memories(agent)
         speakers = {entry.principal for memory in memories for entry in memory.entries}
-        return for_review(memories, await self._keeper.strangers(agent, access, speakers))
+        return for_review(memories, await self._notes.strangers(agent, access, speakers))
 
     async def revoke(
         self, agent: AgentName, access: AccessPolicy, *, author: str, chat: str, by: str, origin: str
     ) -> Revoked:
-        """Remove what the author's words were made into, from every linked account, or what a chat brought in.
+        """Remove the notes from the words of an author and their linked accounts, or the notes of a chat.
 
-        `origin` is unique for each wish, so that a repeat removes nothing twice.
+        `origin` is unique for each request, so that a repetition removes nothing twice.
         """
         if bool(author) == bool(chat):
             raise InvalidInput("name an author or a chat, and not both: that is whose notes are revoked")
@@ -62,13 +62,13 @@ class NoteReview:
                 by=by,
                 withdraws=True,
             )
-            outcome = await self._keeper.apply(batch)
+            outcome = await self._notes.apply(batch)
             removed += 0 if isinstance(outcome, NotApplied) else len(entries)
-            memory = await self._keeper.memory(memory.agent, memory.subject)
-        raise StoreUnavailable(f"the notes of {memory.subject or 'everybody'} kept changing; revoke them again")
+            memory = await self._notes.memory(memory.agent, memory.subject)
+        raise StoreUnavailable(f"the notes of {memory.subject or 'the shared scope'} kept changing; revoke them again")
 
     async def _memories(self, agent: AgentName) -> list[Memory]:
         found: list[Memory] = []
         while page := await self._db.read(list_memory_subjects(agent, after=found[-1].subject if found else None)):
-            found += [await self._keeper.memory(agent, subject) for subject in page]
+            found += [await self._notes.memory(agent, subject) for subject in page]
         return found

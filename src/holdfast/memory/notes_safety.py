@@ -1,13 +1,13 @@
-"""What may not stand in an agent's memory: text that people cannot see, and text that poses as something else.
+"""Blocking unsafe notes: invisible text, and text that imitates markers of a prompt.
 
-Memory is shown to the model in every conversation, so one poisoned note would speak for ever. A reason never quotes the
-text; it names the code point or the kind of marker.
+The model sees the notes in every conversation, so one poisoned note would have a lasting effect. A reason never quotes
+the text; it names the code point or the kind of marker.
 
-Rule 1: no character that is not shown, except where writing needs it: joiners inside emoji and inside the scripts that
-        are written with them, one variation selector behind the sign it varies, and the three flags made of tags.
-Rule 2: nothing that a model's template could take for its own marker. A note imitates no frame of ours either: neither
-        its tags, nor the heading of the operator's notes, nor the brackets that say who wrote a line and when.
-Rule 3: no line that separates entries in a file.
+Rule 1: invisible characters are blocked, except those that a script needs: joiners inside emoji and inside scripts that
+        use them, one variation selector after its sign, and the three flags made of tags.
+Rule 2: markers of a model's chat template are blocked. So are imitations of our frames: their tags, the heading of the
+        operator's notes, and the brackets with writer and date before a note.
+Rule 3: a line that separates entries in a file is blocked.
 """
 
 import re
@@ -18,18 +18,18 @@ ZERO_WIDTH_NON_JOINER, ZERO_WIDTH_JOINER = "\u200c", "\u200d"
 VARIATIONS = frozenset("\ufe0e\ufe0f")
 KEYCAP = "\u20e3"
 ALLOWED_CONTROLS = frozenset("\n\t")
-# Letters by category, yet drawn as nothing.
+# Letters by category, but invisible.
 BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 FLAGS_OF_TAGS = tuple(
     "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f"
     for region in ("gbeng", "gbsct", "gbwls")
 )
-# Arabic to Sinhala, Myanmar, Khmer and Mongolian: scripts in which joiners change what is read.
+# Arabic to Sinhala, Myanmar, Khmer and Mongolian: joiners change the meaning in these scripts.
 JOINED_SCRIPTS = ((0x0600, 0x0DFF), (0x1000, 0x109F), (0x1780, 0x18AF))
 VARIED_SIGNS = frozenset("#*0123456789\u203c\u2049\u2139\u3030\u303d")
 
 LINE_ENDS = frozenset("\n\r\v\f\x85\u2028\u2029")
-# Every character that may be hidden, and some that are not: most texts have none and need no closer look.
+# A superset of the hidden characters: most texts have none of them and need no further check.
 _MAY_HIDE = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
     "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ud800-\uf8ff\ufe00-\ufe0f\ufeff\uffa0"
@@ -56,7 +56,7 @@ MARKERS = (
         "a line that begins like a speaker of a conversation",
     ),
 )
-# What the frames of notes, summaries and recollections are made of (framing.py, memory_prompt.py, recall.py).
+# The parts of our frames of notes, summaries and recollections (framing.py, notes_prompt.py, recall.py).
 FRAME_MARKERS = (
     (
         re.compile(r"<\s*/?\s*(?:notes|summary|earlier-in-this-chat)\b[^<>]{0,200}>"),
@@ -74,29 +74,29 @@ FRAME_MARKERS = (
 
 
 def reason_to_block(text: str) -> str | None:
-    """Why the text may not be kept or shown as a note, or None."""
+    """Why the text may not be stored or shown as a note, or None."""
     found = reason_to_block_text(text)
-    return found if found is not None else _posing(text, FRAME_MARKERS)
+    return found if found is not None else _imitation(text, FRAME_MARKERS)
 
 
 def reason_to_block_text(text: str) -> str | None:
-    """The same for the operator's own text, which may speak of our frames."""
+    """The same for the operator's own text, which may mention our frames."""
     hidden = _hidden(text)
     if hidden is not None:
         return f"it holds {hidden}"
     if SEPARATOR_LINE.search(text):
         return "it holds a line with only '§', which separates entries"
-    return _posing(text, MARKERS)
+    return _imitation(text, MARKERS)
 
 
-def _posing(text: str, markers: Sequence[tuple[re.Pattern[str], str]]) -> str | None:
+def _imitation(text: str, markers: Sequence[tuple[re.Pattern[str], str]]) -> str | None:
     plain = unicodedata.normalize("NFKC", text).casefold()
     found = next((what for marker, what in markers if marker.search(plain)), None)
     return f"it holds {found}" if found else None
 
 
 def without_hidden(text: str) -> str:
-    """The text without characters that people cannot see; line ends of every kind stay."""
+    """The text without invisible characters; line ends of every kind stay."""
     if not _MAY_HIDE.search(text):
         return text
     return "".join(char for place, char in enumerate(text) if char in LINE_ENDS or not _is_hidden(text, place))
@@ -151,5 +151,5 @@ def _is_joined_script(char: str) -> bool:
 
 
 def _is_emoji(char: str) -> bool:
-    """Wide on purpose: pictographs that this Python does not know yet are still pictographs."""
+    """Deliberately broad: it includes pictographs that this Python's Unicode version does not know."""
     return "\U0001f000" <= char <= "\U0001faff" or unicodedata.category(char) == "So"

@@ -1,6 +1,6 @@
-"""The keeper: an agent's own memory, as its tool, its files, its instructions and its people reach it.
+"""The notes service: reading and changing an agent's notes, for its tool, its files, its instructions and commands.
 
-Whoever changes it changes it here: the change is durable and on its way to every provider when this returns.
+All changes go through this module: on return a change is durable, and its delivery to every provider is scheduled.
 """
 
 from collections import OrderedDict
@@ -15,13 +15,13 @@ from holdfast.kernel.ids import AgentName, Principal
 from holdfast.memory.delivery import Outcome
 from holdfast.memory.notes import (
     DELIMITER,
-    Change,
     Memory,
     MemoryBatch,
     MemoryOutcome,
     MemoryUndo,
     MemoryVerb,
     NotApplied,
+    NoteChange,
     Target,
 )
 from holdfast.memory.notes_plan import entry_named
@@ -37,17 +37,17 @@ from holdfast.turns.policy import AccessPolicy, AgentPolicy
 BRIEFINGS_KEPT = 1_024
 
 
-def _nobody() -> None:
-    """Nobody waits for news yet."""
+def _ignore() -> None:
+    """The default listener."""
 
 
-class Keeper:
-    """Implements `MemoryKeeper`."""
+class NotesService:
+    """Implements `NotesPort`."""
 
     def __init__(self, db: Database, providers: Providers) -> None:
         self._db = db
         self._providers = providers
-        self.changed: Callable[[], None] = _nobody  # rung after every change
+        self.changed: Callable[[], None] = _ignore  # called after every change
 
     async def memory(self, agent: AgentName, subject: str) -> Memory:
         return await self._db.read(read_memory(agent, subject))
@@ -71,31 +71,32 @@ class Keeper:
         return outcome
 
     async def move(self, batch: MemoryBatch, to: str) -> MemoryOutcome:
-        """Give the entry that the batch's one change names to another scope.
+        """Move the entry that the batch's one change names to another scope.
 
-        The new note first, then the removal. An origin counts in its own scope, so a repeat does what is missing.
+        The new note is added before the old one is removed. An origin counts per scope, so a repetition does the
+        missing part.
         """
         (named,) = batch.changes
         entry = entry_named(await self.memory(batch.agent, batch.subject), named)
         if isinstance(entry, NotApplied):
             return entry
-        added = Change(verb=MemoryVerb.ADD, target=named.target, text=entry.text)
+        added = NoteChange(verb=MemoryVerb.ADD, target=named.target, text=entry.text)
         outcome = await self.apply(replace(batch, subject=to, changes=(added,)))
         if isinstance(outcome, NotApplied) or to == batch.subject:
             return outcome
-        gone = Change(verb=MemoryVerb.REMOVE, target=named.target, version=entry.seq)
+        gone = NoteChange(verb=MemoryVerb.REMOVE, target=named.target, version=entry.seq)
         removed = await self.apply(replace(batch, changes=(gone,)))
         return removed if isinstance(removed, NotApplied) else outcome
 
     async def strangers(
         self, agent: AgentName, access: AccessPolicy, principals: Collection[Principal]
     ) -> frozenset[Principal]:
-        """Those of the principals whom no operator let in by name (memory/notes_review.py)."""
+        """The principals that no operator admitted by name (memory/notes_review.py)."""
         asked = sorted(one for one in principals if may_be_stranger(one, access))
         return frozenset([one for one in asked if not await self._db.read(is_admitted(agent, one))])
 
     async def soul(self, agent: AgentName) -> str | None:
-        """What people wrote into SOUL.md, where the agent has files; a file that cannot be read is not shown."""
+        """SOUL.md, if the agent has files; None if it cannot be read."""
         for configured in self._providers.of(agent).values():
             read = getattr(configured.provider, "soul", None)
             if read is not None:
@@ -108,7 +109,7 @@ class Keeper:
         return None
 
     async def migrate(self, agent: AgentName, subject: str) -> dict[str, dict[str, Outcome]]:
-        """Bring the notes as they are to providers that can take files over, each at most once (R19)."""
+        """Bring the current notes to providers that can import files, each at most once (R19)."""
         kept = await self.memory(agent, subject)
         own = tuple(one for one in kept.entries if holder_of(subject, one.by, one.principal) == subject)
         memory = replace(kept, entries=own)
@@ -127,58 +128,58 @@ class Keeper:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What stands before a conversation: the operator's text, and the notes as data."""
+    """The beginning of a context: the operator's text, and the notes as data."""
 
     instructions: str = ""
     notes: str = ""
 
     @property
     def text(self) -> str:
-        """All of it, to be counted."""
+        """Both, for counting tokens."""
         return f"{self.instructions}{self.notes}"
 
 
 class Briefing:
-    """Reads what stands before a conversation: the operator's instructions, and the notes that its audience may see.
+    """Reads the beginning of a context: the operator's instructions, and the notes that the audience may see.
 
-    The notes are those of the time when a session began or was last compressed, so that the prefix of its contexts
-    stays the same bytes in between. They are held in RAM under the number of withdrawals that the store counts: what
-    was forgotten, and what an unlinked account noted, is in no later context of any process.
+    The notes are those at the start of a session or at its last compression, so that the prefix of its contexts stays
+    the same bytes in between. The cache key includes the store's count of withdrawals, so that forgotten notes, and
+    notes of an unlinked account, are in no later context of any process.
     """
 
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
-        self._kept: OrderedDict[tuple[Audience, int, int], Brief] = OrderedDict()
+    def __init__(self, notes: NotesService) -> None:
+        self._notes = notes
+        self._cache: OrderedDict[tuple[Audience, int, int], Brief] = OrderedDict()
         self._clearings = 0
 
     async def read(self, policy: AgentPolicy, context: Context, audience: Audience) -> Brief:
         key = (audience, context.summaries, context.withdrawals)
-        while key not in self._kept:  # again only when something was forgotten while it was read
+        while key not in self._cache:  # repeated only if the cache was cleared during the read
             clearings = self._clearings
             brief = await self._brief(policy, audience)
             if clearings == self._clearings:
-                self._kept[key] = brief
-        self._kept.move_to_end(key)
-        while len(self._kept) > BRIEFINGS_KEPT:
-            self._kept.popitem(last=False)
-        return self._kept[key]
+                self._cache[key] = brief
+        self._cache.move_to_end(key)
+        while len(self._cache) > BRIEFINGS_KEPT:
+            self._cache.popitem(last=False)
+        return self._cache[key]
 
     def clear(self) -> None:
-        """Something was forgotten: no copy of it stays in RAM."""
+        """Drop all cached notes, because some were forgotten."""
         self._clearings += 1
-        self._kept.clear()
+        self._cache.clear()
 
     async def _brief(self, policy: AgentPolicy, audience: Audience) -> Brief:
-        shown = await self._keeper.shown(audience)
+        shown = await self._notes.shown(audience)
         speakers = {entry.principal for entry in (*shown.own.entries, *(one.entry for one in shown.others))}
-        strangers = await self._keeper.strangers(audience.agent, policy.access, speakers)
-        soul = soul_text(await self._keeper.soul(audience.agent))
+        strangers = await self._notes.strangers(audience.agent, policy.access, speakers)
+        soul = soul_text(await self._notes.soul(audience.agent))
         instructions = "\n\n".join(part for part in (policy.instructions, soul) if part)
         return Brief(instructions, notes_block(shown, policy.notes.capacity, strangers))
 
 
 def audience_of(policy: AgentPolicy, context: Context, principal: Principal, address: str) -> Audience:
-    """Who reads the contexts of a session: its speaker, at its address, and in a shared chat everybody there."""
+    """The readers of a session's contexts: its speaker, or in a shared chat all of its members."""
     return Audience(
         agent=context.agent,
         principal=principal,

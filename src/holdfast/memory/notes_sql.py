@@ -1,7 +1,6 @@
-"""The agent's memory: batches become operations under the lock of their stream, each origin once.
+"""Storing notes: batches become operations under the lock of their stream, each origin once.
 
-What is known about an origin is asked after the lock is held: in the locking statement itself it would be answered as
-of the time before the wait.
+The origin is looked up after the lock is held: the locking statement itself would see the state before the wait.
 """
 
 from collections.abc import Sequence
@@ -36,14 +35,14 @@ NEW_STREAM = """
 insert into memory (stream, agent, subject, head) values (:stream, :agent, :subject, 0)
 on conflict (stream) do nothing"""
 HOLD = "select head from memory where stream = :stream /*lock*/"
-# Somebody may be forgotten while a turn that knows their words runs: its claim is void by that, and so are its notes.
+# Forgetting a person voids the claims of turns that hold their words; such a turn must not write notes.
 CLAIMED = "select fence from mailbox where session_id = :session and fence = :fence /*lock*/"
 HEAD = "select head from memory where stream = :stream"
 KNOWN = "select seqs from memory_batch where stream = :stream and origin = :origin"
 LIVE = """
 select seq, target, text, at, origin, written_by, principal, place from memory_op
  where stream = :stream and live = 1 order by place"""
-# Who wrote what a change took away; a text that was written twice was written last by this one.
+# The last writer of the text that a change removed or replaced.
 WRITER = """
 select written_by, principal from memory_op
  where stream = :stream and seq < :seq and target = :target and text = :text order by seq desc limit 1"""
@@ -65,7 +64,7 @@ select seq, target, op, text, old_text, subject, at, written_by, principal from 
 SUBJECTS = """
 select subject from memory
  where agent = :agent and head > 0 and subject > :after order by subject limit :limit"""
-OPERATORS = frozenset({"user", "import"})  # writers whose changes are privileged acts
+OPERATORS = frozenset({"user", "import"})  # writers whose changes are audited
 SUBJECTS_FIRST = "select subject from memory where agent = :agent and head > 0 order by subject limit :limit"
 
 SUBJECTS_PAGE = 500
@@ -73,7 +72,7 @@ SUBJECTS_PAGE = 500
 
 @verb
 def apply_memory(batch: MemoryBatch, by: By = PROGRAM) -> Script[MemoryOutcome]:
-    """The whole batch or nothing of it. A repeated origin gets the first result."""
+    """Apply the whole batch or none of it. A repeated origin gets the first result."""
     check_part("origin", batch.origin)
     check_part("writer", batch.by)
     if batch.principal:
@@ -88,7 +87,7 @@ def apply_memory(batch: MemoryBatch, by: By = PROGRAM) -> Script[MemoryOutcome]:
         return known
     if taken_away:
         memory = yield from _memory(stream, batch.agent, batch.subject, head)
-        return NotApplied("stale", "the turn was taken away; it is resumed with what still holds", memory)
+        return NotApplied("stale", "the turn lost its claim; it is resumed with the current notes", memory)
     if batch.withdraws:
         yield from withdraw(batch.agent)
     outcome = yield from _apply(stream, head, batch)
@@ -99,7 +98,7 @@ def apply_memory(batch: MemoryBatch, by: By = PROGRAM) -> Script[MemoryOutcome]:
 
 @verb
 def undo_memory(undo: MemoryUndo, by: By = PROGRAM) -> Script[MemoryOutcome]:
-    """Reverse one operation, once; `stale` when its entry was changed again since."""
+    """Reverse one operation, once; `stale` if its entry was changed again since."""
     stream = _stream(undo.agent, undo.subject)
     head = yield from hold_stream(stream, undo.agent, undo.subject)
     known = yield from _known(stream, undo_origin(undo.seq))
@@ -110,7 +109,7 @@ def undo_memory(undo: MemoryUndo, by: By = PROGRAM) -> Script[MemoryOutcome]:
         memory = yield from _memory(stream, undo.agent, undo.subject, head)
         return NotApplied("no_match", f"there is no operation {undo.seq}; the newest is {head}", memory)
     reverse = undo_batch(undo, operation_of(row))
-    # Words that come back are their first writer's again: an operator who undoes a removal does not share them.
+    # A restored text keeps its first writer: an operator who undoes a removal does not share the note.
     written_by, principal = yield from _writer(stream, operation_of(row), (reverse.by, reverse.principal))
     outcome = yield from _apply(stream, head, replace(reverse, by=written_by, principal=Principal(principal)))
     if isinstance(outcome, Applied) and undo.by in OPERATORS:
@@ -119,7 +118,7 @@ def undo_memory(undo: MemoryUndo, by: By = PROGRAM) -> Script[MemoryOutcome]:
 
 
 def _record(agent: AgentName, subject: str, by: By, applied: Applied) -> Script[None]:
-    """A change that found its text there already changed nothing."""
+    """Record the changes that made an operation."""
     changed = [seq for seq in applied.seqs if seq]
     if changed:
         act = Act.MEMORY_SHARED if subject == SHARED else Act.MEMORY_CHANGED
@@ -127,7 +126,7 @@ def _record(agent: AgentName, subject: str, by: By, applied: Applied) -> Script[
 
 
 def _writer(stream: str, operation: MemoryOperation, otherwise: tuple[str, str]) -> Script[tuple[str, str]]:
-    """Who wrote what held before an operation."""
+    """The writer of the text before an operation."""
     if not operation.old_text:
         return otherwise
     old = operation.old_text.encode()
@@ -136,7 +135,7 @@ def _writer(stream: str, operation: MemoryOperation, otherwise: tuple[str, str])
 
 
 def hold_stream(stream: str, agent: AgentName, subject: str) -> Script[int]:
-    """Lock the stream, which is made where there is none; its head."""
+    """Lock the stream, creating it if necessary; its head."""
     row = yield from one(HOLD, stream=stream)
     if row is None:
         yield from share_agent(agent)
@@ -170,7 +169,7 @@ def _apply(stream: str, head: int, batch: MemoryBatch) -> Script[MemoryOutcome]:
 
 
 def _write(stream: str, batch: MemoryBatch, plan: MemoryPlan) -> Script[None]:
-    """Old entries go before new ones come: no two live ones ever share a place."""
+    """Old entries are marked before new ones are written, so that no two live entries share a place."""
     live = {entry.seq for entry in plan.memory.entries}
     killed = [operation.kills for operation in plan.operations if operation.kills is not None]
     yield from many(KILL, [{"stream": stream, "seq": seq} for seq in killed])
@@ -248,7 +247,7 @@ def read_shown_notes(audience: Audience) -> Script[ShownNotes]:
 
 
 def memory_notes(stream: str, from_seq: int, through_seq: int) -> Script[list[MemoryNote]]:
-    """The operations of a range, as providers are told of them: each with the scope that it is shown in."""
+    """The operations of a range for providers, each with the scope that may see it."""
     notes: list[MemoryNote] = []
     for row in (yield from rows(NOTES, stream=stream, first=from_seq, last=through_seq)):
         seq, target, op, text, old_text, subject, at, by, principal = row
@@ -272,13 +271,13 @@ def memory_notes(stream: str, from_seq: int, through_seq: int) -> Script[list[Me
 
 
 def _apart(subject: str, by: str, principal: str) -> str | None:
-    """Whom a note belongs to, where that is not the subject under which it is kept."""
+    """The owner of a note, if it is not the subject that it is stored under."""
     holder = holder_of(subject, by, principal)
     return None if holder == subject else holder
 
 
 def notes_held(agent: AgentName, scope: str) -> Script[list[MemoryNote]]:
-    """The notes of a scope that hold now, as providers are told of them."""
+    """The current notes of a scope, for providers."""
     memory = yield from read_memory(agent, scope)
     return [
         MemoryNote(

@@ -1,11 +1,11 @@
-"""Memory as the text of a file: rendering it, reading it back, and what a person's edit of it means. Pure.
+"""Notes as the text of a file: rendering, parsing, and the changes that a person's edit means. Pure.
 
-Rule 1: reading back what was rendered gives the same entries.
-Rule 2: an edit is understood against the version that the person saw, never against what memory holds by now: a note
-        that the agent added meanwhile is not taken for one that the person deleted.
-Rule 3: where both changed the same entry the person's words hold, and history keeps the agent's. Where the person
-        removed an entry that the agent has rewritten since, the rewritten one stays.
-Rule 4: the order of a file is the person's; entries that are new go to its end.
+Rule 1: parsing a rendered file gives the same entries.
+Rule 2: an edit is compared with the version that the person saw, not with the current notes: a note that the agent
+        added meanwhile does not count as deleted.
+Rule 3: if both changed the same entry, the person's text wins, and history keeps the agent's. If the person removed an
+        entry that the agent has rewritten since, the rewritten one stays.
+Rule 4: the person decides the order of a file; new entries go to its end.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from hashlib import sha256
 
-from holdfast.memory.notes import DELIMITER, Change, Memory, MemoryEntry, MemoryVerb, Target
+from holdfast.memory.notes import DELIMITER, Memory, MemoryEntry, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_plan import normal
 from holdfast.memory.notes_safety import SEPARATOR_LINE
 
@@ -26,22 +26,22 @@ def digest(data: str | bytes) -> str:
 
 
 def render_entries(texts: Sequence[str]) -> str:
-    """The text of a file; a last line end, so that editors and tools do not add one."""
+    """The text of a file, with a final line end, so that editors do not add one."""
     return DELIMITER.join(texts) + "\n" if texts else ""
 
 
 def parse_entries(text: str) -> tuple[str, ...]:
-    """The entries of a file: what stands between lines that hold only '§'."""
+    """The entries of a file, separated by lines that hold only '§'."""
     pieces = SEPARATOR_LINE.split(text.replace("\r\n", "\n").removeprefix("\ufeff"))
     return tuple(kept for piece in pieces if (kept := normal(piece)))
 
 
-# --- what a person changed -------------------------------------------------------------------------------
+# --- edits -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """One entry as a file showed it."""
+class FileEntry:
+    """One entry in a written file."""
 
     seq: int
     place: int
@@ -50,22 +50,22 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """A file as we wrote it, in the file's order, without its words."""
+    """A file as we wrote it, in the file's order, without its text."""
 
     head: int
     digest: str  # of the whole file
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[FileEntry, ...] = ()
 
 
 def version_of(memory: Memory, entries: Sequence[MemoryEntry], data: bytes) -> Version:
-    shown = tuple(Shown(entry.seq, entry.place, digest(entry.text)) for entry in entries)
+    shown = tuple(FileEntry(entry.seq, entry.place, digest(entry.text)) for entry in entries)
     return Version(head=memory.head, digest=digest(data), shown=shown)
 
 
 def nearest(versions: Sequence[Version], texts: Sequence[str]) -> Version | None:
-    """The version that an edited text was made from: the one that shares most entries with it.
+    """The version that a person edited: the one that shares most entries with the text.
 
-    Of equals it is the first, that is, the oldest: a younger one may have an entry that the person never saw.
+    Of equals it is the oldest: a newer one may have an entry that the person never saw.
     """
     found = Counter(digest(text) for text in texts)
 
@@ -75,30 +75,30 @@ def nearest(versions: Sequence[Version], texts: Sequence[str]) -> Version | None
     return max(versions, key=shared, default=None)
 
 
-def edit_changes(base: Version | None, texts: Sequence[str], memory: Memory, target: Target) -> tuple[Change, ...]:
-    """The changes that make an edit of `base` true in what memory holds now. Without a base nothing is removed."""
+def edit_changes(base: Version | None, texts: Sequence[str], memory: Memory, target: Target) -> tuple[NoteChange, ...]:
+    """The changes that apply an edit of `base` to the current notes. Without a base no entry is removed."""
     held = {entry.text for entry in memory.of(target)}
     if base is None:
         wanted = dict.fromkeys(text for text in texts if text not in held)
-        return tuple(Change(verb=MemoryVerb.ADD, target=target, text=text) for text in wanted)
+        return tuple(NoteChange(verb=MemoryVerb.ADD, target=target, text=text) for text in wanted)
     by_seq = {entry.seq: entry for entry in memory.of(target)}
     by_place = {entry.place: entry for entry in memory.of(target)}
-    changes: list[Change] = []
+    changes: list[NoteChange] = []
     for old, text in _differences(base.shown, texts):
         if text is None:
             if old is not None and old.seq in by_seq:
-                changes.append(Change(verb=MemoryVerb.REMOVE, target=target, version=old.seq))
+                changes.append(NoteChange(verb=MemoryVerb.REMOVE, target=target, version=old.seq))
         elif old is not None and (now := by_seq.get(old.seq) or by_place.get(old.place)) is not None:
             if now.text != text:
-                changes.append(Change(verb=MemoryVerb.REPLACE, target=target, version=now.seq, text=text))
+                changes.append(NoteChange(verb=MemoryVerb.REPLACE, target=target, version=now.seq, text=text))
         elif text not in held:
             place = old.place if old is not None else None
-            changes.append(Change(verb=MemoryVerb.ADD, target=target, text=text, place=place))
+            changes.append(NoteChange(verb=MemoryVerb.ADD, target=target, text=text, place=place))
     return tuple(changes)
 
 
-def _differences(shown: Sequence[Shown], texts: Sequence[str]) -> Iterator[tuple[Shown | None, str | None]]:
-    """Pairs of (what stood there, what stands there now); an entry that only moved is not among them."""
+def _differences(shown: Sequence[FileEntry], texts: Sequence[str]) -> Iterator[tuple[FileEntry | None, str | None]]:
+    """Pairs of old entry and new text; an entry that only moved is not among them."""
     before, after = [entry.digest for entry in shown], [digest(text) for text in texts]
     kept = Counter(before) & Counter(after)
     for _, i1, i2, j1, j2 in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
@@ -117,7 +117,7 @@ def _differences(shown: Sequence[Shown], texts: Sequence[str]) -> Iterator[tuple
 def arranged(
     entries: Sequence[MemoryEntry], texts: Sequence[str], versions: Sequence[Version]
 ) -> tuple[MemoryEntry, ...]:
-    """The entries in the order in which the file has them, or their former words; new ones behind."""
+    """The entries in the file's order, matched by their current or former text; new ones at the end."""
     places = {shown.digest: shown.place for version in versions for shown in version.shown}
     places |= {digest(entry.text): entry.place for entry in entries}
     order: dict[int, int] = {}

@@ -1,14 +1,14 @@
-"""The provider port: a memory service that turns are delivered to and memories are recalled from.
+"""The provider port: a memory service that stores turns and notes, and recalls memories.
 
-A third party implements this, shows it with `holdfast.testing.check_provider`, and offers a factory under the entry
-point group `holdfast.providers`; the name of the entry point is the name of its table in holdfast.toml.
+A third party implements `Provider`, verifies it with `holdfast.testing.check_provider`, and publishes a factory under
+the entry point group `holdfast.providers`; the name of the entry point is the name of its table in holdfast.toml.
 
-What a provider promises:
-1. `deliver` is called by one courier at a time per place, in order. Each parcel's id is its idempotency key: a parcel
-   that is delivered twice has the effect of one, or the provider says `Uncertain` wherever it cannot know.
-2. It answers with values; a foreign exception is translated inside the provider. An exception is a bug.
-3. It sends nothing again by itself (no client-side retries): retrying is the courier's.
-4. It keeps nothing in RAM that may not vanish at any instant.
+The contract of a provider:
+1. One dispatcher at a time calls `deliver` per place, in order. A parcel's id is its idempotency key: delivering it
+   twice has the effect of one delivery, or the outcome is `Uncertain` if the provider cannot know.
+2. A provider returns outcomes, and translates foreign exceptions. An exception is a bug.
+3. A provider never resends by itself (no client-side retries): the dispatcher owns retries.
+4. A provider may lose its RAM at any instant without losing data.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -30,20 +30,20 @@ GROUP = "holdfast.providers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    renderer: str  # name and version of how it renders parcels; a change makes pending attempts uncertain (D19)
-    turns: bool = True  # takes the turns of conversations
-    memory: bool = True  # takes operations on the agent's memory
+    renderer: str  # name and version of its rendering; a change makes pending attempts uncertain (D19)
+    turns: bool = True  # accepts turns of conversations
+    memory: bool = True  # accepts operations on the agent's notes
     recalls: bool = True
-    prefetches: bool = False  # worth asking ahead of the next turn, because an answer takes long
+    prefetches: bool = False  # slow enough to be queried ahead of the next turn
     retracts: bool = False
     erases: bool = True
-    lanes_per_call: int = 1  # how many lanes may share one call of `deliver`
-    units_per_lane: int = 1  # how many units of one lane may share it
-    calls_max: int = 16  # calls at the same time
-    quiet_ms: int = 30_000  # a request that timed out may still take effect for so long (D20)
-    repeats: bool = False  # a parcel that arrives twice has the effect of one: absent, it is sent again without waiting
-    delivered_means: str = "the provider acknowledged it"  # what people are told `delivered` says, and what it does not
-    notes_pass: bool = False  # notes without a text in common may arrive in any order (memory/note_order.py)
+    lanes_per_call: int = 1  # lanes per call of `deliver`
+    units_per_lane: int = 1  # units of one lane per call
+    calls_max: int = 16  # concurrent calls
+    quiet_ms: int = 30_000  # a request that timed out may still take effect for this long (D20)
+    repeats: bool = False  # repeated parcels have the effect of one: an absent one is resent without waiting
+    delivered_means: str = "the provider acknowledged it"  # the meaning of `delivered`, as shown to users
+    notes_pass: bool = False  # notes without a common text may arrive in any order (memory/note_order.py)
 
 
 class Provider(Protocol):
@@ -51,23 +51,23 @@ class Provider(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     async def deliver(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
-        """Carry parcels in their order; one outcome each, in the same order.
+        """Deliver parcels in order; one outcome each, in the same order.
 
-        Within one place nothing after a parcel that was not delivered may be sent: those get the outcome
-        `Unreachable`, as nothing of them landed. Notes that may pass (`notes_pass`) may be sent after an uncertain one.
+        Within one place no parcel may be sent after one that was not delivered: it gets the outcome `Unreachable`.
+        Notes that may pass (`notes_pass`) may be sent after an uncertain one.
         """
         ...
 
     async def landed(self, parcel: Parcel) -> Landing:
-        """Whether an earlier attempt of this very parcel took effect. Raises nothing; not knowing is `POSSIBLE`."""
+        """Whether an earlier attempt of this parcel took effect; `POSSIBLE` if it is unknown. Never raises."""
         ...
 
     async def recall(self, query: RecallQuery) -> Sequence[Recollection]:
-        """Best first. Raises `ProviderFailed`; the turn goes on without."""
+        """Memories, best first. Raises `ProviderFailed`; the turn continues without them."""
         ...
 
     async def healthy(self) -> str | None:
-        """None when it would take a parcel now, or a sentence that says why not."""
+        """None if it would accept a parcel now, or a sentence that says why not."""
         ...
 
     async def close(self) -> None: ...
@@ -75,45 +75,45 @@ class Provider(Protocol):
 
 @runtime_checkable
 class Inspectable(Protocol):
-    """A provider whose `healthy` may write. `holdfast config check --connect` asks this instead."""
+    """A provider whose `healthy` may write. `holdfast config check --connect` calls `inspect` instead."""
 
     async def inspect(self) -> str | None:
-        """None when it can be reached and takes our key, or a sentence that says why not. Writes nothing there."""
+        """None if it can be reached and accepts the key, or a sentence that says why not. Writes nothing."""
         ...
 
 
 @runtime_checkable
 class Indexed(Protocol):
-    """A provider with an index of its own, which can be lost and filled again from the journal."""
+    """A provider with its own index, which can be rebuilt from the journal."""
 
     @property
     def needs_rebuild(self) -> bool:
-        """Whether the index was found damaged or gone; until it is filled again recall knows only what came since."""
+        """Whether the index was damaged or missing; until the rebuild, recall finds only newer deliveries."""
         ...
 
     async def rebuild(self, parcels: AsyncIterator[Parcel]) -> int:
-        """Fill the index from these, in order; how many were taken. Deliveries are held back meanwhile."""
+        """Fill the index from the parcels, in order; their number. Deliveries are refused meanwhile."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderSetup:
-    """What a factory is given. `settings` is the provider's own table of holdfast.toml, unchecked."""
+    """The argument of a factory. `settings` is the provider's own table of holdfast.toml, unchecked."""
 
     name: ProviderName
     agent: AgentName
     settings: Mapping[str, object]
-    folder: Path  # private to this provider and agent, made when first needed
-    environment: Mapping[str, str]  # where `api_key_env` is looked up
+    folder: Path  # private to this provider and agent, created on first use
+    environment: Mapping[str, str]  # for `api_key_env`
     clock: Clock
     entropy: Entropy
     tasks: Tasks
-    key: bytes | None = field(default=None, repr=False)  # what a provider keeps in its folder is encrypted with it
+    key: bytes | None = field(default=None, repr=False)  # encrypts the provider's own files
 
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """A provider and how it wants to be scheduled."""
+    """A provider with its naming and schedule."""
 
     provider: Provider
     naming: Naming
@@ -132,5 +132,5 @@ class Configured:
         )
 
 
-# Raises `ConfigInvalid` for settings that cannot be right; does no I/O that needs the network.
+# Raises `ConfigInvalid` for invalid settings; uses no network.
 Factory: TypeAlias = Callable[[ProviderSetup], Configured]

@@ -9,7 +9,7 @@ from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.circuit_breaker import Circuit
 from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, DeliveryView
 from holdfast.memory.lane import LaneKey
-from holdfast.memory.notes_port import MemoryKeeper
+from holdfast.memory.notes import NotesPort
 from holdfast.memory.provider import Configured, Provider
 
 DONE = frozenset({DeliveryState.DELIVERED.value})
@@ -20,10 +20,10 @@ class Providers:
     def __init__(self, make: Make = lambda _agent: {}) -> None:
         self._make = make
         self._made: dict[AgentName, Mapping[ProviderName, Configured]] = {}
-        self._keeper: MemoryKeeper | None = None
+        self._keeper: NotesPort | None = None
         self.recall_circuits: dict[LaneKey, Circuit] = {}  # shared by everything that recalls in this process
 
-    def attach(self, keeper: MemoryKeeper) -> None:
+    def attach(self, keeper: NotesPort) -> None:
         """Providers that show an agent's notes read them here."""
         self._keeper = keeper
 

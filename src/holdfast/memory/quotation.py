@@ -1,14 +1,14 @@
-"""Quotation: whether a text that the agent made repeats words of somebody who is forgotten (D25).
+"""Quotation: whether a text of the agent repeats words of a forgotten person (D25).
 
-Rule 1: a term is a word of theirs that says something: at least three characters, or one with a digit, and no word that
-        every text has. Case, width and compatibility forms do not count. Scripts without blanks are cut into pairs.
-Rule 2: a text repeats them when it has one of their terms, alone or inside of a longer word. One is enough: a name or
-        a number is a secret by itself.
-Rule 3: a word that somebody else said in the same conversation is that person's too, and no sign of a quotation. So
-        is a word that the agent had said there before them, where they never said it themselves.
-Rule 4: of what the agent itself wrote to them, only names and numbers count: its own phrases would be found in every
-        answer. What a tool returned to them counts like what they said.
-Rule 5: in doubt an answer goes. What people said themselves is never judged here.
+Rule 1: a term is a significant word of the person: at least three characters, or one with a digit, and not a stop word.
+        Case, width and compatibility forms are ignored. Scripts without spaces are split into pairs of characters.
+Rule 2: a text quotes the person if it has one of their terms, alone or inside a longer word. One term is enough: a name
+        or a number can be a secret by itself.
+Rule 3: a word that another person said in the same conversation is not evidence of a quotation. Neither is a word that
+        the agent said there first and the person never said.
+Rule 4: of the agent's own answers to the person, only names and numbers count: its phrases occur in every answer. Tool
+        results for the person count like the person's own words.
+Rule 5: in doubt an answer is erased. People's own messages are never judged here.
 """
 
 import re
@@ -21,14 +21,14 @@ import msgspec
 from holdfast.turns.journal import AnyBody, AssistantSaid, Noticed, Observed, Recalled, ToolReturned, UserSaid
 
 TERM_CHARS_MIN = 3
-INSIDE_CHARS_MIN = 5  # shorter terms are found as whole words only: "cat" is no quotation in "category"
+INSIDE_CHARS_MIN = 5  # shorter terms match whole words only: "category" does not quote "cat"
 _MARKS = "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u109f\u1780-\u17ff\u1ab0-\u1aff"
 _WORD = re.compile(f"(?:[^\\W_]|[{_MARKS}])+")
-# Thai, Lao, Tibetan, Burmese, Khmer, Chinese, Japanese and Korean: words are not, or not always, set apart.
+# Thai, Lao, Tibetan, Burmese, Khmer, Chinese, Japanese and Korean: words are not always separated by spaces.
 _UNSPACED = re.compile(
     "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
-_FROM_AGENT = re.compile(r"\A\[a message from the agent [^\]\n]*\]\n")  # how channels/agent.py begins one
+_FROM_AGENT = re.compile(r"\A\[a message from the agent [^\]\n]*\]\n")  # the prefix that channels/agent.py writes
 _SENTENCE_BEGINS = re.compile(r"[.!?:\n]\W*\Z")
 _COMMON_WORDS = """
 about after again all also although always and another any anybody anyone anything are aren because been before being
@@ -44,12 +44,12 @@ _COMMON = frozenset(_COMMON_WORDS.split())
 
 
 def terms_in(text: str) -> set[str]:
-    """The words of a text that say something."""
+    """The significant words of a text."""
     return {word for word in words_in(text) if _is_term(word)}
 
 
 def names_in(text: str) -> set[str]:
-    """The terms of a text that name something: those with a digit, or with a capital letter within a sentence."""
+    """The terms that look like names: with a digit, or with a capital letter within a sentence."""
     found: set[str] = set()
     text = unicodedata.normalize("NFKC", text)
     for word in _WORD.finditer(text):
@@ -70,7 +70,7 @@ def words_in(text: str) -> Iterator[str]:
 
 
 def _cut(word: str) -> Iterator[str]:
-    """A word with its parts in a script without blanks as pairs of neighbours; the rest as words of their own."""
+    """Split a word: pairs of characters for scripts without spaces; the rest as separate words."""
     end = 0
     for found in _UNSPACED.finditer(word):
         if found.start() > end:
@@ -89,7 +89,7 @@ def _is_term(word: str) -> bool:
 
 @dataclass(slots=True)
 class Terms:
-    """What is looked for: terms that the person said, and terms of what the agent answered to them."""
+    """The terms to look for: the person's own, and those of the agent's answers to the person."""
 
     said: set[str] = field(default_factory=set)
     answered: set[str] = field(default_factory=set)
@@ -103,20 +103,20 @@ class Terms:
         self._lengths = None
 
     def add_answered(self, body: AnyBody) -> None:
-        """What an agent made in a turn of theirs."""
+        """Add an entry that the agent made in a turn of the person."""
         terms_of = terms_in if isinstance(body, ToolReturned) else names_in
         for text in made_texts(body):
             self.answered |= terms_of(text)
         self._lengths = None
 
     def known_in(self, text: str) -> set[str]:
-        """The terms that a text has as whole words."""
+        """The terms that are whole words of a text."""
         words = set(words_in(text))
         return (words & self.said) | (words & self.answered)
 
     def quoted_in(self, texts: Iterable[str], others: Collection[str], earlier: Collection[str] = ()) -> bool:
-        """Whether any of the texts has a term that is neither in `others`, the words of other people, nor, for a term
-        that only the agent said, in `earlier`."""
+        """Whether a text has a term that is neither in `others`, the words of other people, nor, if only the agent said
+        it, in `earlier`."""
         return any(
             term not in others and (term in self.said or term not in earlier)
             for text in texts
@@ -142,12 +142,12 @@ class Terms:
 
 
 def made_texts(body: AnyBody) -> list[str]:
-    """What the agent made or was given in an entry: answers, calls with their arguments, results, notices."""
+    """The agent's texts in an entry: answers, call arguments, tool results, notices."""
     match body:
         case AssistantSaid(text=text, calls=calls):
             return [text, *(part for call in calls for part in _arguments(call.arguments))]
         case ToolReturned(name="send_message"):
-            return []  # our own words about a message that was sent
+            return []  # our own text about a sent message
         case ToolReturned(text=text):
             return [text, *_arguments(text)]
         case Noticed(text=text) | Recalled(text=text):
@@ -158,7 +158,7 @@ def made_texts(body: AnyBody) -> list[str]:
 
 
 def _arguments(raw: str) -> list[str]:
-    """A JSON text as it is, and every text in it: escapes hide words."""
+    """A JSON text and every string in it, because escapes hide words."""
     if raw[:1] not in '{["':
         return [raw]
     try:

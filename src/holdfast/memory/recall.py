@@ -1,9 +1,9 @@
-"""Recall: what memory may be shown, to whom, for how long. A recollection never crosses a boundary.
+"""Recall: which memories may be shown, to whom, and for how long.
 
-Rule 1: a recall belongs to its key (session, epoch, head, principal) and is worthless under any other (R10, R11).
-Rule 2: an agent never sees another agent's memory; a person never sees what others said in private; what was said in
-        private is not shown in a group unless that is configured (R13).
-Rule 3: recalled words are data, framed as such, with provenance; they are never instructions.
+Rule 1: a recall belongs to its key (session, epoch, head, principal) and is invalid under any other (R10, R11).
+Rule 2: an agent never sees another agent's memory; a person never sees other people's private turns; a group sees no
+        private turns unless that is configured (R13).
+Rule 3: recalled text is data, framed as such, with provenance; it is never an instruction.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -17,7 +17,7 @@ from holdfast.turns.framing import label, quoted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallKey:
-    """What a recall was fetched for. One that is used under another key is the bug this exists to prevent."""
+    """The turn that a recall was fetched for. The key prevents its use in another turn."""
 
     session: SessionId
     epoch: int
@@ -30,21 +30,21 @@ class RecallQuery:
     key: RecallKey
     naming: NamingInputs
     text: str
-    group: bool = False  # only what was said in this chat: several people read, or an agent speaks
-    private_in_groups: bool = False  # the operator allows what was said in private to be recalled in groups
-    shares_all: bool = False  # the operator shares all that the agent remembers with everybody, outside of groups
+    group: bool = False  # only turns of this chat: several people read it, or an agent speaks
+    private_in_groups: bool = False  # the operator allows private turns to be recalled in groups
+    shares_all: bool = False  # the operator shares the agent's whole memory with every private conversation
     limit: int = 8
-    kin: tuple[Principal, ...] = ()  # other principals of the same person: their words are the asker's own
+    kin: tuple[Principal, ...] = ()  # other principals of the same person
 
     def __post_init__(self) -> None:
-        """An agent that asks is nobody, whoever made the question."""
+        """An agent as asker gets only memories of the same chat."""
         if is_agent(self.key.principal):
             object.__setattr__(self, "group", True)
             object.__setattr__(self, "kin", ())
 
     @property
     def askers(self) -> tuple[Principal, ...]:
-        """Everybody who the asker is; nobody for an agent, which speaks for many people."""
+        """All principals of the asker; empty for an agent, which speaks for many people."""
         if is_agent(self.key.principal):
             return ()
         return tuple(dict.fromkeys((self.key.principal, *self.kin)))
@@ -55,7 +55,7 @@ class RecallQuery:
 
     @property
     def audience(self) -> Audience:
-        """Who is shown what is found."""
+        """The audience of the results."""
         return Audience(
             agent=self.agent,
             principal=self.key.principal,
@@ -70,7 +70,7 @@ class RecallQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recollection:
-    """One remembered thing, with where it is from."""
+    """One memory with its provenance."""
 
     provider: Provider
     text: str
@@ -79,28 +79,28 @@ class Recollection:
     turn: int | None = None
     speaker: str = ""
     at: Instant | None = None
-    ref: str = ""  # the provider's own id of it
-    scope: str | None = None  # of a note, or of what a provider concluded: whose it is (visibility.py)
+    ref: str = ""  # the provider's own id
+    scope: str | None = None  # of a note or a provider's conclusion: its owner (visibility.py)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallPolicy:
-    budget_ms: int = 1_500  # a turn never waits longer for memory (R12)
+    budget_ms: int = 1_500  # the longest wait of a turn for memory (R12)
     limit: int = 8
-    chars_max: int = 6_000  # of all recollections together
+    chars_max: int = 6_000  # of all memories together
     item_chars_max: int = 1_200
     private_in_groups: bool = False
-    shares_all: bool = False  # memory.sharing = "agent": every private conversation is shown all that is remembered
+    shares_all: bool = False  # memory.sharing = "agent": every private conversation sees the agent's whole memory
     enabled: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What recall has for one turn: what was found, and which providers had to be left out."""
+class RecallOutcome:
+    """The result of recall for one turn: memories, and the providers that failed."""
 
     key: RecallKey
     memories: tuple[Recollection, ...] = ()
-    skipped: tuple[str, ...] = ()  # sentences that say which provider, and why
+    skipped: tuple[str, ...] = ()  # sentences with the provider and the reason
 
 
 OPENING = (
@@ -118,7 +118,7 @@ def choose(
     shown: Sequence[str] = (),
     present: Collection[tuple[str, int]] = (),
 ) -> tuple[Recollection, ...]:
-    """The best of several providers: each thing once, nothing that the context shows already, within the cap.
+    """The best memories of several providers, without duplicates and texts of the context, within the limits.
 
     `shown` are the texts of the context, `present` its turns as (session, number).
 
@@ -155,8 +155,8 @@ def plain_words(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def frame(found: Found, policy: RecallPolicy, dates: Sequence[str]) -> str:
-    """What the model is shown; empty when there is nothing to say. `dates` are those of the memories, spelt out."""
+def frame(found: RecallOutcome, policy: RecallPolicy, dates: Sequence[str]) -> str:
+    """The text for the model; empty without memories and failures. `dates` are the formatted dates of the memories."""
     parts = [_item(memory, date, policy) for memory, date in zip(found.memories, dates, strict=True)]
     skipped = [f"(Memory is incomplete: {why})" for why in found.skipped]
     if parts:

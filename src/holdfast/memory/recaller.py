@@ -25,7 +25,7 @@ from holdfast.memory.lane import LaneKey
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.provider import Provider
 from holdfast.memory.providers import Providers
-from holdfast.memory.recall import Found, RecallKey, RecallPolicy, RecallQuery, Recollection, choose, frame
+from holdfast.memory.recall import RecallKey, RecallOutcome, RecallPolicy, RecallQuery, Recollection, choose, frame
 from holdfast.memory.recall_breaker import RecallBreaker
 from holdfast.memory.visibility import is_chat_alone
 from holdfast.store.database import Database
@@ -66,11 +66,11 @@ class Recaller:
         self._prefetched: OrderedDict[RecallKey, _Asked] = OrderedDict()
         self._probes: dict[LaneKey, Task] = {}
 
-    async def recall(self, query: RecallQuery, policy: RecallPolicy) -> Found:
+    async def recall(self, query: RecallQuery, policy: RecallPolicy) -> RecallOutcome:
         """Everything that the providers remember in time. Raises nothing of theirs."""
         able = self._able(query)
         if not policy.enabled or not able:
-            return Found(key=query.key)
+            return RecallOutcome(key=query.key)
         ahead = self._prefetched.pop(query.key, None)
         left_out = {name: why for name in able if (why := self._breaker.why_not(LaneKey(query.agent, name)))}
         for name in left_out:
@@ -193,14 +193,14 @@ def _allowed(query: RecallQuery, found: Sequence[Recollection]) -> Sequence[Reco
     return [one for one in found if one.scope is None or audience.may_see(one.scope)]
 
 
-def _found(key: RecallKey, asked: _Asked, ahead: _Asked | None, policy: RecallPolicy) -> Found:
+def _found(key: RecallKey, asked: _Asked, ahead: _Asked | None, policy: RecallPolicy) -> RecallOutcome:
     answers = dict(asked.answers)
     for name, memories in ahead.answers.items() if ahead and ahead.is_like(asked) else ():
         answers[name] = [*answers.get(name, ()), *memories]
     late = [f"{name} did not answer within {policy.budget_ms} ms." for name in sorted(asked.waiting - set(answers))]
     failed = [f"{why}." for name, why in sorted(asked.failures.items()) if name not in answers]
     memories = tuple(memory for name in sorted(answers) for memory in answers[name])
-    return Found(key=key, memories=memories, skipped=(*late, *failed))
+    return RecallOutcome(key=key, memories=memories, skipped=(*late, *failed))
 
 
 def query_of(
@@ -226,7 +226,7 @@ def query_of(
     )
 
 
-def shown_of(found: Found, policy: RecallPolicy, context: Sequence[Entry]) -> Recalled | None:
+def shown_of(found: RecallOutcome, policy: RecallPolicy, context: Sequence[Entry]) -> Recalled | None:
     """The entry that a turn is shown, with the key it was fetched for; None when there is nothing to show."""
     present = {(entry.session or found.key.session, entry.turn) for entry in context}
     texts = [entry.text for entry in context]

@@ -1,20 +1,20 @@
-"""Visibility: to whom a note belongs, and who may be shown it (D44). Every reader of notes asks this module.
+"""Visibility: who owns a note, and who may see it (D44). Every reader of notes uses this module.
 
 The scope of a note is its `subject`: shared by the operator, one person, one chat, or one session.
 
-Rule 1: a note that the model or an extraction makes in private belongs to the person who spoke; one made in a group
-        belongs to that group. The operator's notes are shared. Nobody else's writing is ever shared.
-Rule 2: a private conversation is shown the shared notes, the speaker's own and those of their linked accounts. A group
-        is shown the shared notes and its own; a person's notes only where the operator allows it.
-Rule 3: a chat that is not a group may still have several speakers, or another agent as one. What cannot be given to one
-        person belongs to the chat, and what belongs to several chats to the session alone.
-Rule 4: no principal can spell the scope of a chat, of a session, or of another principal.
-Rule 5: where the operator says `memory.sharing = "agent"`, every private conversation is shown everything. A group is
-        still shown the shared notes and its own.
-Rule 6: an agent is nobody, since it speaks for many people. What is said or noted in a conversation with another agent
-        stays in that chat, for recall as for notes, whatever the operator shares.
-Rule 7: earlier releases wrote notes of the model into the shared stream. Such a note counts as the private note of the
-        principal who is recorded with it.
+Rule 1: a note that the model or an extraction makes in private belongs to the speaker; one made in a group belongs to
+        the group. Only the operator's notes are shared.
+Rule 2: a private conversation sees the shared notes, the speaker's own and those of their linked accounts. A group
+        sees the shared notes and its own; a person's notes only if the operator allows it.
+Rule 3: a chat that is not a group may still have several speakers, or another agent as one. A note without a single
+        owner belongs to the chat, and a note from several chats to the session alone.
+Rule 4: no principal can have the name of a chat's, a session's or another principal's scope.
+Rule 5: with `memory.sharing = "agent"` every private conversation sees all notes. A group still sees only the shared
+        notes and its own.
+Rule 6: an agent is not a person, since it speaks for many people. Turns and notes of a conversation with another agent
+        stay in that chat, even with `memory.sharing = "agent"`.
+Rule 7: earlier releases wrote notes of the model into the shared stream. Such a note counts as a private note of its
+        recorded principal.
 """
 
 from collections.abc import Collection, Iterable
@@ -28,15 +28,15 @@ from holdfast.memory.notes import Memory, MemoryEntry, Target
 
 SHARED = ""
 PERSON, CHAT, SESSION = "person:", "chat:", "session:"
-AGENTS = "agent:"  # how the principal of another agent begins
+AGENTS = "agent:"  # the prefix of another agent's principal
 BY_MODELS = frozenset({"model", "extraction"})
 _PRIVATE_TYPES = frozenset({"dm", "chat"})
-PLAIN_CHARS_MAX = 400  # of a scope's name; a longer one gets a hash
+PLAIN_CHARS_MAX = 400  # a longer scope name gets a hash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audience:
-    """Who reads: one speaker, in one place. `kin` are the other principals of the same person."""
+    """The reader: one speaker, at one address. `kin` are the other principals of the same person."""
 
     agent: AgentName
     principal: Principal
@@ -45,7 +45,7 @@ class Audience:
     is_group: bool = False
     kin: tuple[Principal, ...] = ()
     private_in_groups: bool = False
-    shares_all: bool = False  # the operator shares all that the agent remembers: it has one owner
+    shares_all: bool = False  # the operator shares the agent's whole memory
 
     @property
     def sees_all(self) -> bool:
@@ -60,7 +60,7 @@ class Audience:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """Every scope that may be shown, the conversation's own first."""
+        """Every visible scope, the conversation's own first."""
         found = [self.own, SHARED]
         found += [chat_scope(self.address)] if self.address else []
         found += [session_scope(self.session)] if self.session else []
@@ -73,19 +73,19 @@ class Audience:
 
 
 def is_group(address: str) -> bool:
-    """Whether several people read what is said at an address."""
+    """Whether several people read the messages of an address."""
     parts = address.split(":")
     return len(parts) > 3 and parts[3] not in _PRIVATE_TYPES
 
 
 def is_agent(principal: Principal | str) -> bool:
-    """Whether another agent speaks, and no person."""
+    """Whether the principal is another agent, not a person."""
     return principal.startswith(AGENTS)
 
 
 def is_chat_alone(address: str, principal: Principal | str, *, shared: bool = False) -> bool:
-    """Whether only what was said at this very address may be recalled here: in a group, where an agent speaks, and in
-    a chat that is `shared` because several people have spoken in it."""
+    """Whether recall is limited to this address: in a group, with an agent as speaker, and in a chat that is `shared`
+    because several people have spoken in it."""
     return shared or is_group(address) or is_agent(principal)
 
 
@@ -93,16 +93,16 @@ def is_chat_alone(address: str, principal: Principal | str, *, shared: bool = Fa
 
 
 def person_scope(principal: Principal | str) -> str:
-    """A principal by its name; one that begins like another kind of scope is written behind `person:`."""
+    """The principal's name, with the prefix `person:` if it begins like another kind of scope."""
     reserved = principal.startswith((PERSON, CHAT, SESSION))
     return _fitted(PERSON, principal) if reserved else principal
 
 
 def chat_scope(address: str) -> str:
-    """Everybody who reads one chat, or one thread of it. Sessions per user in a group share it: all of them read."""
+    """The readers of one chat or thread. Per-user sessions of a group share the scope, since all members read it."""
     try:
         return _fitted(CHAT, str(replace(parse(address), user=None)))
-    except InvalidAddress:  # a key that another runtime made
+    except InvalidAddress:  # a key of another runtime
         return _fitted(CHAT, address)
 
 
@@ -118,7 +118,7 @@ def person_of(scope: str) -> Principal | None:
 
 
 def _fitted(kind: str, name: str) -> str:
-    """Within the limit of a subject. A name with a hash is longer than every name without one, so none are equal."""
+    """The name within the limit. A name with a hash is longer than any name without, so no two are equal."""
     if len(kind) + len(name) <= PLAIN_CHARS_MAX:
         return f"{kind}{name}"
     digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
@@ -129,18 +129,18 @@ def _is_person(principal: Principal | str) -> bool:
     return bool(principal) and not is_agent(principal)
 
 
-# --- where a note belongs ----------------------------------------------------------------------------
+# --- the owner of a note ----------------------------------------------------------------------------
 
 
 def scope_of(address: str, principal: Principal | str, *, session: str = "") -> str:
-    """Where a note belongs that is made in one turn."""
+    """The scope of a note from one turn."""
     if not is_group(address) and _is_person(principal):
         return person_scope(principal)
     return chat_scope(address) if address else session_scope(session)
 
 
 def scope_of_turns(turns: Iterable[tuple[str, str]], session: str) -> str:
-    """Where a note belongs that is made of several turns, given as (address, principal)."""
+    """The scope of a note from several turns, given as (address, principal)."""
     origins = set(turns)
     scopes = {scope_of(address, principal, session=session) for address, principal in origins}
     if len(scopes) == 1:
@@ -151,16 +151,16 @@ def scope_of_turns(turns: Iterable[tuple[str, str]], session: str) -> str:
 
 
 def holder_of(subject: str, by: str, principal: Principal | str) -> str:
-    """The scope of a note as it is kept; only the operator's words are shared."""
+    """The effective scope of a stored note; only the operator's notes are shared."""
     return person_scope(principal) if subject == SHARED and by in BY_MODELS and principal else subject
 
 
-# --- what is shown -----------------------------------------------------------------------------------
+# --- visible notes -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ShownEntry:
-    """A note that is not kept under the reader's own scope. `subject` says under which one it is kept."""
+    """A visible note outside the reader's own scope. `subject` is the one it is stored under."""
 
     scope: str
     entry: MemoryEntry
@@ -173,7 +173,7 @@ class ShownEntry:
 
 @dataclass(frozen=True, slots=True)
 class ShownNotes:
-    """The notes of one audience: those of the scope it writes to, and the others it may read."""
+    """The visible notes of one audience: those of its own scope, and others that it may read."""
 
     own: Memory
     others: tuple[ShownEntry, ...] = ()
@@ -183,7 +183,7 @@ class ShownNotes:
 
 
 def shown_notes(audience: Audience, memories: Collection[Memory]) -> ShownNotes:
-    """What the audience is shown of these memories; an equal text is shown once, its own first."""
+    """The visible notes among these; an equal text appears once, the audience's own first."""
     own = next((one for one in memories if one.subject == audience.own), None)
     own = own or Memory(agent=audience.agent, subject=audience.own)
     seen = {(entry.target, entry.text) for entry in own.entries}

@@ -1,18 +1,19 @@
-"""Which models an agent speaks with: made from its table, or from what is at hand.
+"""The models of an agent, made from its table or from the detected defaults.
 
-Rule 1: everything that can be wrong without asking anybody is an error here, at the start: settings, keys, libraries,
-        and a limit on spending over a model whose price nobody knows.
-Rule 2: nothing is imported for it that is not needed: the practice model needs nothing.
+Rule 1: every fault that can be found without a request is an error at the start: settings, keys, libraries, and a
+        spending limit for a model of unknown price.
+Rule 2: only the libraries of the configured models are imported; the practice model needs none.
 """
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from pathlib import Path
 
-from holdfast.kernel.errors import ConfigInvalid, ModelFailed, PlainHttpRefused
+from holdfast.kernel.errors import ConfigInvalid, ModelFailed
+from holdfast.kernel.settings_table import check_key_url
 from holdfast.kernel.tasks import Tasks
-from holdfast.kernel.urls import READABLE, fault_of_url, has_credentials, leaks_key, wrong_url
+from holdfast.kernel.urls import fault_of_url, has_credentials, wrong_url
 from holdfast.models.fallback import Fallback
-from holdfast.models.lazy_model import AnyModel
+from holdfast.models.lazy_model import LazyModel
 from holdfast.models.practice import PracticeModel
 from holdfast.models.prices import has_price
 from holdfast.models.settings import PRACTICE, ModelSettings, parse_settings
@@ -31,23 +32,23 @@ def make_models(
     found: ModelSettings | None = None,
     where: str = "model",
 ) -> tuple[Model, Model]:
-    """The model that replies and the one that summarises. `found` is for an agent whose table says nothing.
+    """The model that replies and the one that summarises. `found` is used for an agent without a model table.
 
-    Raises `ConfigInvalid`. Reaches nobody.
+    Raises `ConfigInvalid`. Sends no request.
     """
     settings = parse_settings(policy.model, where) if policy.model else found or ModelSettings(name=PRACTICE)
     names = (settings.name, *settings.fallbacks)
     if policy.daily_spend_micros is not None:
         _check_prices(settings, where)
-    speakers = [make_model(settings.of(name), environment, tasks, where=where) for name in names]
-    model = speakers[0] if len(speakers) == 1 else Fallback(speakers)
+    models = [make_model(settings.of(name), environment, tasks, where=where) for name in names]
+    model = models[0] if len(models) == 1 else Fallback(models)
     if settings.summariser is None:
         return model, model
     return model, make_model(settings.of(settings.summariser), environment, tasks, where=where)
 
 
 def models_in(made: Iterable[Model]) -> list[Model]:
-    """Every model of them once, those that only stand in for another included."""
+    """Every model once, including fallbacks."""
     found: list[Model] = []
     for model in made:
         found += [one for one in (model.models if isinstance(model, Fallback) else (model,)) if one not in found]
@@ -62,19 +63,19 @@ def make_models_or_none(
     found: ModelSettings | None = None,
     where: str = "model",
 ) -> tuple[Model, Model]:
-    """As `make_models`, for those who read and rarely ask: a key or a library that is missing here is said when the
-    model is asked. A table that is wrong is wrong everywhere."""
+    """As `make_models`, for processes that rarely use a model: a missing key or library raises only when the model is
+    asked. An invalid table still raises `ConfigInvalid`."""
     if policy.model:
         parse_settings(policy.model, where)
     try:
         return make_models(policy, environment, tasks, found=found, where=where)
     except ConfigInvalid as error:
-        nobody = NoModel(str(error))
-        return nobody, nobody
+        missing = NoModel(str(error))
+        return missing, missing
 
 
 class NoModel:
-    """Implements `Model` where none could be made."""
+    """Implements `Model` for an agent whose model could not be made."""
 
     name = "none"
 
@@ -83,7 +84,7 @@ class NoModel:
 
     async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         raise ModelFailed(self._why, final=True, task=request.task.value)
-        yield  # a generator, as every model's stream is
+        yield  # makes it a generator, as every model's stream is
 
 
 def make_model(settings: ModelSettings, environment: Mapping[str, str], tasks: Tasks, *, where: str = "model") -> Model:
@@ -93,12 +94,12 @@ def make_model(settings: ModelSettings, environment: Mapping[str, str], tasks: T
     _check_libraries(settings, where)
     key = read_key(settings, environment, where)
     if key is not None:
-        _check_way(settings, environment, where)
-    return AnyModel(settings, key, tasks)
+        _check_url(settings, environment, where)
+    return LazyModel(settings, key, tasks)
 
 
-def _check_way(settings: ModelSettings, environment: Mapping[str, str], where: str) -> None:
-    """Where the key would go. Raises `ConfigInvalid`, `PlainHttpRefused` and `ProviderUrlForbidden`."""
+def _check_url(settings: ModelSettings, environment: Mapping[str, str], where: str) -> None:
+    """Check the URL that the key is sent to. Raises `ConfigInvalid`, `PlainHttpRefused` and `ProviderUrlForbidden`."""
     url, place = settings.base_url, f"{where}.base_url"
     if url is None:
         variable = VENDORS[settings.vendor].address_env
@@ -106,12 +107,12 @@ def _check_way(settings: ModelSettings, environment: Mapping[str, str], where: s
         fault = fault_of_url(url) if url else ""
         if fault:
             raise wrong_url(place, "an address" if has_credentials(url) else repr(url[:200]), fault, key="base_url")
-    if url and leaks_key(url) and not settings.send_key_over_plain_http:
-        raise PlainHttpRefused(f"{place} is {url[:200]!r}: {READABLE}", key="base_url")
+    if url:
+        check_key_url(place, url, key="base_url", allowed=settings.send_key_over_plain_http)
 
 
 def read_key(settings: ModelSettings, environment: Mapping[str, str], where: str = "model") -> str | None:
-    """The vendor's key, or None where none is needed. Raises `ConfigInvalid`, which never holds the key."""
+    """The vendor's key, or None if none is needed. Raises `ConfigInvalid`, which never holds the key."""
     if settings.api_key_file is not None:
         return _read_key_file(settings.api_key_file, where)
     variable = settings.api_key_env or VENDORS[settings.vendor].key_env
@@ -119,7 +120,7 @@ def read_key(settings: ModelSettings, environment: Mapping[str, str], where: str
         return None
     value = environment.get(variable, "").strip()
     if not value and settings.api_key_env is None and settings.base_url is not None:
-        return None  # a server of one's own often wants none
+        return None  # a self-hosted server often needs none
     if not value:
         why = f"the environment has no {variable}; set it to the key, or name another with api_key_env or api_key_file"
         raise ConfigInvalid(f"{where}.name is {settings.name!r}: {why}", key=variable)
@@ -131,7 +132,7 @@ def _read_key_file(file: str, where: str) -> str:
         with Path(file).expanduser().open("rb") as opened:
             raw = opened.read(KEY_BYTES_MAX + 1)
         text = raw.decode("ascii", "replace").strip()
-    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a home folder that nobody has
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: `~user` of an unknown user
         why = getattr(error, "strerror", None) or str(error)
         what = f"{where}.api_key_file is {file[:200]!r}: it cannot be read: {why}"
         raise ConfigInvalid(what, key="api_key_file") from error
@@ -154,14 +155,14 @@ def _check_libraries(settings: ModelSettings, where: str) -> None:
 
 
 def _check_prices(settings: ModelSettings, where: str) -> None:
-    """A limit that cannot be kept is refused, not ignored."""
-    spoken = (settings.name, *settings.fallbacks, *([settings.summariser] if settings.summariser else ()))
-    for name in spoken:
+    """A spending limit that cannot be enforced is refused, not ignored."""
+    names = (settings.name, *settings.fallbacks, *([settings.summariser] if settings.summariser else ()))
+    for name in names:
         one = settings.of(name)
         if one.is_practice:
             continue
         _check_libraries(one, where)
         if not has_price(one):
-            why = "its price is not known, so a daily limit on spending cannot be kept"
+            why = "its price is not known, so a daily spending limit cannot be enforced"
             fix = "set input_usd_per_million and output_usd_per_million, or remove the limit"
             raise ConfigInvalid(f"{where}: {name}: {why}; {fix}", key="input_usd_per_million")

@@ -1,7 +1,7 @@
-"""Without a configuration: whatever is at hand, said in one sentence. Asked by `up` and `chat` only.
+"""The default model of an agent without a configured one, with a sentence for the operator. `up` and `chat` use it.
 
-The order is: a key of OpenAI's, a key of Anthropic's, an Ollama on this machine, the practice model. Only the third
-asks anybody, once and briefly.
+The order is: an OpenAI key, an Anthropic key, Ollama on this machine, the practice model. Only the third sends a
+request, once and with a short timeout.
 """
 
 import asyncio
@@ -24,45 +24,45 @@ Probe = Callable[[str], Awaitable[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DetectedModel:
     settings: ModelSettings
     sentence: str  # for the operator, at the start
 
 
-async def detect_model(environment: Mapping[str, str], probe: Probe | None = None) -> Found:
-    """What answers when nobody said what should."""
+async def detect_model(environment: Mapping[str, str], probe: Probe | None = None) -> DetectedModel:
+    """The model for an agent without a configured one."""
     keyed = next((name for name in PREFERRED if environment.get(VENDORS[name].key_env or "", "").strip()), None)
     if keyed is not None and not VENDORS[keyed].lacking:
         vendor = VENDORS[keyed]
         chosen = ModelSettings(name=f"{keyed}:{vendor.default}")
-        return Found(chosen, f"{vendor.key_env} is set, so {chosen.name} answers, and costs money. {CONFIGURE}")
+        return DetectedModel(chosen, f"{vendor.key_env} is set, so {chosen.name} answers, and costs money. {CONFIGURE}")
     if keyed is not None:
         vendor = VENDORS[keyed]
         why = f"{vendor.key_env} is set, but {vendor.lacking} is not installed: {vendor.install}"
-        return Found(ModelSettings(name=PRACTICE), f"The practice model answers, offline. {why}.")
+        return DetectedModel(ModelSettings(name=PRACTICE), f"The practice model answers, offline. {why}.")
     address = ollama_address(environment)
     model = await (probe or ask_ollama)(address) if address and not VENDORS["ollama"].lacking else None
     if model is not None:
         chosen = ModelSettings(name=f"ollama:{model}", base_url=f"{address}/v1")
-        return Found(chosen, f"An Ollama at {address} has {model}, so it answers. {CONFIGURE}")
+        return DetectedModel(chosen, f"An Ollama at {address} has {model}, so it answers. {CONFIGURE}")
     how = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, start Ollama, or run `holdfast init`"
-    return Found(ModelSettings(name=PRACTICE), f"The practice model answers, offline. For a real one, {how}.")
+    return DetectedModel(ModelSettings(name=PRACTICE), f"The practice model answers, offline. For a real one, {how}.")
 
 
 def ollama_address(environment: Mapping[str, str]) -> str | None:
-    """OLLAMA_HOST as Ollama reads it: host, host:port or an address. None for one where nobody should be asked."""
-    said = environment.get("OLLAMA_HOST", "").strip().rstrip("/")
-    if not said:
+    """OLLAMA_HOST as Ollama reads it: host, host:port or URL. None for a URL that must not be requested."""
+    value = environment.get("OLLAMA_HOST", "").strip().rstrip("/")
+    if not value:
         return OLLAMA
-    url = said if "://" in said else f"http://{said}"
-    url = url.replace("//0.0.0.0", "//127.0.0.1", 1)  # where it listens, not where it is
+    url = value if "://" in value else f"http://{value}"
+    url = url.replace("//0.0.0.0", "//127.0.0.1", 1)  # the address it listens on, not the one to connect to
     if fault_of_url(url) or has_credentials(url):
         return None
     return url if ":" in url.partition("://")[2] else f"{url}:11434"
 
 
 async def ask_ollama(address: str) -> str | None:
-    """The model it used last, if it is there and has one."""
+    """The model that Ollama changed last, or None if it does not run or has none."""
     if not await _is_listening(address):
         return None
     import httpx  # noqa: PLC0415 - costs a quarter of a second
@@ -76,7 +76,7 @@ async def ask_ollama(address: str) -> str | None:
 
 
 async def _is_listening(address: str) -> bool:
-    """Asked first, because mostly nobody is there and that costs nothing to find out."""
+    """A cheap first check: on most machines no Ollama listens."""
     parts = urlsplit(address)
     try:
         async with asyncio.timeout(PROBE_WAIT_S):

@@ -1,9 +1,9 @@
-"""The practice model's summaries: sentences picked by what they look like. Nothing is understood or put in other words.
+"""Extractive summaries of the practice model: sentences selected by patterns, without any rewording.
 
-Rule 1: what has names, numbers, dates, promises, decisions or preferences stays longest.
-Rule 2: how much a line is worth depends on the line alone, so those of an earlier summary weigh as new ones do.
-Rule 3: a correction takes the place of the line it corrects, as far as shared words show which one that is.
-Rule 4: the newest stand last, and the length is bounded.
+Rule 1: lines with names, numbers, dates, promises, decisions or preferences are kept longest.
+Rule 2: the weight of a line depends on the line alone, so lines of an earlier summary weigh the same as new ones.
+Rule 3: a correction replaces the line that it corrects, if shared words identify that line.
+Rule 4: the newest lines stand last, and the length is bounded.
 """
 
 import re
@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from holdfast.models.practice_text import FACT, facts, keywords, sentences
 from holdfast.turns.context import SUMMARY, ModelMessage
 
-EARLIER = "Earlier summary:\n"  # the first line of what a summariser continues
+EARLIER = "Earlier summary:\n"  # the first line of an earlier summary in a request
 NOTHING = "- (nothing worth keeping was said)"
 LINE_CHARS_MAX = 200
-# A summariser is not told how long its summary may be; what is over a fifth of the window is refused. A fifth of what
-# is shown never is, nor is the length of the earlier summary. In a short conversation nothing need be dropped.
+# A summariser does not know its limit; a summary above a fifth of the window is refused. A fifth of the request is
+# never above it, nor is the length of the earlier summary. In a short conversation every line fits.
 SUMMARY_SHARE = 5
 SUMMARY_CHARS_MIN = 2_000
-RARE_MAX = 20  # a word in more lines than these says nothing about which one is meant
+RARE_MAX = 20  # a word in more lines than this identifies none of them
 
 _NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,30}\b|\b[A-Z][a-z]{2,30}'s\b")
 _WEIGHTY = re.compile(
@@ -36,9 +36,9 @@ _LONG_NUMBER = re.compile(r"\d{3}|\d[.,:/-]\d")
 _SHORT_NUMBER = re.compile(r"\d")
 
 
-def gist(messages: Sequence[ModelMessage]) -> str:
-    """A summary of a summary request: its task, the earlier summary if there is one, and what was said since."""
-    notes, earlier_chars = Notes(), 0
+def extractive_summary(messages: Sequence[ModelMessage]) -> str:
+    """The summary for a request: its task, the earlier summary if there is one, and the messages since."""
+    notes, earlier_chars = SummaryLines(), 0
     for message in messages[1:]:
         if message.data == SUMMARY:
             earlier_chars = len(message.content) - len(EARLIER)
@@ -52,8 +52,8 @@ def gist(messages: Sequence[ModelMessage]) -> str:
     return "\n".join(fitting(notes.lines(), most)) or NOTHING
 
 
-class Notes:
-    """Lines in the order they were said last, each once, with the words they are found by."""
+class SummaryLines:
+    """Lines in the order of their last occurrence, each once, indexed by their words."""
 
     def __init__(self) -> None:
         self._words: dict[str, frozenset[str]] = {}  # by line
@@ -76,9 +76,9 @@ class Notes:
             del self._holders[word][line]
 
     def correct(self, line: str) -> None:
-        """Drop what a correction is about: the line of whose rarest words it repeats the most, and more than half.
+        """Drop the line that a correction replaces: the one whose rare words it repeats the most, and more than half.
 
-        A line about somebody else is left alone, however alike: to keep a void line is better than to lose a true one.
+        A similar line about another name is kept: keeping an outdated line is better than losing a true one.
         """
         if not _CORRECTION.search(line):
             return
@@ -99,8 +99,8 @@ class Notes:
 
 
 def lines_of(message: ModelMessage) -> list[str]:
-    """The sentences worth a line; of a message without any, its first one, which is the first to go."""
-    if message.role == "assistant":  # the rest of its words repeats what others said, or comments on it
+    """The sentences with a weight; of a message without any, its first sentence, which is dropped first."""
+    if message.role == "assistant":  # its other sentences repeat or comment on those of others
         return [_line(f"assistant: {said}") for said in sentences(message.content) if _PROMISE.search(said)]
     if message.role == "system":
         return []
@@ -114,12 +114,12 @@ def _line(text: str) -> str:
 
 
 def _parts(sentence: str) -> list[str]:
-    """A sentence too long for a line is cut down to the facts in it, if it has any."""
+    """A sentence that is too long for a line is reduced to its facts, if it has any."""
     return [sentence] if len(sentence) <= LINE_CHARS_MAX else facts(sentence) or [sentence]
 
 
 def worth(line: str) -> int:
-    """How much speaks for keeping a line."""
+    """The weight of a line."""
     if line.rstrip().endswith("?"):
         return 0
     marks = (FACT, _WEIGHTY, _CORRECTION, _LONG_NUMBER)
@@ -128,12 +128,12 @@ def worth(line: str) -> int:
 
 
 def names_in(line: str) -> set[str]:
-    """Words that are written as names and do not merely begin a sentence."""
+    """Capitalised words that do not merely begin a sentence."""
     return {name.removesuffix("'s") for name in _NAME.findall(line)}
 
 
 def fitting(lines: Sequence[str], chars_max: int) -> list[str]:
-    """As many lines as fit, in their order: the least worthy go first, and of equals the oldest."""
+    """As many lines as fit, in their order: the lightest are dropped first, and of equals the oldest."""
     excess = sum(len(line) + 1 for line in lines) - 1 - chars_max
     gone: set[int] = set()
     for position in sorted(range(len(lines)), key=lambda n: (worth(lines[n]), n)):

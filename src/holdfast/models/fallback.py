@@ -1,9 +1,9 @@
-"""Several models in order: the next one answers when one cannot.
+"""Several models in order: if one fails, the next one is asked.
 
-Rule 1: a failure that another model might not have (`elsewhere`) moves on; a refusal does not.
-Rule 2: what was heard of the one that failed is void, and whoever listens is told so.
-Rule 3: when none could, the failure is the last one's, and it is final only if all were. The wait is the
-        shortest that any of them wants: one that can answer is enough.
+Rule 1: the next model is asked after a failure that it might not have (`elsewhere`), and not after a refusal.
+Rule 2: the text streamed by a failed model is void; an `AnswerRestarted` event tells the caller.
+Rule 3: if all fail, the last failure is raised, final only if all were final. Its wait is the shortest that any of them
+        asks for, because one model is enough.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -11,11 +11,11 @@ from contextlib import aclosing
 
 from holdfast.kernel import log
 from holdfast.kernel.errors import ModelFailed
-from holdfast.turns.model import Connected, Model, ModelEvent, ModelRequest, Restarted, listen
+from holdfast.turns.model import AnswerRestarted, Connected, Model, ModelEvent, ModelRequest, listen
 
 
 class Fallback(Connected):
-    """Implements `Model`; it bears the name of the first one."""
+    """Implements `Model`, under the name of the first model."""
 
     def __init__(self, models: Sequence[Model]) -> None:
         self._models = tuple(models)
@@ -32,7 +32,7 @@ class Fallback(Connected):
         failures: list[ModelFailed] = []
         for model in self._models:
             if failures:
-                yield Restarted(failures[-1])
+                yield AnswerRestarted(failures[-1])
             try:
                 async with aclosing(listen(model, request)) as events:
                     async for event in events:
@@ -46,7 +46,7 @@ class Fallback(Connected):
                     log.warning("model.failed", task=task, model=model.name, why=why, **error.vendor.fields)
             else:
                 return
-        raise _together(failures)
+        raise _combined(failures)
 
     async def close(self) -> None:
         for model in self._models:
@@ -54,7 +54,7 @@ class Fallback(Connected):
                 await model.close()
 
 
-def _together(failures: Sequence[ModelFailed]) -> ModelFailed:
+def _combined(failures: Sequence[ModelFailed]) -> ModelFailed:
     last = failures[-1]
     waits = [error.retry_after_ms for error in failures if not error.is_final]
     last.context.update(final=not waits, retry_after_ms=min(waits, default=0))

@@ -1,8 +1,7 @@
-"""Any vendor's model behind the model port, by pydantic-ai's direct API.
+"""A vendor's model whose libraries are loaded by the first request.
 
-What is heavy (pydantic-ai and the vendor's library: a second or more, tens of megabytes) is loaded by the first
-question, off the event loop. What can be checked without it is checked before: the settings, the key, and that the
-libraries are there.
+pydantic-ai and the vendor's library take a second or more and tens of megabytes, so they are imported in a thread. The
+settings, the key and the presence of the libraries are checked before.
 """
 
 import asyncio
@@ -15,10 +14,10 @@ from holdfast.models.settings import ModelSettings
 from holdfast.turns.model import Connected, ModelEvent, ModelRequest
 
 if TYPE_CHECKING:
-    from holdfast.models.pydantic_model import Speaker
+    from holdfast.models.pydantic_model import PydanticModel
 
 
-class AnyModel(Connected):
+class LazyModel(Connected):
     """Implements `Model`."""
 
     def __init__(self, settings: ModelSettings, key: str | None, tasks: Tasks) -> None:
@@ -26,7 +25,7 @@ class AnyModel(Connected):
         self._key = key
         self._tasks = tasks
         self._loading = asyncio.Lock()
-        self._speaker: Speaker | None = None
+        self._model: PydanticModel | None = None
 
     @property
     def name(self) -> str:
@@ -36,32 +35,32 @@ class AnyModel(Connected):
         return f"AnyModel({self.name!r})"
 
     async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        speaker = await self._loaded()
-        async with aclosing(speaker.ask(request)) as events:
+        model = await self._loaded()
+        async with aclosing(model.ask(request)) as events:
             async for event in events:
                 yield event
 
     async def load(self) -> None:
-        """Load the libraries now instead of with the first question."""
+        """Load the libraries now instead of with the first request."""
         await self._loaded()
 
     async def inspect(self) -> str:
-        """Whether the vendor is there and takes our key, without asking for an answer. Raises `ModelFailed`."""
+        """Whether the vendor can be reached and accepts the key, without asking for an answer. Raises `ModelFailed`."""
         return await (await self._loaded()).inspect()
 
     async def close(self) -> None:
-        """Its connections go. A model that is asked again after this opens new ones."""
-        speaker, self._speaker = self._speaker, None
-        if speaker is not None:
-            await speaker.close()
+        """Close the connections. A later request opens new ones."""
+        model, self._model = self._model, None
+        if model is not None:
+            await model.close()
 
-    async def _loaded(self) -> "Speaker":
+    async def _loaded(self) -> "PydanticModel":
         async with self._loading:
-            if self._speaker is None:
-                self._speaker = await self._tasks.in_thread(self._load)
-            return self._speaker
+            if self._model is None:
+                self._model = await self._tasks.in_thread(self._load)
+            return self._model
 
-    def _load(self) -> "Speaker":
-        from holdfast.models.pydantic_model import Speaker  # noqa: PLC0415 - heavy, and an extra
+    def _load(self) -> "PydanticModel":
+        from holdfast.models.pydantic_model import PydanticModel  # noqa: PLC0415 - heavy, and an extra
 
-        return Speaker.open(self._settings, self._key)
+        return PydanticModel.open(self._settings, self._key)

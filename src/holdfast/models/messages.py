@@ -1,10 +1,10 @@
-"""Our messages as pydantic-ai's. Imported only where a real model is asked, since pydantic-ai is heavy.
+"""Our messages as pydantic-ai's. Imported only for a vendor's model, since pydantic-ai is heavy.
 
 Rule 1: the translation of a message depends on the message alone, so a context that grew at its end gives requests
-        whose beginning is the same, byte for byte, and vendors' prompt caches hit.
-Rule 2: what stands before the first word of a person is the system prompt; later notices stay at their place.
-Rule 3: a conversation to be summarised is data, one JSON value per line, so that nobody in it can give the summariser
-        orders, no model goes on with it, and calls of tools that are not offered do no harm.
+        with the same prefix, byte for byte, and vendors' prompt caches hit.
+Rule 2: the messages before the first user message are the system prompt; later notices keep their place.
+Rule 3: a conversation to be summarised is data, one JSON value per line, so that no text in it can instruct the
+        summariser, no model continues it, and calls of tools that are not offered do no harm.
 """
 
 import json
@@ -28,14 +28,14 @@ from pydantic_ai.tools import ToolDefinition
 
 from holdfast.turns.context import ModelMessage as Message
 from holdfast.turns.model import ModelRequest as Request
-from holdfast.turns.model import Task, ToolSpec
+from holdfast.turns.model import ModelTask, ToolSpec
 
 NO_TEXT = "(no text)"  # vendors refuse an empty message
 TRANSCRIPT = "The conversation, one JSON value per line:"
 
 
 def messages_of(request: Request) -> list[ModelMessage]:
-    said = transcript(request.messages) if request.task is Task.SUMMARY else request.messages
+    said = transcript(request.messages) if request.task is ModelTask.SUMMARY else request.messages
     turns = groupby((message for message in said if not _is_blank(message)), lambda one: one.role == "assistant")
     return [_response(part) if is_answer else _request(part) for is_answer, part in turns]
 
@@ -50,7 +50,7 @@ def parameters_of(tools: Sequence[ToolSpec]) -> ModelRequestParameters:
 
 
 def transcript(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """A request for a summary as a task and one piece of data (rule 3)."""
+    """A summary request as instructions and one data message (rule 3)."""
     head = next((n for n, message in enumerate(messages) if message.role != "system"), len(messages))
     lines = [TRANSCRIPT, *(_line(message) for message in messages[head:])]
     return (*messages[:head], Message(role="user", content="\n".join(lines)))
@@ -66,7 +66,7 @@ def _line(message: Message) -> str:
 
 
 def _is_blank(message: Message) -> bool:
-    """An answer without words and calls says nothing, and vendors refuse it."""
+    """Vendors refuse an assistant message without text and calls."""
     return message.role == "assistant" and not message.content.strip() and not message.calls
 
 

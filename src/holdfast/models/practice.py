@@ -1,22 +1,22 @@
-"""The practice model: offline, deterministic, honest about being a stand-in.
+"""The practice model: offline and deterministic, for demos and tests.
 
-It is good enough that demos and tests mean something: it remembers what it is told in a conversation ("my cat is
-called Byron"), answers questions from what the context holds, recalled facts included, calls a tool when asked to
-(`use clock {}`), and writes summaries that keep what looks like a fact (gist.py). What it cannot do, it says.
+It repeats facts of the conversation ("my cat is called Byron"), answers questions from the context, including recalled
+facts, calls a tool on request (`use clock {}`), and writes extractive summaries (extractive_summary.py). It says when
+it cannot answer.
 """
 
 import re
 from collections.abc import AsyncIterator, Sequence
 
-from holdfast.models.extractive_summary import gist
+from holdfast.models.extractive_summary import extractive_summary
 from holdfast.models.practice_extraction import extract
 from holdfast.models.practice_text import facts, keywords, sentences
 from holdfast.turns.context import ModelMessage
 from holdfast.turns.journal import ToolCall, estimate_tokens
-from holdfast.turns.model import Answer, ModelEvent, ModelRequest, Task, TextDelta, ToolSpec
+from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest, ModelTask, TextDelta, ToolSpec
 from holdfast.turns.turn import Usage
 
-# Where several people speak, the speaker stands before a text.
+# In a shared chat a text begins with its speaker.
 _USE = re.compile(
     r"(?:[^\n]{1,200}?: )?use (?P<name>[\w.-]+)(?:\s*(?P<arguments>\{.*\}))?\Z", re.IGNORECASE | re.DOTALL
 )
@@ -29,9 +29,9 @@ class PracticeModel:
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         match request.task:
-            case Task.SUMMARY:
+            case ModelTask.SUMMARY:
                 answer = summarise(request.messages)
-            case Task.EXTRACT:
+            case ModelTask.EXTRACT:
                 answer = _answer(request.messages, extract(request.messages))
             case _:
                 answer = reply(request)
@@ -40,7 +40,7 @@ class PracticeModel:
         yield answer
 
 
-def reply(request: ModelRequest) -> Answer:
+def reply(request: ModelRequest) -> ModelAnswer:
     messages = request.messages
     last, looked_up = _last_and_data(messages)
     if last.role == "tool":
@@ -58,20 +58,20 @@ def reply(request: ModelRequest) -> Answer:
 
 
 def _last_and_data(messages: Sequence[ModelMessage]) -> tuple[ModelMessage, str]:
-    """The newest message that is no data, and the data behind it, which a tool may have looked up."""
+    """The newest message that is not data, and the data after it, such as a recall by a tool."""
     place = next((n for n in range(len(messages) - 1, -1, -1) if not messages[n].data), None)
     if place is None:
         return ModelMessage(role="user", content=""), ""
     return messages[place], "".join(f"\n{one.content}" for one in messages[place + 1 :])
 
 
-def _use(messages: Sequence[ModelMessage], wanted: re.Match[str], tools: Sequence[ToolSpec]) -> Answer:
+def _use(messages: Sequence[ModelMessage], wanted: re.Match[str], tools: Sequence[ToolSpec]) -> ModelAnswer:
     name = wanted["name"]
     if name not in {tool.name for tool in tools}:
         known = ", ".join(tool.name for tool in tools) or "none"
         return _answer(messages, f"There is no tool {name}; I have: {known}.")
     call = ToolCall(id=f"call_{len(messages)}", name=name, arguments=wanted["arguments"] or "{}")
-    return Answer(text="", calls=(call,), usage=_usage(messages, name))
+    return ModelAnswer(text="", calls=(call,), usage=_usage(messages, name))
 
 
 def _answer_question(asked: str, messages: Sequence[ModelMessage]) -> str:
@@ -89,9 +89,8 @@ def _answer_question(asked: str, messages: Sequence[ModelMessage]) -> str:
     return f"You told me: {best.strip()}" if best else "I do not know that; nothing in our conversation says so."
 
 
-def summarise(messages: Sequence[ModelMessage]) -> Answer:
-    """Sentences of the earlier summary and of what was said since, picked by what they look like."""
-    return _answer(messages, gist(messages))
+def summarise(messages: Sequence[ModelMessage]) -> ModelAnswer:
+    return _answer(messages, extractive_summary(messages))
 
 
 def _last_user_text(messages: Sequence[ModelMessage]) -> str:
@@ -102,8 +101,8 @@ def _is_said(message: ModelMessage) -> bool:
     return message.role == "user" and not message.data
 
 
-def _answer(messages: Sequence[ModelMessage], text: str) -> Answer:
-    return Answer(text=text, usage=_usage(messages, text))
+def _answer(messages: Sequence[ModelMessage], text: str) -> ModelAnswer:
+    return ModelAnswer(text=text, usage=_usage(messages, text))
 
 
 def _usage(messages: Sequence[ModelMessage], text: str) -> Usage:

@@ -1,7 +1,7 @@
-"""The practice model's extraction: sentences that look like lasting facts become notes. Patterns only.
+"""Extraction by the practice model: sentences that match the patterns of facts become notes.
 
-It cannot tell that two notes mean the same. Where it is asked to consolidate it drops notes that another one contains
-word for word, and adds nothing.
+It does not recognise two notes with the same meaning. A consolidation removes notes that another one contains word for
+word, and adds none.
 """
 
 import json
@@ -16,7 +16,7 @@ NOTE_CHARS_MAX = 200
 
 
 def extract(messages: Sequence[ModelMessage]) -> str:
-    """The answer to an extraction, in its documented shape."""
+    """The answer to an extraction request, in its documented JSON shape."""
     task = messages[0].content if messages else ""
     head, _, talk = (messages[-1].content if messages else "").partition(f"\n{TALK_MARK}\n")
     notes = list(_values(head.removeprefix(NOTES_MARK)))
@@ -28,7 +28,7 @@ def _values(lines: str) -> Iterator[dict[str, object]]:
     for line in lines.splitlines():
         try:
             value = json.loads(line)
-        except (ValueError, RecursionError):  # somebody asked it with words of their own
+        except (ValueError, RecursionError):  # a request without our format
             continue
         if isinstance(value, dict):
             yield value
@@ -45,7 +45,7 @@ def _added(notes: list[dict[str, object]], talk: Iterator[dict[str, object]]) ->
 
 
 def _target(fact: str) -> str:
-    """What somebody says of himself is about the person; the rest is about the work."""
+    """A first-person fact is about the user; every other is about the work."""
     return "user" if fact.casefold().startswith(("i ", "i'm", "my ")) else "memory"
 
 

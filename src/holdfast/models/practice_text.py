@@ -1,6 +1,6 @@
-"""What the practice model sees in a text: sentences, facts and words. Patterns only; nothing is understood.
+"""Sentences, facts and words of a text, by regular expressions, for the practice model.
 
-Every repetition is bounded or stands alone, so that no message, however long, takes more than linear time.
+Every repetition is bounded or stands alone, so that matching takes linear time on any message.
 """
 
 import re

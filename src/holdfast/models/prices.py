@@ -1,6 +1,6 @@
-"""What an answer costs, in millionths of a dollar, rounded up. Offline: the table of prices comes with genai-prices.
+"""The cost of an answer in millionths of a dollar, rounded up. Offline: genai-prices ships the price table.
 
-Where the vendor did not say how many tokens it counted they are estimated, so that a limit on spending still holds.
+If the vendor reports no token counts they are estimated, so that a spending limit still holds.
 """
 
 import math
@@ -13,12 +13,12 @@ MILLION = 1_000_000
 
 
 def has_price(settings: ModelSettings) -> bool:
-    """Whether it is known what the model costs. A local one costs nothing, and that is known."""
+    """Whether the price of the model is known. A local model costs nothing."""
     return price_micros(settings, {"input_tokens": MILLION, "output_tokens": MILLION}) is not None
 
 
 def price_micros(settings: ModelSettings, tokens: Mapping[str, int]) -> int | None:
-    """`tokens` by the names that genai-prices has for them; None where nobody knows the price."""
+    """`tokens` are counts by genai-prices' names; None if the price is unknown."""
     if settings.input_usd_per_million is not None and settings.output_usd_per_million is not None:
         read, written = tokens.get("input_tokens", 0), tokens.get("output_tokens", 0)
         return math.ceil(read * settings.input_usd_per_million + written * settings.output_usd_per_million)
@@ -38,12 +38,12 @@ def _listed(settings: ModelSettings, tokens: Mapping[str, int]) -> int | None:
         return price(tokens)
     except LookupError:
         return None
-    except ValueError:  # more tokens from the cache than in all, as some vendors count: an answer is not lost over it
+    except ValueError:  # some vendors report more cached tokens than total ones; the answer must not fail over it
         return price(_uncached(tokens))
 
 
 def _uncached(tokens: Mapping[str, int]) -> Mapping[str, int]:
-    """The most that such counts can stand for."""
+    """The largest count that such numbers can mean."""
     cached = tokens.get("cache_read_tokens", 0) + tokens.get("cache_write_tokens", 0)
     read, written = max(tokens.get("input_tokens", 0), cached), tokens.get("output_tokens", 0)
     return {"input_tokens": max(0, read), "output_tokens": max(0, written)}

@@ -1,10 +1,10 @@
-"""One vendor's model through pydantic-ai's direct API. The heavy half of any.py: imported when first asked.
+"""One vendor's model through pydantic-ai's direct API. lazy_model.py imports this module with the first request.
 
-Rule 1: the stream is bounded at every place: connecting, the first event, each pause after it. The whole is bounded
-        by whoever asks.
-Rule 2: an answer is whole or it is none. A stream without an end, an end that is not one, and calls whose arguments
-        are no JSON object are failures, whatever was heard before.
-Rule 3: redirects are refused and nothing is retried here: retries have one owner (turns/model_call.py).
+Rule 1: each step of a stream has a time limit: connecting, the first event, each pause after it. The caller limits the
+        whole.
+Rule 2: an answer is complete or a failure. A stream without an end, an invalid end, and calls whose arguments are not a
+        JSON object are failures, even after text was streamed.
+Rule 3: redirects are refused and no request is retried: turns/model_call.py owns retries.
 """
 
 import asyncio
@@ -39,28 +39,28 @@ from holdfast.models.prices import price_micros
 from holdfast.models.settings import ModelSettings
 from holdfast.models.vendors import VENDORS
 from holdfast.turns.journal import ToolCall, estimate_tokens
-from holdfast.turns.model import Answer, ModelEvent, ModelRequest, TextDelta
+from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest, TextDelta
 from holdfast.turns.turn import Usage
 
 CONNECT_WAIT_S = 10.0
 PAUSE_WAIT_S = 45.0
 CONNECTIONS_MAX = 64
-NO_KEY = "none"  # for servers that want a header and do not look at it
+NO_KEY = "none"  # for servers that require the header and ignore its value
 ENDS = {
-    "length": "reached its limit of words in the middle of the answer",
+    "length": "reached its token limit in the middle of the answer",
     "content_filter": "refused to answer this",
 }
 
 
-class Speaker:
+class PydanticModel:
     def __init__(self, settings: ModelSettings, model: Model, client: httpx2.AsyncClient) -> None:
         self._settings = settings
         self._model = model
         self._client = client
 
     @classmethod
-    def open(cls, settings: ModelSettings, key: str | None) -> "Speaker":
-        """The vendor's client. Reaches nobody."""
+    def open(cls, settings: ModelSettings, key: str | None) -> "PydanticModel":
+        """Make the vendor's client. Sends no request."""
         timeout = httpx2.Timeout(max(settings.first_token_wait_s, PAUSE_WAIT_S), connect=CONNECT_WAIT_S)
         limits = httpx2.Limits(max_connections=CONNECTIONS_MAX)
         client = httpx2.AsyncClient(
@@ -79,16 +79,16 @@ class Speaker:
         def provider(name: str) -> Provider[Any]:
             return infer_provider_class(name)(**given)
 
-        return cls(settings, infer_model(_spoken_name(settings), provider), client)
+        return cls(settings, infer_model(_pydantic_name(settings), provider), client)
 
     async def close(self) -> None:
         await self._client.aclose()
 
     async def inspect(self) -> str:
-        """What the vendor's list of models says, which costs nothing. Raises `ModelFailed`."""
+        """Look the model up in the vendor's list, which is free. Raises `ModelFailed`."""
         client: Any = getattr(self._model, "client", None)
         if VENDORS[self._settings.vendor].is_foreign or not hasattr(client, "models"):
-            return "not tried: its library has no list of models to ask for"
+            return "not tried: its library has no list of models"
         try:
             page = await client.with_options(max_retries=0).models.list()
             listed = [str(one.id) for one in page.data]
@@ -96,7 +96,7 @@ class Speaker:
             status = getattr(error, "status_code", 0)
             raise refused(self._settings.name, status if isinstance(status, int) else 0) from None
         own = self._settings.name.partition(":")[2]
-        return "the vendor lists it" if own in listed else f"there; not among the {len(listed)} models listed first"
+        return "the vendor lists it" if own in listed else f"reachable; not among the first {len(listed)} models"
 
     async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Raises `ModelFailed`."""
@@ -151,12 +151,11 @@ class Speaker:
             given["max_tokens"] = self._settings.max_output_tokens
         if self._settings.temperature is not None:
             given["temperature"] = self._settings.temperature
-        if _spoken_name(self._settings).startswith(("openai:", "openai-responses:")):
-            given["openai_store"] = False  # people's words are kept in the journal, and nowhere we did not say
+        if _pydantic_name(self._settings).startswith(("openai:", "openai-responses:")):
+            given["openai_store"] = False  # people's words are stored in the journal only
         return cast("VendorSettings", given)
 
-    def _answer(self, request: ModelRequest, response: ModelResponse) -> Answer:
-        """The whole answer."""
+    def _answer(self, request: ModelRequest, response: ModelResponse) -> ModelAnswer:
         text = _words_of(response)
         cost = price_micros(self._settings, _counted(request, text, response.usage)) or 0
         try:
@@ -166,12 +165,12 @@ class Speaker:
             self._bill(error, request, response)
             raise
         usage = _usage_of(response.usage)
-        return Answer(text=text, calls=calls, usage=usage, model=self._settings.name, cost_micros=cost)
+        return ModelAnswer(text=text, calls=calls, usage=usage, model=self._settings.name, cost_micros=cost)
 
     def _bill(self, error: ModelFailed, request: ModelRequest, response: ModelResponse) -> None:
-        """Refusals and answers that broke off are paid for as well, so their failure says what they cost."""
+        """Refusals and interrupted answers cost money too, so their failure carries the cost."""
         counted = dict(_counted(request, _words_of(response), response.usage))
-        # What was counted before a stream broke is less than what was written.
+        # The count before an interruption is less than the text that was written.
         counted["output_tokens"] = max(counted["output_tokens"], estimate_tokens(_words_of(response)))
         cost = price_micros(self._settings, counted) or 0
         error.context.update(model=self._settings.name, usage=_usage_of(response.usage), cost_micros=cost)
@@ -182,18 +181,18 @@ class Speaker:
             raise failed(f"the model {name} {ENDS[reason]}", final=True, elsewhere=False)
         said = (response.provider_details or {}).get("finish_reason") or VENDORS[self._settings.vendor].is_foreign
         if reason in (None, "error") or response.state != "complete" or not said:
-            # pydantic-ai takes a stream of Chat Completions that just ends for a finished one.
+            # pydantic-ai treats a Chat Completions stream that just ends as complete.
             raise failed(f"the answer of the model {name} broke off")
 
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """One for all models: reading the system's certificates takes a while, and the result is large."""
+    """Shared by all models: loading the system's certificates is slow, and the result is large."""
     return httpx2.create_ssl_context()
 
 
-def _spoken_name(settings: ModelSettings) -> str:
-    """Servers at an address of the operator's own speak Chat Completions, whatever else they speak."""
+def _pydantic_name(settings: ModelSettings) -> str:
+    """Servers at the operator's own URL speak at least Chat Completions."""
     if settings.vendor == "openai" and settings.base_url is not None:
         return f"openai-chat:{settings.model}"
     return settings.name
@@ -208,7 +207,7 @@ def text_of(event: ModelResponseStreamEvent) -> str:
 
 
 def _call_of(part: ToolCallPart) -> ToolCall:
-    """A call with arguments that a tool can be given: one JSON object, as the model wrote it."""
+    """A tool call whose arguments are one JSON object, as the model wrote it."""
     arguments = part.args if isinstance(part.args, str) else json.dumps(part.args or {}, ensure_ascii=False)
     arguments = arguments.strip() or "{}"
     try:
@@ -216,12 +215,12 @@ def _call_of(part: ToolCallPart) -> ToolCall:
     except (ValueError, RecursionError):
         is_object = False
     if not is_object:
-        raise failed("the model called a tool with arguments that are no JSON object")
+        raise failed("the model called a tool with arguments that are not a JSON object")
     return ToolCall(id=part.tool_call_id, name=part.tool_name, arguments=arguments)
 
 
 def _sent(request: ModelRequest) -> str:
-    """Everything in a request that a vendor could repeat."""
+    """All text of a request, which a vendor's error could repeat."""
     calls = (call.arguments for message in request.messages for call in message.calls)
     return "\n".join((*(message.content for message in request.messages), *calls))
 

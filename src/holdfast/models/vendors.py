@@ -1,7 +1,7 @@
-"""The vendors we speak to, in one table: what brings them, where their key is, what is chosen unasked.
+"""The supported vendors in one table: library, key variable, default model.
 
-pydantic-ai knows more of them than stand here; a row is all that another one needs. The defaults are the newest small
-models: whoever only has a key in the environment did not say how much may be spent.
+pydantic-ai supports more vendors; another one needs only a row here. The defaults are the newest small models, because
+an operator who only set a key has not agreed to any cost.
 """
 
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from importlib.util import find_spec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
-    package: str = "openai"  # what must be importable beside pydantic-ai
+    package: str = "openai"  # must be importable in addition to pydantic-ai
     key_env: str | None = None  # None: no key is needed
-    default: str = ""  # the model that is chosen when only the key is there
-    has_address: bool = False  # whether base_url may point elsewhere
-    address_env: str | None = None  # where its library looks for an address when base_url names none
-    prices: str = ""  # its name in the table of prices; empty: it costs nothing
+    default: str = ""  # the model if only the key is set
+    has_address: bool = False  # whether base_url may be set
+    address_env: str | None = None  # the variable that its library reads if base_url is not set
+    prices: str = ""  # its name in the price table; empty: free
 
     @property
     def is_foreign(self) -> bool:
-        """Whether its library has an HTTP client of its own, which we neither bound nor keep from redirects."""
+        """Whether its library uses an HTTP client of its own, whose timeouts and redirects we do not control."""
         return self.package not in ("openai", "anthropic")
 
     @property
@@ -30,7 +30,7 @@ class Vendor:
 
     @property
     def lacking(self) -> str:
-        """What is not installed and needed; empty when all is there. Nothing is imported to find out."""
+        """The missing library; empty if all are installed. Imports none of them."""
         try:
             return next((name for name in ("pydantic_ai", self.package) if find_spec(name) is None), "")
         except ModuleNotFoundError:  # the parent of a dotted name
@@ -51,12 +51,12 @@ def _openai(default: str = "") -> Vendor:
 
 
 def _compatible(name: str, key_env: str) -> Vendor:
-    """A vendor that speaks OpenAI's protocol at an address of its own."""
+    """A vendor with OpenAI's protocol at its own URL."""
     return Vendor(key_env=key_env, prices=name)
 
 
 VENDORS: Mapping[str, Vendor] = {
-    # `openai` is the Responses API, or at an address of its own Chat Completions, which every compatible server has.
+    # `openai` is the Responses API; with base_url it is Chat Completions, which every compatible server has.
     "openai": _openai(default="gpt-6-luna"),
     "openai-chat": _openai(),
     "openai-responses": _openai(),

@@ -16,7 +16,7 @@ from holdfast.memory.dispatcher import Courier
 from holdfast.memory.edit_reader import EditReader
 from holdfast.memory.forgetter import Forgetter
 from holdfast.memory.lane import CourierPolicy
-from holdfast.memory.notes_service import Briefing, Keeper
+from holdfast.memory.notes_service import Briefing, NotesService
 from holdfast.memory.providers import Providers
 from holdfast.memory.recall_breaker import RecallBreaker
 from holdfast.memory.recaller import Recaller
@@ -55,7 +55,7 @@ def assemble(
     lease_ms: int = LEASE_MS,
     turns_max: int = TURNS_MAX,
     providers: Providers | None = None,
-    keeper: Keeper | None = None,
+    keeper: NotesService | None = None,
     courier_policy: CourierPolicy | None = None,
     finish_policy: FinishPolicy | None = None,
     channels: Channels | None = None,
@@ -109,8 +109,8 @@ def assemble(
     )
 
 
-def _parts(ports: Ports, agents: Agents, providers: Providers, keeper: Keeper | None) -> Parts:
-    keeper = keeper or Keeper(ports.db, providers)
+def _parts(ports: Ports, agents: Agents, providers: Providers, keeper: NotesService | None) -> Parts:
+    keeper = keeper or NotesService(ports.db, providers)
     keeper.changed = partial(ports.notifier.wake, Topic.DELIVERY)
     member = Member(ports, host=platform.node())
     contexts = ContextCache(ports.db)

@@ -14,7 +14,7 @@ from holdfast.kernel.clock import Clock
 from holdfast.kernel.errors import ChannelFailed, HoldfastError, Remedy
 from holdfast.kernel.tasks import Tasks
 from holdfast.memory.provider import Inspectable, Provider
-from holdfast.models.lazy_model import AnyModel
+from holdfast.models.lazy_model import LazyModel
 from holdfast.turns.model import Model
 
 NOT_TRIED = "not tested: it supports no test without side effects"
@@ -107,6 +107,6 @@ async def ask_channel(channel: Channel) -> str:
 
 
 async def ask_model(model: Model) -> str:
-    if isinstance(model, AnyModel):
+    if isinstance(model, LazyModel):
         return await model.inspect()
     return "runs offline"

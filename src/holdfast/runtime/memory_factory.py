@@ -13,7 +13,7 @@ from holdfast.kernel.hardening import variables
 from holdfast.kernel.ids import AgentName
 from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.notes import NotesPolicy
-from holdfast.memory.notes_service import Keeper
+from holdfast.memory.notes_service import NotesService
 from holdfast.memory.provider import GROUP, Configured, Factory, ProviderSetup
 from holdfast.memory.providers import Providers
 from holdfast.memory.recall_breaker import RecallBreaker
@@ -38,10 +38,10 @@ EMBEDDED: Mapping[str, Mapping[str, object]] = {"local": {}, "files": {}}  # wit
 FOLDER = "agents"
 
 
-def make_memory(db: Database, agents: Agents, environment: Environment) -> tuple[Agents, Providers, Keeper]:
+def make_memory(db: Database, agents: Agents, environment: Environment) -> tuple[Agents, Providers, NotesService]:
     """The agents with their providers, the notes they keep and their built-in tools."""
     providers = make_providers(agents, environment)
-    keeper = Keeper(db, providers)
+    keeper = NotesService(db, providers)
     providers.attach(keeper)
     breaker = RecallBreaker(providers.recall_circuits, environment.clock, environment.entropy)
     equipped = with_tools(with_memory(agents, providers, keeper), db, providers, environment.tasks, breaker)
@@ -60,7 +60,7 @@ def make_providers(agents: Agents, environment: Environment) -> Providers:
     return Providers(make)
 
 
-def with_memory(agents: Agents, providers: Providers, keeper: Keeper) -> Agents:
+def with_memory(agents: Agents, providers: Providers, keeper: NotesService) -> Agents:
     """The agents with their turns scheduled for their providers, and the tool that keeps notes."""
 
     def equipped(name: AgentName, agent: Agent) -> Agent:

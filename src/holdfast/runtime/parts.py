@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from holdfast.inbox.gateway import Gateway
-from holdfast.memory.notes_service import Briefing, Keeper
+from holdfast.memory.notes_service import Briefing, NotesService
 from holdfast.memory.providers import Providers
 from holdfast.memory.recaller import Recaller
 from holdfast.sessions.compressor import Compressor
@@ -21,7 +21,7 @@ class Parts:
     contexts: ContextCache
     compressor: Compressor
     providers: Providers
-    keeper: Keeper
+    keeper: NotesService
     briefing: Briefing
     recaller: Recaller
     gateway: Gateway

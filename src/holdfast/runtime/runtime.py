@@ -42,7 +42,7 @@ from holdfast.memory.notes_review import NoteForReview, Revoked
 from holdfast.memory.notes_reviewer import NoteReview
 from holdfast.memory.notes_service import audience_of
 from holdfast.memory.notes_sql import list_memory_operations, list_memory_subjects, read_memory
-from holdfast.memory.recall import Found, RecallKey, RecallQuery, choose
+from holdfast.memory.recall import RecallKey, RecallOutcome, RecallQuery, choose
 from holdfast.memory.reindex import backfill, check_indexed, rebuild
 from holdfast.memory.settle_sql import replay_delivery
 from holdfast.outbox.replies import Replies
@@ -422,7 +422,7 @@ class Runtime:
         sender: str | None = None,
         channel: str = "http",
         directory: Path | str | None = None,
-    ) -> Found:
+    ) -> RecallOutcome:
         """What the agent's memory has on a question, as it would be asked in the chat by the sender.
 
         Without a sender the chat stands for one; without either only what everybody may see is found.

@@ -180,7 +180,7 @@ def _server(
             hidden=(environment.folder, *environment.hidden),
         )
     try:
-        connect: Connect = import_module("holdfast.tools.mcp.connection").Connection
+        connect: Connect = import_module("holdfast.tools.mcp.connection").McpConnection
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("holdfast"):
             raise

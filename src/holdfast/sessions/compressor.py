@@ -38,7 +38,7 @@ from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agent, Agents
 from holdfast.turns.context import Context, is_named, summary_request
 from holdfast.turns.context_cache import ContextCache
-from holdfast.turns.model import ModelRequest, Task
+from holdfast.turns.model import ModelRequest, ModelTask
 from holdfast.turns.model_call import hear
 
 REQUESTS_MAX = 10_000
@@ -326,7 +326,7 @@ class Compressor(Loop):
     async def _summarise(self, agent: Agent, context: Context, cut: int, focus: str) -> str:
         covered = [entry for entry in context.committed if entry.seq <= cut]
         asked = summary_request(context.summary, covered, focus, named=is_named(context, context.address))
-        request = ModelRequest(task=Task.SUMMARY, messages=asked)
+        request = ModelRequest(task=ModelTask.SUMMARY, messages=asked)
         return (await hear(agent.summariser, request, agent.policy.thresholds.summariser_wait_ms)).text
 
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.kernel.ids import Instant
-from holdfast.memory.notes import DELIMITER, Capacity, Change, Memory, MemoryEntry, MemoryVerb, Target
+from holdfast.memory.notes import DELIMITER, Capacity, Memory, MemoryEntry, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_plan import Gone, normal
 from holdfast.sessions.extraction import Proposal, handle
 
@@ -44,7 +44,7 @@ def decode_result(raw: bytes) -> ExtractionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    changes: tuple[Change, ...]
+    changes: tuple[NoteChange, ...]
     of: tuple[int, ...]  # by change, the position of its proposal
     unfit: tuple[Leftover, ...]
 
@@ -58,7 +58,7 @@ class Bounds:
     gone: Gone = ()  # notes that were removed or replaced since then
 
 
-Wanted: TypeAlias = Mapping[int, tuple[Change, ...]]  # the changes of each proposal, by its position
+Wanted: TypeAlias = Mapping[int, tuple[NoteChange, ...]]  # the changes of each proposal, by its position
 
 
 def judge(
@@ -66,7 +66,7 @@ def judge(
 ) -> Judged:
     """What of an answer fits memory as it is now, in the model's order. `refused`: what memory would not take."""
     unfit: dict[int, str] = dict(refused or {})
-    wanted: dict[int, tuple[Change, ...]] = {}
+    wanted: dict[int, tuple[NoteChange, ...]] = {}
     free = {handle(entry): entry for entry in memory.entries}
     for position, proposal in enumerate(proposals):
         fault = unfit.get(position) or _fault_of(proposal, free, bounds)
@@ -96,13 +96,13 @@ def _fault_of(proposal: Proposal, free: Mapping[str, MemoryEntry], bounds: Bound
     return "changed_since" if since else ""
 
 
-def _changes_of(proposal: Proposal, named: Sequence[MemoryEntry]) -> tuple[Change, ...]:
+def _changes_of(proposal: Proposal, named: Sequence[MemoryEntry]) -> tuple[NoteChange, ...]:
     target, text = proposal.aim, normal(proposal.text)
     if proposal.verb == "add":
-        return (Change(verb=MemoryVerb.ADD, target=target, text=text),)
-    made = [Change(verb=MemoryVerb.REMOVE, target=target, version=entry.seq) for entry in named]
+        return (NoteChange(verb=MemoryVerb.ADD, target=target, text=text),)
+    made = [NoteChange(verb=MemoryVerb.REMOVE, target=target, version=entry.seq) for entry in named]
     if proposal.verb == "replace":
-        made[0] = Change(verb=MemoryVerb.REPLACE, target=target, text=text, version=named[0].seq)
+        made[0] = NoteChange(verb=MemoryVerb.REPLACE, target=target, text=text, version=named[0].seq)
     return tuple(made)
 
 

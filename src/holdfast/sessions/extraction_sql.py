@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from holdfast.kernel.ids import Principal
-from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target, stream_of
+from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, Target, stream_of
 from holdfast.memory.notes_sql import apply_memory, hold_stream, read_memory
 from holdfast.memory.visibility import scope_of_turns
 from holdfast.sessions.extraction import Excerpt, Notes, Proposal
@@ -94,7 +94,7 @@ def _apply_to(held: Finalisation, subject: str, mine: Sequence[Proposal], notes:
 
 
 def _batch(
-    held: Finalisation, subject: str, changes: tuple[Change, ...], notes: Notes, *, is_stale: bool
+    held: Finalisation, subject: str, changes: tuple[NoteChange, ...], notes: Notes, *, is_stale: bool
 ) -> MemoryBatch:
     return MemoryBatch(
         agent=held.agent,

@@ -36,7 +36,7 @@ from holdfast.sessions.session import Purpose
 from holdfast.store.membership import Member
 from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agents
-from holdfast.turns.model import ModelRequest, Task
+from holdfast.turns.model import ModelRequest, ModelTask
 from holdfast.turns.model_call import hear
 from holdfast.turns.policy import ExpiryPolicy
 
@@ -204,7 +204,7 @@ class Finisher(Loop):
         memory = await self._ports.db.read(read_memory(held.agent, excerpt.scope))
         window = self._agents.policy(held.agent).thresholds.context_tokens
         messages = extraction_request(memory, capacity, excerpt, said_at=held.said_at, context_tokens=window)
-        return ModelRequest(task=Task.EXTRACT, messages=messages)
+        return ModelRequest(task=ModelTask.EXTRACT, messages=messages)
 
     def _notes(self, agent: AgentName) -> Notes:
         policy = self._agents.policy(agent)

@@ -13,7 +13,7 @@ from holdfast.testing.rows import Row
 from holdfast.testing.workload import marks_in
 from holdfast.turns.context import ModelMessage, render_entries
 from holdfast.turns.journal import Entry, Forgotten, Observed, UserSaid
-from holdfast.turns.model import Task
+from holdfast.turns.model import ModelTask
 
 TRIMMED = re.compile(r"\[(\d+) earlier entries are not shown here because summarising them failed\.\]")
 
@@ -68,7 +68,7 @@ def contexts_are_whole(evidence: Evidence) -> Found:
         strangers = [mark for mark in marks_said(said) if mark in homes and homes[mark] not in known]
         if strangers:
             yield f"{asked.task.value} for {asked.session} shows {strangers} of another session"
-        if asked.task is not Task.REPLY or lineage.is_blanked(asked.session):
+        if asked.task is not ModelTask.REPLY or lineage.is_blanked(asked.session):
             continue
         if turn is None:
             yield f"the model was asked for turn {asked.turn} of {asked.session}, which does not exist"
@@ -212,7 +212,7 @@ def trimming_has_a_cause(evidence: Evidence) -> Found:
     operations = evidence.rows.by("operation", "session")
     for asked in evidence.asked:
         turn = turns.get((asked.session, asked.turn))
-        if turn is None or asked.task is not Task.REPLY:
+        if turn is None or asked.task is not ModelTask.REPLY:
             continue
         if turn["closed_at"] is not None and asked.at_ms >= turn["closed_at"]:
             continue  # asked in vain, by a worker that slept through its lease

@@ -8,7 +8,7 @@ from itertools import pairwise
 from holdfast.sessions.extraction import Proposals, parse_answer
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.rows import Row
-from holdfast.turns.model import Task
+from holdfast.turns.model import ModelTask
 
 EXTRACTED = frozenset({"closed"})
 
@@ -53,7 +53,7 @@ def epochs_follow_each_other(evidence: Evidence) -> Found:
 
 def models_are_asked_once(evidence: Evidence) -> Found:
     """Each question about an end was asked under a claim of its own: a stored answer is never asked for again."""
-    asked = [one.session for one in evidence.asked if one.task is Task.EXTRACT]
+    asked = [one.session for one in evidence.asked if one.task is ModelTask.EXTRACT]
     for session in dict.fromkeys(asked):
         claims = sum(row["attempts"] for row in evidence.rows["finalisation"] if row["session"] == session)
         deleted = evidence.lineage.sessions[session]["state"] == "deleted"

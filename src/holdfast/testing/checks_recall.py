@@ -16,7 +16,7 @@ from holdfast.testing.clock import START_MS
 from holdfast.testing.evidence import Evidence, Found
 from holdfast.testing.rows import Row, body_of
 from holdfast.turns.journal import Recalled
-from holdfast.turns.model import Task
+from holdfast.turns.model import ModelTask
 
 TOKEN = re.compile(r"<(\d+)\|([^|>]+)\|(\d+)\|(\d+)\|([^|>]+)>")
 
@@ -76,7 +76,7 @@ def recalls_stay_where_they_are(evidence: Evidence) -> Found:
         turn = turns.get((asked.session, asked.turn))
         for n, key in (found for message in asked.messages for found in _tokens(message.content)):
             in_vain = turn is None or (turn["closed_at"] is not None and asked.at_ms >= turn["closed_at"])
-            if asked.task is not Task.REPLY or key.session != asked.session:
+            if asked.task is not ModelTask.REPLY or key.session != asked.session:
                 yield f"lookup {n} for {key.session} is shown to a {asked.task.value} of {asked.session}"
             elif turn is not None and not in_vain and key.head_seq != turn["first_seq"] - 1:
                 yield f"lookup {n} for entry {key.head_seq} is shown in turn {asked.turn} of {asked.session}"

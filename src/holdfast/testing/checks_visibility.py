@@ -23,7 +23,7 @@ from holdfast.testing.rows import Row, body_of
 from holdfast.testing.workload import marks_in
 from holdfast.turns.context import ModelMessage
 from holdfast.turns.journal import UserSaid
-from holdfast.turns.model import Task
+from holdfast.turns.model import ModelTask
 
 NOTE = re.compile(r"\b(note|kept) (\d+)((?: w\d{2,})+)")
 RECALL = "recall"
@@ -247,9 +247,9 @@ class Archive:
 
     def readers(self, asked: Asked) -> list[Reader]:
         """Whom a request is for. A summary or an extraction is for everybody who speaks in the session."""
-        turns = [asked.turn] if asked.task is Task.REPLY else [n for s, n in self._turns if s == asked.session]
+        turns = [asked.turn] if asked.task is ModelTask.REPLY else [n for s, n in self._turns if s == asked.session]
         found = [one for n in turns if (one := self.reader(asked.session, n, asked.at_ms)) is not None]
-        if asked.task is Task.EXTRACT:  # it is shown the notes that it may change, and what it answers goes to those
+        if asked.task is ModelTask.EXTRACT:  # it is shown the notes that it may change, and its answer goes to those
             return [replace(one, in_company=False) for one in found]
         return found
 

@@ -26,7 +26,7 @@ LEFT_OUT: dict[str, str] = {
     "sessions.compressor.Compressor._tell_failure": ONLY_A_BUG,
     "sessions.finalisations.Finalisations.retry": "an extraction hardly ever fails often enough to be given up",
     "tools.joined_tools": TOOLS,
-    "memory.notes_service.Keeper.migrate": "no simulated provider takes memory files over",
+    "memory.notes_service.NotesService.migrate": "no simulated provider takes memory files over",
     "kernel.loop.Loop": "abstract methods",
     "memory.notes_reviewer": "no operator of a history reviews or revokes notes; tests/memory does",
     "store.page_check": "no page of a simulated store is damaged; tests/security/test_damage.py damages real ones",
@@ -65,7 +65,7 @@ LEFT_OUT: dict[str, str] = {
     "audit.action_log": "the desk of a surface that is not simulated",
     # Notes and folders.
     "memory.edit_reader.EditReader._subjects": "no simulated provider keeps notes in files that people edit",
-    "memory.notes_service.Keeper.memory": NO_MOVES,
-    "memory.notes_service.Keeper.move": NO_MOVES,
+    "memory.notes_service.NotesService.memory": NO_MOVES,
+    "memory.notes_service.NotesService.move": NO_MOVES,
     "inbox.directory._text": "nobody in a history says which folder they work in",
 }

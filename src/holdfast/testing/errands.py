@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from holdfast.kernel.ids import AgentName
-from holdfast.memory.notes import Change, MemoryBatch, MemoryUndo, MemoryVerb, Target
+from holdfast.memory.notes import MemoryBatch, MemoryUndo, MemoryVerb, NoteChange, Target
 from holdfast.runtime.runtime import Runtime
 from holdfast.testing.areas import Area
 from holdfast.testing.channel_areas import ChannelArea
@@ -125,7 +125,7 @@ async def _keep_notes(world: "World") -> None:
     agent = AgentName(rng.choice(sorted(world.policies)))
     for n in range(NOTES):
         await asyncio.sleep(rng.random() * PAUSE_S_MAX * 2)
-        change = Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=f"note {OPERATORS + n}")
+        change = NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text=f"note {OPERATORS + n}")
         batch = MemoryBatch(agent=agent, subject="", origin=f"operator:{n}", changes=(change,), by="user")
         for _ in range(1 if rng.random() < 0.7 else 2):
             await client.until_heard("note", lambda node, batch=batch: node.apply_memory(batch))  # type: ignore[misc]

@@ -20,7 +20,7 @@ from holdfast.testing.strangers import WISHES, arguments_of, extracted
 from holdfast.testing.workload import FILLER, marks_in
 from holdfast.turns.context import ModelMessage
 from holdfast.turns.journal import ToolCall, estimate_tokens
-from holdfast.turns.model import Answer, ModelEvent, ModelRequest, Task, TextDelta, ToolSpec
+from holdfast.turns.model import ModelAnswer, ModelEvent, ModelRequest, ModelTask, TextDelta, ToolSpec
 from holdfast.turns.tool import ToolContext, ToolOutcome
 from holdfast.turns.turn import Usage
 
@@ -37,7 +37,7 @@ class Asked:
     """One request, with the session and turn that the asking worker had pinned."""
 
     at_ms: int
-    task: Task
+    task: ModelTask
     session: str
     turn: int
     operation: str
@@ -95,12 +95,12 @@ class FakeModel:
             raise ModelFailed("the fake model is told to fail")
         answer = self._answer(request, rng)
         if fault is not None and fault.failure is ModelFailure.EMPTY:
-            answer = Answer(text="")
+            answer = ModelAnswer(text="")
         if fault is not None and fault.failure is ModelFailure.GARBAGE:
-            if request.task is Task.REPLY:
+            if request.task is ModelTask.REPLY:
                 yield TextDelta("gar")
                 return
-            answer = Answer(text=FILLER * 40)  # an oversized summary
+            answer = ModelAnswer(text=FILLER * 40)  # an oversized summary
         half = len(answer.text) // 2
         for part in (answer.text[:half], answer.text[half:]):
             if part:
@@ -108,7 +108,7 @@ class FakeModel:
                 await asyncio.sleep(rng.random() * (PAUSE_S if self._unhurried else 0.1))
         yield self._priced(answer)
 
-    def _priced(self, answer: Answer) -> Answer:
+    def _priced(self, answer: ModelAnswer) -> ModelAnswer:
         if self._cost is None:
             return answer
         self._memory.answers += 1
@@ -129,25 +129,27 @@ class FakeModel:
             )
         )
 
-    def _answer(self, request: ModelRequest, rng: random.Random) -> Answer:
-        if request.task is Task.SUMMARY:
+    def _answer(self, request: ModelRequest, rng: random.Random) -> ModelAnswer:
+        if request.task is ModelTask.SUMMARY:
             text = "said: " + " ".join(marks_said(request.messages))
-            return Answer(text=text, usage=_usage(request.messages, text, rng))
-        if request.task is Task.EXTRACT:
+            return ModelAnswer(text=text, usage=_usage(request.messages, text, rng))
+        if request.task is ModelTask.EXTRACT:
             note = self._extraction(request.messages, self._gossip(request.messages, rng))
-            return Answer(text=note, usage=_usage(request.messages, "", rng))
+            return ModelAnswer(text=note, usage=_usage(request.messages, "", rng))
         letter = letter_in(request.messages, gossips=self._gossips)
         if letter is not None:
             self._memory.calls += 1
-            return Answer(text="", calls=(letter_call(f"call{self._memory.calls}", letter),))
+            return ModelAnswer(text="", calls=(letter_call(f"call{self._memory.calls}", letter),))
         wishes = _wishes(request.messages)
         if wishes:
             calls = tuple(self._call(name, rng, request.messages) for name in wishes)
-            return Answer(text=rng.choice(("", "let me see")), calls=calls, usage=_usage(request.messages, "", rng))
+            return ModelAnswer(
+                text=rng.choice(("", "let me see")), calls=calls, usage=_usage(request.messages, "", rng)
+            )
         most = LENGTH_UNHURRIED if self._unhurried else LENGTH
         told = self._gossip(request.messages, rng)
         text = f"re {_last_mark(request.messages)} {told}{(FILLER * 3)[: rng.randrange(most)]}".strip()
-        return Answer(text=text, usage=_usage(request.messages, text, rng))
+        return ModelAnswer(text=text, usage=_usage(request.messages, text, rng))
 
     def _gossip(self, messages: Sequence[ModelMessage], rng: random.Random) -> str:
         """Often every mark that it is shown, by whoever and in whatever frame."""

@@ -12,9 +12,9 @@ from holdfast.memory.delivery import DeliveryPolicy, DeliveryState, Op, Parcel
 from holdfast.memory.delivery_call import Carrier
 from holdfast.memory.lane import LaneClaim, LaneKey, Package, Settlement, after_asking
 from holdfast.memory.naming import NamingInputs
-from holdfast.memory.notes import Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_sql import apply_memory
-from holdfast.memory.recall import Found, RecallPolicy, RecallQuery
+from holdfast.memory.recall import RecallOutcome, RecallPolicy, RecallQuery
 from holdfast.memory.recaller import Recaller
 from holdfast.sessions import command_sql
 from holdfast.sessions.extraction import Proposals, parse_answer
@@ -213,7 +213,7 @@ def global_prefetch_slot() -> Sequence[Patch]:
     """What was asked ahead is shown to whoever comes next, as in the incident."""
     honest = Recaller.recall
 
-    async def broken(self: Recaller, query: RecallQuery, policy: RecallPolicy) -> Found:
+    async def broken(self: Recaller, query: RecallQuery, policy: RecallPolicy) -> RecallOutcome:
         kept = self._prefetched
         if kept:
             kept[query.key] = kept.popitem()[1]
@@ -237,7 +237,7 @@ def flag_after_work() -> Sequence[Patch]:
             answer = parse_answer(said.decode()) if event is FinishEvent.ANSWERED and said is not None else None
             if isinstance(answer, Proposals):
                 changes = tuple(
-                    Change(verb=MemoryVerb.ADD, target=Target.MEMORY, text=change.text) for change in answer.changes
+                    NoteChange(verb=MemoryVerb.ADD, target=Target.MEMORY, text=change.text) for change in answer.changes
                 )
                 batch = MemoryBatch(agent=held.agent, subject="", origin=held.origin, changes=changes)
                 await honest(db, apply_memory(batch))

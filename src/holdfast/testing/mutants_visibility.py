@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.kernel.ids import Principal
 from holdfast.memory import recaller, visibility
 from holdfast.memory.visibility import SHARED, Audience, chat_scope, person_scope, session_scope
-from holdfast.providers.local import recalling, scopes
+from holdfast.providers.local import scope_tokens, search
 from holdfast.sessions import command_sql, extraction_sql
 from holdfast.sessions.finalisation import Finalisation
 from holdfast.store.script import Script
@@ -104,27 +104,27 @@ def listed_notes_stay_shown() -> Sequence[Patch]:
 @mutant("I33", budget=BUDGET, area=Area.STRANGERS)
 def recall_ignores_scope() -> Sequence[Patch]:
     """The embedded index finds lines of everybody who talks to the agent."""
-    visible = recalling._VISIBLE  # noqa: SLF001
+    visible = search._VISIBLE  # noqa: SLF001
     return [
-        (recalling, "_SEEN", recalling._SEEN.replace(visible, AGENTS_OWN)),  # noqa: SLF001
-        (recalling, "_AT", recalling._AT.replace(visible, AGENTS_OWN)),  # noqa: SLF001
+        (search, "_SEEN", search._SEEN.replace(visible, AGENTS_OWN)),  # noqa: SLF001
+        (search, "_AT", search._AT.replace(visible, AGENTS_OWN)),  # noqa: SLF001
     ]
 
 
 @mutant("I33", budget=BUDGET, area=Area.STRANGERS)
 def recall_finds_private_words_in_groups() -> Sequence[Patch]:
     """In a group a speaker's private words are found, although nobody configured it."""
-    honest: Any = recalling.Asking._scope  # noqa: SLF001
-    sieve = scopes.question_scopes
+    honest: Any = search.IndexSearch._scope  # noqa: SLF001
+    honest_scopes = scope_tokens.question_scopes
 
-    def in_private(asking: recalling.Asking) -> dict[str, str | int]:
-        return {**honest.func(asking), "private": True}
+    def in_private(searching: search.IndexSearch) -> dict[str, str | int]:
+        return {**honest.func(searching), "private": True}
 
     def more(query: Any, groups: Sequence[str]) -> tuple[str, ...]:  # noqa: ANN401
-        private = [scopes._token("private", query.agent, asker) for asker in query.askers]  # noqa: SLF001
-        return (*sieve(query, groups), *private)
+        private = [scope_tokens._token("private", query.agent, asker) for asker in query.askers]  # noqa: SLF001
+        return (*honest_scopes(query, groups), *private)
 
-    return [(recalling.Asking, "_scope", property(in_private)), (scopes, "question_scopes", more)]
+    return [(search.IndexSearch, "_scope", property(in_private)), (scope_tokens, "question_scopes", more)]
 
 
 @mutant("I33", budget=60, area=Area.STRANGERS)

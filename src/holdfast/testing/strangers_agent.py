@@ -12,15 +12,15 @@ import apsw
 from holdfast.inbox.identity_sql import linked_principals
 from holdfast.kernel.ids import AgentName, Instant, Principal, Provider, SessionId
 from holdfast.memory.delivery import Parcel
-from holdfast.memory.notes_service import Keeper
+from holdfast.memory.notes_service import NotesService
 from holdfast.memory.notes_sql import read_shown_notes
 from holdfast.memory.providers import Providers
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.memory.recall_breaker import RecallBreaker
 from holdfast.memory.visibility import Audience
 from holdfast.providers.local import index_file
-from holdfast.providers.local.recalling import Asking
-from holdfast.providers.local.writing import apply, delete_lines
+from holdfast.providers.local.index_writer import apply, delete_lines
+from holdfast.providers.local.search import IndexSearch
 from holdfast.runtime.memory_factory import with_memory
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.tool_factory import with_tools
@@ -49,9 +49,9 @@ def trusting_nobody(seed: int | str, made: Mapping[AgentName, AgentPolicy]) -> d
     return {**made, AGENT: replace(before, thresholds=window, tools=WISHES, talks_to=())}
 
 
-def equipped(agents: Agents, ports: Ports, providers: Providers) -> tuple[Agents, Keeper]:
+def equipped(agents: Agents, ports: Ports, providers: Providers) -> tuple[Agents, NotesService]:
     """The agents with their real tools, as a process with a configuration has them."""
-    keeper = Keeper(ports.db, providers)
+    keeper = NotesService(ports.db, providers)
     providers.attach(keeper)
     breaker = RecallBreaker(providers.recall_circuits, ports.clock, ports.entropy)
     listed = {name: agent for name, agent in agents.listed.items() if name == AGENT}
@@ -79,7 +79,7 @@ class LocalServer(Server):
             delete_lines(self._db, "delivery = ?", (delivery,))
 
     def found(self, query: RecallQuery, provider: Provider) -> list[Recollection]:
-        return Asking(self._db, query, self._now_ms()).best(provider, query.limit)
+        return IndexSearch(self._db, query, self._now_ms()).best(provider, query.limit)
 
 
 # --- what happens beside -------------------------------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""Tools that every agent may have, and tools of MCP servers. Python functions are offered by tools/toolbox.py."""
+"""Built-in tools, tools of MCP servers (mcp/), and Python functions as tools (toolbox.py)."""

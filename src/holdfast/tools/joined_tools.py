@@ -1,4 +1,4 @@
-"""Tools from several boxes as one. Where two have the same name, the first box has it."""
+"""Two tool sets as one. If both have a tool of the same name, the first set's is used."""
 
 from collections.abc import Hashable
 
@@ -26,13 +26,13 @@ class JoinedTools:
         return self._owner(name, agent).needs_approval(agent, name)
 
     async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
-        """A box knows its own tools only, so the answer to a call that no box takes is made here."""
+        """Each set knows only its own tools, so the outcome for an unknown tool is made here."""
         outcome = await self._owner(name, context.agent).call(name, arguments, context)
         return no_such_tool(name, self.specs(context.agent), self.outages()) if outcome.missing else outcome
 
     def outages(self) -> tuple[str, ...]:
-        boxes = (self._first, self._second)
-        return tuple(outage for box in boxes if isinstance(box, Unreliable) for outage in box.outages())
+        sets = (self._first, self._second)
+        return tuple(outage for tools in sets if isinstance(tools, Unreliable) for outage in tools.outages())
 
     def origin(self, agent: AgentName, name: str) -> Hashable | None:
         return origin_of(self._owner(name, agent), agent, name)

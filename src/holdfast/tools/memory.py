@@ -1,11 +1,11 @@
-"""The model's `memory` tool: add, replace, remove, read, alone or as a batch that is applied whole or not at all.
+"""The model's `memory` tool: add, replace, remove and read notes, singly or as an atomic batch.
 
-The origin of a batch is the call itself, so a call that is repeated after a crash changes nothing: the tool is offered
-as idempotent. It knows no store; it is given an `apply` and a `look`. What cannot be done is told with the entries as
-they are, so that the model can do it right in its next call.
+The origin of a batch is the call itself, so a call that is repeated after a crash changes nothing, and the tool is
+idempotent. It does not know the store; it gets the functions `apply` and `look`. A refusal returns the current entries,
+so that the model can correct its next call.
 
-It writes words to the conversation's own scope only: anywhere else they would be shown to other people. A note that the
-same person has elsewhere (a linked account, an earlier release) can be removed from here, or replaced.
+The tool writes only to the conversation's own scope: any other scope would show the text to other people. A note that
+the same person has in another scope (a linked account, an earlier release) can be removed or replaced from here.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,12 +20,12 @@ from holdfast.kernel.errors import MemoryWriteBlocked
 from holdfast.memory.notes import (
     Applied,
     Capacity,
-    Change,
     Memory,
     MemoryBatch,
     MemoryOutcome,
     MemoryVerb,
     NotApplied,
+    NoteChange,
     Target,
 )
 from holdfast.memory.notes_prompt import CONSOLIDATE_PERCENT, is_nearly_full, percent
@@ -45,8 +45,8 @@ CONSOLIDATE = (
 )
 
 
-class MemoryWish(Struct, frozen=True, forbid_unknown_fields=True):
-    """One operation of a batch."""
+class NoteEdit(Struct, frozen=True, forbid_unknown_fields=True):
+    """One operation of a batch, as the model writes it."""
 
     action: Literal["add", "replace", "remove"]
     content: str = ""
@@ -62,7 +62,7 @@ def make_memory_tool(
     private_in_groups: bool = False,
     shares_all: bool = False,
 ) -> MemoryTool:
-    """The function to offer: `toolbox.add(make_memory_tool(...), idempotent=True)`."""
+    """The function for `toolbox.add(make_memory_tool(...), idempotent=True)`."""
     room = capacity or Capacity()
 
     async def memory(
@@ -72,7 +72,7 @@ def make_memory_tool(
         content: str = "",
         old_text: str = "",
         version: int | None = None,
-        operations: list[MemoryWish] | None = None,
+        operations: list[NoteEdit] | None = None,
         context: ToolContext,
     ) -> Answer:
         """Keep short notes that last beyond this conversation.
@@ -85,69 +85,69 @@ def make_memory_tool(
         """
         about = Target(target)
         audience = replace(_audience(context), private_in_groups=private_in_groups, shares_all=shares_all)
-        wishes = operations or ([] if action == "read" else [MemoryWish(action, content, old_text, version)])
-        if not wishes:
+        edits = operations or ([] if action == "read" else [NoteEdit(action, content, old_text, version)])
+        if not edits:
             return _shown(await look(audience), about, room)
         batch = MemoryBatch(
             agent=context.agent,
             subject=audience.own,
             origin=origin_of(context),
-            changes=tuple(_change(wish, about) for wish in wishes),
+            changes=tuple(_change(edit, about) for edit in edits),
             principal=context.principal,
             capacity=room,
             session=context.session,
             fence=context.fence,
         )
-        old = _elsewhere(await look(audience), wishes, about)
+        old = _elsewhere(await look(audience), edits, about)
         if old is not None:
             return await _move(apply, look, audience, batch, old, room)
         outcome = await apply(batch)
         if isinstance(outcome, NotApplied):
-            return _refusal(outcome, wishes, await look(audience), about, room)
+            return _refusal(outcome, edits, await look(audience), about, room)
         return _answer(outcome, batch, (await look(audience)).own, room)
 
     return memory
 
 
-def _elsewhere(shown: ShownNotes, wishes: Sequence[MemoryWish], target: Target) -> ShownEntry | None:
-    """The one entry that a lone wish is about, where the person has it under another scope."""
-    old = wishes[0].old_text.strip()
-    if len(wishes) > 1 or wishes[0].action == "add" or not old or any(old in one.text for one in shown.own.of(target)):
+def _elsewhere(shown: ShownNotes, edits: Sequence[NoteEdit], target: Target) -> ShownEntry | None:
+    """The entry that a single operation names, if the person has it in another scope."""
+    old = edits[0].old_text.strip()
+    if len(edits) > 1 or edits[0].action == "add" or not old or any(old in one.text for one in shown.own.of(target)):
         return None
     found = [one for one in shown.others_of(target) if not one.is_shared and old in one.entry.text]
     return found[0] if len(found) == 1 else None
 
 
-async def _move(  # noqa: PLR0917 - what the tool has at hand
+async def _move(  # noqa: PLR0917
     apply: Apply, look: Look, audience: Audience, batch: MemoryBatch, old: ShownEntry, room: Capacity
 ) -> Answer:
-    """The new words first, then the removal. An origin counts in its own scope, so a repeat does what is missing."""
+    """Add the new text first, then remove the old. An origin counts per scope, so a repeat does the missing part."""
     (change,) = batch.changes
     if change.verb is MemoryVerb.REPLACE:
-        added = replace(batch, changes=(Change(verb=MemoryVerb.ADD, target=change.target, text=change.text),))
+        added = replace(batch, changes=(NoteChange(verb=MemoryVerb.ADD, target=change.target, text=change.text),))
         outcome = await apply(added)
         if isinstance(outcome, NotApplied):
-            return _refusal(outcome, (MemoryWish("add"),), await look(audience), change.target, room)
-    gone = Change(verb=MemoryVerb.REMOVE, target=change.target, version=old.entry.seq)
+            return _refusal(outcome, (NoteEdit("add"),), await look(audience), change.target, room)
+    gone = NoteChange(verb=MemoryVerb.REMOVE, target=change.target, version=old.entry.seq)
     removal = replace(batch, subject=old.subject, changes=(gone,))
     outcome = await apply(removal)
     if isinstance(outcome, NotApplied):
-        return _refusal(outcome, (MemoryWish("remove"),), await look(audience), change.target, room)
+        return _refusal(outcome, (NoteEdit("remove"),), await look(audience), change.target, room)
     answer = _answer(outcome, removal, (await look(audience)).own, room)
     return {**answer, "changed": [DONE[change.verb]]}
 
 
 def origin_of(context: ToolContext) -> str:
-    """The same for every repetition of one call. Models name their calls, so a name may be anything."""
+    """Equal for every repetition of one call. The model names its calls, so a name may hold any character."""
     origin = f"tool:{context.session}:{context.turn}:{context.call}"
     if len(origin) <= PART_CHARS_MAX and origin.isprintable():
         return origin
     return f"tool:{sha256(origin.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def _change(wish: MemoryWish, target: Target) -> Change:
-    return Change(
-        verb=MemoryVerb(wish.action), target=target, text=wish.content, old=wish.old_text, version=wish.version
+def _change(edit: NoteEdit, target: Target) -> NoteChange:
+    return NoteChange(
+        verb=MemoryVerb(edit.action), target=target, text=edit.content, old=edit.old_text, version=edit.version
     )
 
 
@@ -164,14 +164,14 @@ def _answer(outcome: Applied, batch: MemoryBatch, memory: Memory, capacity: Capa
 
 
 def _refusal(
-    outcome: NotApplied, wishes: Sequence[MemoryWish], shown: ShownNotes, target: Target, capacity: Capacity
+    outcome: NotApplied, edits: Sequence[NoteEdit], shown: ShownNotes, target: Target, capacity: Capacity
 ) -> Answer:
-    many = len(wishes) > 1
+    many = len(edits) > 1
     which = f"operation {outcome.position + 1}: " if many else ""
     nothing = " None of the operations was made." if many else ""
     reason = outcome.reason
-    wish = wishes[outcome.position]
-    if outcome.code == "no_match" and any(wish.old_text in one.entry.text for one in shown.others_of(target)):
+    edit = edits[outcome.position]
+    if outcome.code == "no_match" and any(edit.old_text in one.entry.text for one in shown.others_of(target)):
         reason = "that entry is read-only here: the operator shares it, or it was noted from another account"
     own = ShownNotes(outcome.memory, shown.others)
     answer: Answer = {
@@ -186,7 +186,7 @@ def _refusal(
 
 
 def _shown(shown: ShownNotes, target: Target, capacity: Capacity) -> Answer:
-    """Entries that can be changed have a version; the others are shown to be read."""
+    """Entries that can be changed have a version; the others are read-only."""
     memory = shown.own
     entries: list[Answer] = [{"version": entry.seq, "text": _safe(entry.text)} for entry in memory.of(target)]
     entries += [{"read_only": True, "text": _safe(one.entry.text)} for one in shown.others_of(target)]

@@ -1,7 +1,7 @@
-"""The model's `recall` tool: look memory up with words of its own, within the same bounds as the turn's own recall.
+"""The model's `recall` tool: a memory search with the model's own query, within the bounds of the turn's own recall.
 
-What is found is journaled as a recall, not as a tool's result: it is shown in this turn only, never delivered or
-summarised, and blanked when somebody is forgotten (D13, D25).
+Its result is journaled as a recall, not as a tool result: it is shown in this turn only, never delivered or summarised,
+and erased when a person is forgotten (D13, D25).
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ RecallTool: TypeAlias = Callable[..., Awaitable[ToolOutcome]]
 
 
 def make_recall_tool(look_up: LookUp) -> RecallTool:
-    """The function to offer: `toolbox.add(make_recall_tool(...), idempotent=True)`."""
+    """The function for `toolbox.add(make_recall_tool(...), idempotent=True)`."""
 
     async def recall(*, query: str, context: ToolContext) -> ToolOutcome:
         """Look up what is remembered from earlier conversations about a question or some words.

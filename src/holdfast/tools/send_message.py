@@ -1,8 +1,8 @@
-"""The model's `send_message` tool: a message to another agent, which never waits for the answer (D9, R38).
+"""The model's `send_message` tool: a message to another agent, without waiting for the answer (D9, R38).
 
-Nothing is sent here. The message leaves as a row of the same transaction that journals this tool's result, so it leaves
-once or not at all; and it counts the agents it has come through, so that no two can keep each other busy for ever.
-Whom an agent may message is the operator's to say (`talks_to`), and is judged again where the message is handed over.
+The tool itself sends nothing. The transaction that journals its result also stores the message, so it is sent once or
+not at all. The message counts the agents that it has passed, so that two agents cannot keep each other busy for ever.
+The operator decides whom an agent may message (`talks_to`); the channel checks it again on delivery.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,11 +20,11 @@ NAME = SEND_MESSAGE
 CHANNEL = "agent"
 TEXT_BYTES_MAX = 32 * 1024
 SendTool: TypeAlias = Callable[..., Awaitable[ToolOutcome]]
-Reach: TypeAlias = Callable[[AgentName, Chain], Sequence[AgentName]]  # whom an agent may message in such a turn
+Reach: TypeAlias = Callable[[AgentName, Chain], Sequence[AgentName]]  # agents that may be messaged in such a turn
 
 
 def make_send_tool(reach: Reach, *, hops_max: int) -> SendTool:
-    """The function to offer: `toolbox.add(make_send_tool(...), idempotent=True, description=described(...))`."""
+    """The function for `toolbox.add(make_send_tool(...), idempotent=True)`."""
 
     async def send_message(*, to: str, text: str, context: ToolContext) -> ToolOutcome:
         """Send a message to another agent, by its name. It answers later, in a message of its own; do not wait for it.
@@ -45,8 +45,8 @@ def make_send_tool(reach: Reach, *, hops_max: int) -> SendTool:
 
 
 def _refusal(to: str, text: str, able: Sequence[AgentName], context: ToolContext, hops_max: int) -> str | None:
-    """Why it cannot be sent; None when it can."""
-    whom = f"you can reach {', '.join(able)}" if able else "you can reach nobody in this turn"
+    """Why the message cannot be sent; None if it can."""
+    whom = f"you can reach {', '.join(able)}" if able else "you can reach no agent in this turn"
     if to == context.agent:
         return f"that is you; {whom}."
     if to not in able:
@@ -56,5 +56,5 @@ def _refusal(to: str, text: str, able: Sequence[AgentName], context: ToolContext
     except HoldfastError as error:
         return f"{error}. {error.hint}"
     if context.hop + 1 > hops_max:
-        return f"this conversation has gone from agent to agent {context.hop} times, and {hops_max} is the most."
+        return f"this conversation has gone from agent to agent {context.hop} times, and the limit is {hops_max}."
     return None

@@ -1,4 +1,4 @@
-"""The toolbox: Python functions as tools. What goes wrong inside one is told to the model, never raised."""
+"""The toolbox: Python functions as tools. An error inside a function becomes an outcome for the model."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Hashable
@@ -35,7 +35,7 @@ class ToolBox:
     """Implements `Tools` and `Traceable`. Arguments are checked against the function's annotations before it runs."""
 
     def __init__(self, tasks: Tasks | None = None) -> None:
-        """With `tasks`, plain functions run in threads, so that a slow one delays nobody else."""
+        """With `tasks`, plain functions run in threads, so that a slow one does not block the event loop."""
         self._tasks = tasks
         self._tools: dict[str, _Tool] = {}
 
@@ -50,25 +50,25 @@ class ToolBox:
         origin: Hashable | None = None,
     ) -> None:
         """Offer a function. `idempotent` says that a call of unknown outcome may be repeated, `dangerous` that a human
-        has to say yes to each call. What is not said is read from the function's attributes of these names.
+        has to approve each call. Both default to the function's attributes of these names.
 
-        `origin` is equal for two agents that have the same tool; without it, where they have the same function.
+        `origin` is equal for two agents that have the same tool; it defaults to the function.
         """
         name = agent_name(name or call.__name__, what="tool")
         if name in self._tools:
-            raise InvalidInput(f"there are two tools named {name!r}", tool=name)
+            raise InvalidInput(f"two tools are named {name!r}; rename one", tool=name)
         arguments, wants_context = _arguments(name, call)
         spec = ToolSpec(
             name=name,
             description=description or inspect.getdoc(call) or name,
             parameters=_schema(name, arguments),
         )
-        again = bool(getattr(call, "idempotent", False)) if idempotent is None else idempotent
-        feared = bool(getattr(call, "dangerous", False)) if dangerous is None else dangerous
-        self._tools[name] = _Tool(spec, call, arguments, wants_context, again, feared, origin or ("function", call))
+        repeatable = bool(getattr(call, "idempotent", False)) if idempotent is None else idempotent
+        risky = bool(getattr(call, "dangerous", False)) if dangerous is None else dangerous
+        self._tools[name] = _Tool(spec, call, arguments, wants_context, repeatable, risky, origin or ("function", call))
 
     def specs(self, agent: AgentName) -> tuple[ToolSpec, ...]:
-        del agent  # every agent has every tool until the configuration says otherwise
+        del agent  # every agent has every tool of the box
         return tuple(tool.spec for tool in self._tools.values())
 
     def origin(self, agent: AgentName, name: str) -> Hashable | None:
@@ -110,22 +110,22 @@ class ToolBox:
             if isinstance(result, ToolOutcome):
                 return replace(result, text=storable(result.text)[:RESULT_CHARS_MAX])
             return ToolOutcome(storable(_text(result))[:RESULT_CHARS_MAX])
-        except Exception as error:  # noqa: BLE001 - somebody else's code: its failure is the model's to hear of
+        except Exception as error:  # noqa: BLE001 - foreign code: the model is told of its failure
             log.warning("model.failed", task="tool", tool=tool.spec.name, why=type(error).__name__)
-            return ToolOutcome(f"{tool.spec.name} failed: {_told(error)}"[:RESULT_CHARS_MAX], ok=False)
+            return ToolOutcome(f"{tool.spec.name} failed: {_described(error)}"[:RESULT_CHARS_MAX], ok=False)
 
 
-def _told(error: Exception) -> str:
-    """What went wrong, in the words of whoever raised it, where there are any."""
+def _described(error: Exception) -> str:
+    """The class and, if it can be formatted, the text of an error."""
     kind = type(error).__name__
     try:
         return f"{kind}: {error}"
-    except Exception:  # noqa: BLE001 - somebody else's code again
+    except Exception:  # noqa: BLE001 - foreign code
         return kind
 
 
 def _text(result: object) -> str:
-    """What the model reads: text as it is, values as JSON, and whatever JSON cannot say as Python shows it."""
+    """A string unchanged, other values as JSON, and values that JSON cannot express as `str`."""
     if isinstance(result, str):
         return result
     try:
@@ -135,7 +135,7 @@ def _text(result: object) -> str:
 
 
 def _arguments(name: str, call: Callable[..., Any]) -> tuple[type[msgspec.Struct], bool]:
-    """A struct of the function's parameters; a parameter named `context` gets the ToolContext."""
+    """A struct of the function's parameters, and whether it has a parameter `context` for the `ToolContext`."""
     fields: list[Any] = []
     wants_context = False
     for parameter in inspect.signature(call, eval_str=True).parameters.values():
@@ -147,20 +147,20 @@ def _arguments(name: str, call: Callable[..., Any]) -> tuple[type[msgspec.Struct
         kind = Any if parameter.annotation is parameter.empty else parameter.annotation
         has_default = parameter.default is not parameter.empty
         fields.append((parameter.name, kind, parameter.default) if has_default else (parameter.name, kind))
-    fields.sort(key=len)  # those without a default first, as a struct wants them
+    fields.sort(key=len)  # a struct needs fields without a default first
     try:
         made = msgspec.defstruct(f"{name}_arguments", fields, forbid_unknown_fields=True, kw_only=True)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"tool {name!r} has a parameter that cannot be offered: {error}", tool=name) from error
+        raise InvalidInput(f"tool {name!r} has an unsupported parameter: {error}", tool=name) from error
     return made, wants_context
 
 
 def _schema(name: str, arguments: type[msgspec.Struct]) -> dict[str, object]:
-    """The JSON schema without its one level of `$ref`, as model vendors want it."""
+    """The JSON schema without its top-level `$ref`, as model vendors require it."""
     try:
         schema = msgspec.json.schema(arguments)
     except TypeError as error:
-        raise InvalidInput(f"tool {name!r} has a parameter that JSON cannot carry: {error}", tool=name) from error
+        raise InvalidInput(f"tool {name!r} has a parameter that JSON cannot express: {error}", tool=name) from error
     reference = schema.get("$ref", "")
     definitions = schema.get("$defs", {})
     found = definitions.pop(reference.rsplit("/", 1)[-1], schema)

@@ -1,4 +1,4 @@
-"""The model: asked with messages, answers as a stream that ends in one `Answer`."""
+"""The model port: a request with messages, and a stream of events that ends in one `ModelAnswer`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -13,10 +13,10 @@ from holdfast.turns.journal import ToolCall
 from holdfast.turns.turn import Usage
 
 
-class Task(Enum):
+class ModelTask(Enum):
     REPLY = "reply"
     SUMMARY = "summary"
-    EXTRACT = "extract"  # what memory should keep of a conversation that has ended
+    EXTRACT = "extract"  # the notes to keep from a conversation that has ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    task: Task
+    task: ModelTask
     messages: tuple[ModelMessage, ...]
     tools: tuple[ToolSpec, ...] = ()
 
@@ -39,24 +39,24 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class Restarted:
-    """What was streamed so far is void: another model, or the same one again, begins anew. `failure` says why."""
+class AnswerRestarted:
+    """The text streamed so far is void: another model, or the same one, starts again. `failure` says why."""
 
     failure: ModelFailed | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """The whole answer; it repeats what the deltas said."""
+class ModelAnswer:
+    """The complete answer, including the text of all deltas."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
     usage: Usage = field(default_factory=Usage)
-    model: str = ""  # which one answered, where it is not the one that was asked
-    cost_micros: int | None = None  # millionths of a dollar; None for a model that nobody is paid for
+    model: str = ""  # the model that answered, if it is not the one that was asked
+    cost_micros: int | None = None  # millionths of a dollar; None for a free model
 
 
-ModelEvent: TypeAlias = TextDelta | Restarted | Answer
+ModelEvent: TypeAlias = TextDelta | AnswerRestarted | ModelAnswer
 
 
 class Model(Protocol):
@@ -64,19 +64,19 @@ class Model(Protocol):
     def name(self) -> str: ...
 
     def ask(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Stream one answer. Raises `ModelFailed` when there is none to be had."""
+        """Stream one answer. Raises `ModelFailed`."""
         ...
 
 
 class Connected(ABC):
-    """A model with connections, which are closed with the runtime. Asked again later, it opens new ones."""
+    """A model with connections, which the runtime closes. A later request opens new ones."""
 
     @abstractmethod
     async def close(self) -> None: ...
 
 
 async def listen(model: Model, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-    """The model's stream, as one that can be closed. Closing it closes the model's own, with its connection."""
+    """The model's stream as a generator. Closing it closes the model's own stream and its connection."""
     stream = model.ask(request)
     if not isinstance(stream, AsyncGenerator):
         async for event in stream:

@@ -18,7 +18,7 @@ from holdfast.kernel.errors import ModelFailed, StoreBroken, StoreFull, StoreRea
 from holdfast.kernel.spans import MODEL, provider_and_model, span
 from holdfast.kernel.tasks import Tasks
 from holdfast.turns.journal import ToolCall, is_storable
-from holdfast.turns.model import Answer, Model, ModelRequest, Restarted, TextDelta, listen
+from holdfast.turns.model import AnswerRestarted, Model, ModelAnswer, ModelRequest, TextDelta, listen
 from holdfast.turns.policy import TurnPolicy
 from holdfast.turns.turn import Usage
 
@@ -62,7 +62,7 @@ class Asker:
         restarted: Callable[[], None],
         *,
         patience: Patience | None = None,
-    ) -> Answer:
+    ) -> ModelAnswer:
         """The model's answer. `heard` gets each delta; `restarted` says that what was heard is void."""
         patience = patience or Patience.of_turn(policy)
         for attempt in range(1, policy.model_attempts_max + 1):
@@ -93,7 +93,7 @@ async def hear(
     wait_ms: int,
     heard: Callable[[str], None] = lambda _text: None,
     restarted: Callable[[], None] = lambda: None,
-) -> Answer:
+) -> ModelAnswer:
     """One answer, whole and usable. Raises `ModelFailed` for everything else."""
     provider, wanted = provider_and_model(model.name)
     with span(
@@ -114,8 +114,8 @@ async def hear(
 
 async def _hear(
     model: Model, request: ModelRequest, wait_ms: int, heard: Callable[[str], None], restarted: Callable[[], None]
-) -> Answer:
-    answer: Answer | None = None
+) -> ModelAnswer:
+    answer: ModelAnswer | None = None
     try:
         async with asyncio.timeout(wait_ms / 1000) as patience:
             answer = await _heard_out(model, request, heard, restarted)
@@ -137,13 +137,13 @@ async def _hear(
 
 async def _heard_out(
     model: Model, request: ModelRequest, heard: Callable[[str], None], restarted: Callable[[], None]
-) -> Answer | None:
+) -> ModelAnswer | None:
     """What the model says, to its end. A stream that is given up is closed here and now, with its connection."""
-    answer: Answer | None = None
+    answer: ModelAnswer | None = None
     length = 0
     async with aclosing(listen(model, request)) as stream:
         async for event in stream:
-            if isinstance(event, Restarted):
+            if isinstance(event, AnswerRestarted):
                 length = 0
                 restarted()
                 continue
@@ -154,8 +154,8 @@ async def _heard_out(
     return answer
 
 
-def _take(event: object, heard: Callable[[str], None]) -> Answer | None:
-    if isinstance(event, Answer):
+def _take(event: object, heard: Callable[[str], None]) -> ModelAnswer | None:
+    if isinstance(event, ModelAnswer):
         return event
     if not isinstance(event, TextDelta) or not is_storable(event.text):
         raise ModelFailed("the model sent something that is neither text nor an answer")
@@ -169,7 +169,7 @@ def is_cancelled_from_outside() -> bool:
     return task is None or task.cancelling() > 0
 
 
-def _fault_of(answer: Answer | None) -> str:
+def _fault_of(answer: ModelAnswer | None) -> str:
     """Why an answer cannot be used; empty when it can."""
     if answer is None:
         return "the model's answer broke off"

@@ -35,7 +35,7 @@ from holdfast.turns.journal import (
     UserSaid,
     storable,
 )
-from holdfast.turns.model import Answer, ModelRequest, Task
+from holdfast.turns.model import ModelAnswer, ModelRequest, ModelTask
 from holdfast.turns.model_call import Asker, Patience
 from holdfast.turns.policy import Arrivals
 from holdfast.turns.tool import Unreliable, outage_text
@@ -172,7 +172,7 @@ class TurnRunner:
             context = room
         brief = run.brief
         request = ModelRequest(
-            task=Task.REPLY,
+            task=ModelTask.REPLY,
             messages=render(context, brief.instructions, brief.notes, named=is_named(context, run.claim.address)),
             tools=run.agent.tools.specs(run.claim.agent),
         )
@@ -192,7 +192,7 @@ class TurnRunner:
         )
         return await self._answered(run, answer)
 
-    async def _ask(self, run: Run, request: ModelRequest) -> Answer:
+    async def _ask(self, run: Run, request: ModelRequest) -> ModelAnswer:
         def heard(text: str) -> None:
             run.partial += text
             self._steps.publish(run.claim, run.turn, "turn.delta", text=text)
@@ -206,7 +206,7 @@ class TurnRunner:
         run.patience = run.patience or Patience.of_turn(policy)
         return await self._asker.ask(run.agent.model, request, policy, heard, restarted, patience=run.patience)
 
-    async def _answered(self, run: Run, answer: Answer) -> bool:
+    async def _answered(self, run: Run, answer: ModelAnswer) -> bool:
         body = AssistantSaid(text=answer.text, calls=answer.calls, model=answer.model or run.agent.model.name)
         if answer.calls:
             await self._steps.take(run, Step(event=TurnEvent.CALLED, entries=(body,)))

@@ -16,7 +16,7 @@ from holdfast.kernel.errors import ModelFailed
 from holdfast.kernel.ids import AgentName
 from holdfast.store.ports import Ports
 from holdfast.turns.agents import Agent, Agents
-from holdfast.turns.model import Answer, Model, ModelEvent, ModelRequest, Restarted, Task, listen
+from holdfast.turns.model import AnswerRestarted, Model, ModelAnswer, ModelEvent, ModelRequest, ModelTask, listen
 from holdfast.turns.spend import Spend, day_start, used_up
 from holdfast.turns.spend_sql import record_spend, sum_spent
 from holdfast.turns.turn import Usage
@@ -53,19 +53,19 @@ class Metered:
         if await self._ports.db.read(sum_spent(self._agent, since)) >= self._daily_micros:
             raise ModelFailed(used_up(self._daily_micros), final=True, elsewhere=False)
 
-    async def _note(self, task: Task, event: ModelEvent) -> None:
-        if isinstance(event, Answer) and event.cost_micros is not None:
+    async def _note(self, task: ModelTask, event: ModelEvent) -> None:
+        if isinstance(event, ModelAnswer) and event.cost_micros is not None:
             await self._record(task, event.model or self.name, event.usage, event.cost_micros)
-        if isinstance(event, Restarted) and event.failure is not None:
+        if isinstance(event, AnswerRestarted) and event.failure is not None:
             await self._record_failed(task, event.failure)
 
-    async def _record_failed(self, task: Task, error: ModelFailed) -> None:
+    async def _record_failed(self, task: ModelTask, error: ModelFailed) -> None:
         said = error.context
         usage, cost = said.get("usage"), said.get("cost_micros")
         if isinstance(usage, Usage) and isinstance(cost, int):
             await self._record(task, str(said.get("model") or self.name), usage, cost)
 
-    async def _record(self, task: Task, model: str, usage: Usage, cost_micros: int) -> None:
+    async def _record(self, task: ModelTask, model: str, usage: Usage, cost_micros: int) -> None:
         spend = Spend(
             id=self._ports.new_id("spd"),
             agent=self._agent,

@@ -1,5 +1,5 @@
-"""Tools: what a model may call. A tool says whether calling it twice is the same as calling it once, and whether a
-human has to say yes first."""
+"""The tool port: functions that a model may call. A tool states whether a call may be repeated, and whether a human has
+to approve it."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from holdfast.turns.journal import Recalled
 from holdfast.turns.model import ToolSpec
 from holdfast.turns.turn import OutgoingMessage
 
-TOOLS_NAMED_MAX = 60  # in the answer to a call of a tool that does not exist
+TOOLS_NAMED_MAX = 60  # in the outcome for an unknown tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,14 +22,14 @@ class ToolContext:
     session: SessionId
     turn: int
     principal: Principal
-    call: str  # stable across resumptions: an idempotency key for what the tool does
-    address: str = ""  # the place of the conversation
+    call: str  # stable across resumptions: an idempotency key for the tool's effects
+    address: str = ""  # the address of the conversation
     epoch: int = 1
     head_seq: int = 0  # the last entry before the turn
-    hop: int = 0  # how many agents the turn's messages have come through
-    fence: int = 0  # of the claim on the turn's mailbox; what is written elsewhere for the turn is refused without it
-    where: Whereabouts = NOWHERE  # where the turn's messages were written
-    chain: Chain = NOBODY  # the agents through which the turn's messages came
+    hop: int = 0  # the number of agents that the turn's messages have passed
+    fence: int = 0  # of the claim on the turn's mailbox; writes outside the turn's transaction need it
+    where: Whereabouts = NOWHERE  # the working directory of the sender
+    chain: Chain = NOBODY  # the agents that the turn's messages have passed
     shared: bool = False  # several people have spoken in the chat
 
 
@@ -37,17 +37,17 @@ class ToolContext:
 class ToolOutcome:
     text: str
     ok: bool = True
-    unknown: bool = False  # nobody can say whether it took effect
-    missing: bool = False  # there is no tool of this name; nothing was run
-    messages: tuple[OutgoingMessage, ...] = ()  # to other agents; they leave with the entry that journals this outcome
-    shown: Recalled | None = None  # words from elsewhere, journaled as a recall: for this turn only (D13)
+    unknown: bool = False  # whether it took effect is unknown
+    missing: bool = False  # no tool has this name; nothing was run
+    messages: tuple[OutgoingMessage, ...] = ()  # to other agents, stored in the transaction of this outcome
+    shown: Recalled | None = None  # recalled text, journaled as a recall: for this turn only (D13)
 
 
 class Tools(Protocol):
     def specs(self, agent: AgentName) -> tuple[ToolSpec, ...]: ...
 
     def is_idempotent(self, name: str) -> bool:
-        """Whether a call of unknown outcome may simply be repeated."""
+        """Whether a call of unknown outcome may be repeated."""
         ...
 
     def needs_approval(self, agent: AgentName, name: str) -> bool:
@@ -55,42 +55,42 @@ class Tools(Protocol):
         ...
 
     async def call(self, name: str, arguments: str, context: ToolContext) -> ToolOutcome:
-        """Run a tool. What goes wrong inside it is an outcome for the model, never an exception."""
+        """Run a tool. An error inside it is an outcome for the model, never an exception."""
         ...
 
 
 @runtime_checkable
 class Unreliable(Protocol):
-    """Tools that depend on servers, which may be down."""
+    """Tools of servers, which may be down."""
 
     def outages(self) -> tuple[str, ...]:
-        """The servers whose tools are not offered now, each with since when."""
+        """The servers that are down, each with the time since when."""
         ...
 
 
 @runtime_checkable
 class Traceable(Protocol):
-    """Tools that can tell whether another agent has the very same one."""
+    """Tools with an origin, which tells whether two agents have the same tool."""
 
     def origin(self, agent: AgentName, name: str) -> Hashable | None:
-        """What a tool is made of; equal for two agents that have the same tool. None when there is no such tool."""
+        """Equal for two agents that have the same tool. None for an unknown tool."""
         ...
 
 
 def origin_of(tools: Tools, agent: AgentName, name: str) -> Hashable | None:
-    """What a tool is made of. Tools that cannot tell are the same where two agents hold one object."""
+    """The origin of a tool. Tools without one are the same if two agents share the object."""
     if isinstance(tools, Traceable):
         return tools.origin(agent, name)
     return (id(tools), name) if name in {spec.name for spec in tools.specs(agent)} else None
 
 
 def built_in(name: str) -> Hashable:
-    """The origin of a tool that every agent can have. Each acts on its own agent's conversation only."""
+    """The origin of a built-in tool, which acts only on its own agent's conversation."""
     return ("built-in", name)
 
 
 def no_such_tool(name: str, specs: Sequence[ToolSpec], outages: Sequence[str] = ()) -> ToolOutcome:
-    """The answer to a call of a tool that does not exist: those that do, and the servers that would offer more."""
+    """The outcome for an unknown tool: the known tools, and the servers that are down."""
     named = ", ".join(spec.name for spec in specs[:TOOLS_NAMED_MAX]) or "none"
     more = f" and {len(specs) - TOOLS_NAMED_MAX} more" if len(specs) > TOOLS_NAMED_MAX else ""
     text = f"There is no tool {name[:200]!r}; there are: {named}{more}."
@@ -98,17 +98,17 @@ def no_such_tool(name: str, specs: Sequence[ToolSpec], outages: Sequence[str] = 
 
 
 def outage_text(outages: Sequence[str]) -> str:
-    """What the model is told while servers are down; nothing while none is."""
+    """The text for the model while servers are down; empty if none is."""
     if not outages:
         return ""
     return f"These tool servers are not available now, and so their tools are missing: {', '.join(outages)}."
 
 
 class Attached(Protocol):
-    """Tools that live with the process that serves: they are started before its workers and closed after them."""
+    """Tools with connections: they are started before the workers and closed after them."""
 
     async def start(self) -> None:
-        """Within a bounded time; whatever is not there then comes later."""
+        """Return within a bounded time; slower servers connect later."""
         ...
 
     async def close(self) -> None: ...
@@ -118,5 +118,5 @@ class Attached(Protocol):
         ...
 
     def watch(self, hear: Callable[[], None]) -> None:
-        """Have every change of a standing told at once. `hear` must be quick and must not raise."""
+        """Call `hear` after every change of a standing. It must be quick and must not raise."""
         ...

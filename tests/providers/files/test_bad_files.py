@@ -72,7 +72,7 @@ async def test_a_pipe_in_the_place_of_a_file_is_refused_without_waiting_for_it(c
     cabinet.folder.mkdir()
     os.mkfifo(cabinet.file)
     await cabinet.apply(add("a"))
-    assert await cabinet.deliver() == Refused("MEMORY.md is not a plain file")
+    assert await cabinet.deliver() == Refused("MEMORY.md is not a regular file")
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EMFILE, errno.EACCES], ids=errno.errorcode.get)
@@ -175,7 +175,7 @@ async def test_an_edit_that_cannot_be_kept_is_left_alone_and_copied_once(tmp_pat
     for _ in range(3):
         outcome = await cabinet.deliver(2)
         assert isinstance(outcome, Refused)
-        assert outcome.reason.startswith(f"the edit of MEMORY.md cannot be kept ({code}: ")
+        assert outcome.reason.startswith(f"the edit of MEMORY.md cannot be stored ({code}: ")
         assert "xxx" not in outcome.reason
         assert cabinet.text() == edit
     assert cabinet.beside() == ["MEMORY.md", "MEMORY.md.edited.1"]
@@ -183,7 +183,7 @@ async def test_an_edit_that_cannot_be_kept_is_left_alone_and_copied_once(tmp_pat
     assert await cabinet.entries() == ["a", "b"]
     (noticed,) = await cabinet.notice()
     assert noticed.fault == outcome.reason
-    assert await cabinet.provider.healthy() == "MEMORY.md holds an edit that cannot be kept; make it fit"
+    assert await cabinet.provider.healthy() == "MEMORY.md holds an edit that cannot be stored; correct it"
 
 
 async def test_an_edit_made_to_fit_is_kept_and_the_file_catches_up(tmp_path, keeper):
@@ -270,7 +270,7 @@ def test_the_factory_makes_a_provider_for_memory_only_and_touches_no_file(tmp_pa
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"per_usr": True}, "files: 'per_usr' is no setting; there are per_user, memory_chars, user_chars"),
+        ({"per_usr": True}, "files.per_usr is not a setting; did you mean per_user?"),
         ({"per_user": "yes"}, "files.per_user is 'yes': Expected `bool`, got `str`"),
         ({"memory_chars": 5}, "files.memory_chars is 5: Expected `int` >= 100"),
     ],

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from holdfast.kernel.machine import AsyncTasks
 from holdfast.memory.delivery import Landing, Outcome, Parcel
-from holdfast.memory.notes import Applied, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import Applied, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.providers.files.provider import FilesProvider
 from holdfast.store.sqlite import InlineDatabase
 from holdfast.testing.check_provider import CHECKS, check_provider
@@ -27,7 +27,7 @@ class Noting(FilesProvider):
         note = parcel.note
         if note is None:
             return parcel
-        change = Change(verb=MemoryVerb(note.op), target=Target(note.target), text=note.text, old=note.old_text)
+        change = NoteChange(verb=MemoryVerb(note.op), target=Target(note.target), text=note.text, old=note.old_text)
         applied = await self.keeper.apply(MemoryBatch(agent=FERN, subject="", origin=parcel.id, changes=(change,)))
         assert isinstance(applied, Applied), applied
         return replace(parcel, note=replace(note, seq=applied.seqs[0]))

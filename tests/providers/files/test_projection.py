@@ -9,7 +9,7 @@ from holdfast.kernel.ids import DeliveryId, Principal, Provider, SessionId
 from holdfast.memory.delivery import Delivered, Erasure, Landing, Op, Parcel, Refused, Unreachable
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.notes import Target
-from holdfast.providers.files.provider import Noticed, folder_name
+from holdfast.providers.files.provider import EditResult, folder_name
 from tests.memory.test_notes_plan import add, remove, swap
 from tests.providers.files.cabinet import FERN, Cabinet, Keeper, note
 
@@ -111,7 +111,7 @@ async def test_people_are_kept_apart_where_that_is_configured(tmp_path, keeper):
     assert (cabinet.folder / "users" / folder_name("Ada") / "USER.md").read_text() == "likes beer\n"
     assert cabinet.text() == "is a bot\n"
     cabinet.edit("likes milk\n", cabinet.folder / "users" / "ada" / "USER.md")
-    assert await cabinet.notice("ada", "Ada") == (Noticed("users/ada/USER.md"),)
+    assert await cabinet.notice("ada", "Ada") == (EditResult("users/ada/USER.md"),)
     assert await cabinet.entries(Target.USER, "ada") == ["likes milk"]
     assert await cabinet.entries(Target.USER, "Ada") == ["likes beer"]
 
@@ -159,7 +159,7 @@ async def test_an_edit_becomes_operations_and_is_not_overwritten(cabinet):
     await cabinet.apply(add("a"), add("b"), add("c"))
     await cabinet.deliver()
     cabinet.edit("a\n§\nB, corrected\n§\nnew\n")
-    assert await cabinet.notice() == (Noticed("MEMORY.md"),)
+    assert await cabinet.notice() == (EditResult("MEMORY.md"),)
     assert await cabinet.entries() == ["a", "B, corrected", "new"]
     assert (await cabinet.operations())[3:] == [
         ("edit", "replace", "b", "B, corrected"),
@@ -258,7 +258,7 @@ async def test_an_emptied_file_is_believed_at_the_second_look(cabinet):
     await cabinet.deliver()
     cabinet.file.write_text("")
     (noticed,) = await cabinet.notice()
-    assert noticed.fault == "MEMORY.md is empty: it may be about to be written"
+    assert noticed.fault == "MEMORY.md is empty: an editor may be about to write it"
     assert isinstance(await cabinet.deliver(), Delivered)
     assert await cabinet.entries() == []
     assert [row[:2] for row in await cabinet.operations()][2:] == [("edit", "remove")] * 2
@@ -349,7 +349,7 @@ async def test_erasing_a_person_leaves_none_of_the_words_in_the_folder(tmp_path,
     assert b"secret" not in held
     assert cabinet.text() == "other\n"
     assert await cabinet.notice("ada") == ()
-    assert await cabinet.provider.deliver([erasure(None)]) == [Delivered("no file holds anything of a session")]
+    assert await cabinet.provider.deliver([erasure(None)]) == [Delivered("the files hold no turns of a session")]
 
 
 async def test_erasing_a_person_takes_the_copies_of_refused_edits_along(tmp_path, keeper):

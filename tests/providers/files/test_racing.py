@@ -89,7 +89,7 @@ async def test_a_late_edit_that_cannot_be_kept_is_copied_aside_and_blocks_nothin
         editor.write("§\n" + "x" * 60)
     (noticed,) = await cabinet.notice()
     assert noticed.fault is not None
-    assert noticed.fault.startswith("the edit of MEMORY.md cannot be kept (over_capacity")
+    assert noticed.fault.startswith("the edit of MEMORY.md cannot be stored (over_capacity")
     assert "x" * 60 in (cabinet.folder / "MEMORY.md.edited.1").read_text()
     assert await cabinet.notice() == ()
     assert cabinet.text() == "a\n§\nby the agent\n"

@@ -94,7 +94,7 @@ async def test_a_database_that_is_down_is_the_server_s_trouble_and_health_says_s
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_refused_key_names_the_variable_to_set(status):
     outcome = await outcome_of(Fault(SUBMIT, status=status), environment=KEY, api_key_env="HS_KEY")
-    assert outcome == Unreachable(f"Hindsight refused the key ({status}); set HS_KEY to one that it takes")
+    assert outcome == Unreachable(f"Hindsight refused the key ({status}); set HS_KEY to one that it accepts")
 
 
 @pytest.mark.parametrize("status", [404, 405, 418])
@@ -190,14 +190,14 @@ async def test_a_hindsight_that_is_too_old_gets_nothing_and_is_told_why(version)
 
 async def test_a_version_that_is_none_is_no_hindsight():
     async with FakeHindsight("unknown") as fake, provider(fake.url) as hindsight:
-        assert "no Hindsight" in str(await hindsight.healthy())
+        assert "not Hindsight" in str(await hindsight.healthy())
 
 
 async def test_health_needs_the_right_key():
     async with FakeHindsight(key="right") as fake:
         async with provider(fake.url, KEY, api_key_env="HS_KEY") as hindsight:
             why = await hindsight.healthy()
-            assert why == "Hindsight refused the key (401); set HS_KEY to one that it takes"
+            assert why == "Hindsight refused the key (401); set HS_KEY to one that it accepts"
             assert KEY["HS_KEY"] not in repr(hindsight)
         async with provider(fake.url, {"HS_KEY": "right"}, api_key_env="HS_KEY") as hindsight:
             assert await hindsight.healthy() is None
@@ -218,7 +218,7 @@ def test_one_provider_works_in_one_event_loop_after_another():
 
     async def deliver() -> None:
         async with FakeHindsight() as fake:
-            made._server._client.memory.api_client.configuration.host = fake.url
+            made._client._client.memory.api_client.configuration.host = fake.url
             assert isinstance((await made.deliver([retain("hello")]))[0], Delivered)
 
     async def end() -> None:

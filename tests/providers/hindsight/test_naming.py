@@ -65,7 +65,7 @@ def test_a_template_that_cannot_be_right_is_refused_with_what_is_wrong(template)
     with pytest.raises(ConfigInvalid, match="bank"):
         BankTemplate(template)
     if template == "{who}":
-        with pytest.raises(ConfigInvalid, match=r"\{who\} is no placeholder; there are \{agent\}"):
+        with pytest.raises(ConfigInvalid, match=r"\{who\} is not a placeholder; use \{agent\}"):
             BankTemplate(template)
 
 

@@ -15,8 +15,8 @@ URL = "http://127.0.0.1:8888"
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"bnak": "x"}, "'bnak' is no setting; there are url, bank, every_turns"),
-        ({"bank": "{who}"}, "{who} is no placeholder"),
+        ({"bnak": "x"}, "hindsight.bnak is not a setting; did you mean bank?"),
+        ({"bank": "{who}"}, "{who} is not a placeholder"),
         ({"every_turns": 0}, "hindsight.every_turns is 0"),
         ({"every_turns": "2"}, "hindsight.every_turns is '2'"),
         ({"max_wait_s": -1}, "hindsight.max_wait_s is -1"),

@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.memory.delivery import Delivered, Landing, Uncertain, Unreachable
-from holdfast.providers.honcho.faults import CallFailed
-from holdfast.providers.honcho.rendering import render
+from holdfast.providers.honcho.faults import HonchoCallFailed
+from holdfast.providers.honcho.messages import render
 from tests.support.honcho_kit import carry, naming, note, one, parcel, provider_on, query
 from tests.support.honcho_server import HonchoServer
 from tests.support.settled import delivery_reason, logged, says
@@ -30,9 +30,9 @@ async def test_a_foreign_refusal_shows_no_words_and_the_next_attempt_makes_no_se
 
 async def test_no_traceback_shows_the_words_that_honcho_refused(server, provider):
     server.poison = {"xyzzy"}
-    message = render(parcel(provider, 1, "say xyzzy"), provider.names).messages[0]
-    with pytest.raises(CallFailed) as raised:
-        await provider._calls.add("a", [message])
+    message = render(parcel(provider, 1, "say xyzzy"), provider.names)[0]
+    with pytest.raises(HonchoCallFailed) as raised:
+        await provider._client.add("a", [message])
     assert "xyzzy" not in "".join(traceback.format_exception(raised.value))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.kernel.errors import StoreCorrupt
 from holdfast.memory.delivery import Delivered, Landing, Refused, Uncertain, Unreachable
-from holdfast.providers.honcho.ledger import FILE, FileLedger
+from holdfast.providers.honcho.migrate import LEDGER_FILE, MigrationLedger
 from tests.support.honcho_kit import NoTasks, carry, note, one, provider_on
 
 
@@ -141,7 +141,7 @@ async def test_a_crash_between_sending_and_marking_sends_no_second_copy(server, 
     tasks = NoTasks()
     async with provider_on(server, folder=tmp_path, tasks=tasks, strategy="global") as provider:
         with monkeypatch.context() as crash:
-            crash.setattr(FileLedger, "mark", _mark_only_beginnings(FileLedger.mark))
+            crash.setattr(MigrationLedger, "mark", _mark_only_beginnings(MigrationLedger.mark))
             with pytest.raises(_Crash):
                 await provider.migrate({"USER.md": "Ada"})
         assert len(server.messages()) == 1
@@ -180,9 +180,9 @@ async def test_what_is_no_memory_file_is_refused_and_a_blank_one_is_nothing(serv
 
 
 def test_the_ledger_outlives_its_process_and_a_damaged_one_is_not_taken_for_empty(tmp_path):
-    FileLedger(tmp_path / "deep").mark("a")
-    FileLedger(tmp_path / "deep").mark("b")
-    assert [FileLedger(tmp_path / "deep").seen(key) for key in "abc"] == [True, True, False]
-    (tmp_path / "deep" / FILE).write_text('["a"')
+    MigrationLedger(tmp_path / "deep").mark("a")
+    MigrationLedger(tmp_path / "deep").mark("b")
+    assert [MigrationLedger(tmp_path / "deep").seen(key) for key in "abc"] == [True, True, False]
+    (tmp_path / "deep" / LEDGER_FILE).write_text('["a"')
     with pytest.raises(StoreCorrupt, match="damaged"):
-        FileLedger(tmp_path / "deep").seen("a")
+        MigrationLedger(tmp_path / "deep").seen("a")

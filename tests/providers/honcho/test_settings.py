@@ -52,8 +52,8 @@ async def test_every_setting_is_heard():
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
-        ({}, "url is missing; it must be there"),
-        ({"url": URL, "uri": 1}, "'uri' is no setting; there are url, workspace"),
+        ({}, "url is missing; set it"),
+        ({"url": URL, "uri": 1}, "honcho.uri is not a setting; did you mean url?"),
         ({"url": 5}, "honcho.url is 5"),
         ({"url": URL, "strategy": "per-week"}, "one of per-session, per-directory, per-repo, global"),
         ({"url": URL, "every_turns": 0}, "honcho.every_turns is 0"),

@@ -17,7 +17,7 @@ from holdfast.kernel.errors import ConfigInvalid, ProviderFailed
 from holdfast.kernel.ids import DeliveryId, Principal
 from holdfast.memory.delivery import Delivered, Landing, Outcome, Refused, Uncertain, Unreachable
 from holdfast.providers.local import index_file, make_local, upgrade
-from holdfast.providers.local.scopes import line_scopes
+from holdfast.providers.local.scope_tokens import line_scopes
 from holdfast.testing.provider_guest import Guest
 from tests.support.local_provider import make_setup, open_local
 
@@ -485,7 +485,7 @@ async def test_behind_a_refused_parcel_nothing_of_its_lane_is_taken(guest):
 async def test_a_call_is_one_transaction(guest, monkeypatch):
     await guest.keep(guest.said("first"))
     from holdfast.providers.local import provider as module
-    from holdfast.providers.local.writing import apply as real
+    from holdfast.providers.local.index_writer import apply as real
 
     def failing(db, parcel):
         if parcel.id == DeliveryId("the last"):
@@ -505,7 +505,7 @@ async def test_a_call_is_one_transaction(guest, monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"limits": 3}, "'limits' is no setting; there are every_turns, limit"),
+        ({"limits": 3}, "local.limits is not a setting; did you mean limit?"),
         ({"limit": 0}, "local.limit is 0"),
         ({"every_turns": "often"}, "local.every_turns is 'often'"),
     ],

@@ -9,15 +9,15 @@ from holdfast.kernel.dates import tells_time
 from holdfast.kernel.ids import AgentName, Instant, Principal
 from holdfast.providers.local.ranking import (
     TERMS_MAX,
-    Sighting,
-    Trace,
+    IndexedLine,
+    TermMatches,
     Weights,
+    final_score,
+    line_scores,
     names_of,
     read_question,
-    said_worth,
-    scene_worth,
-    spread,
-    value,
+    scene_scores,
+    spread_scores,
 )
 from holdfast.providers.local.tokenizer import stems, words
 
@@ -29,12 +29,12 @@ NOW = Instant(1_700_000_000_000)  # 14 November 2023
 class Talk:
     """A little conversation, ranked as the local provider does it, without a database."""
 
-    lines: list[tuple[Trace, set[str]]] = field(default_factory=list)
+    lines: list[tuple[IndexedLine, set[str]]] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
 
     def say(self, text, *, by="ada", scene=1, at=NOW, address=""):
         position = 1 + sum(trace.scene == scene for trace, _ in self.lines)
-        trace = Trace(
+        trace = IndexedLine(
             id=len(self.lines),
             scene=scene,
             position=position,
@@ -52,14 +52,15 @@ class Talk:
     def best(self, text, **more):
         question = read_question(text, voices={trace.speaker for trace, _ in self.lines}, now=NOW, **more)
         sightings = [
-            Sighting(weight, [trace for trace, cut in self.lines if term in cut])
+            TermMatches(weight, [trace for trace, cut in self.lines if term in cut])
             for term, weight in question.terms.items()
         ]
-        worth = said_worth(sightings, len(self.lines))
-        scenes = scene_worth(sightings, len({trace.scene for trace, _ in self.lines}))
-        spots = spread([trace for trace, _ in self.lines if trace.id in worth], worth)
+        worth = line_scores(sightings, len(self.lines))
+        scenes = scene_scores(sightings, len({trace.scene for trace, _ in self.lines}))
+        spots = spread_scores([trace for trace, _ in self.lines if trace.id in worth], worth)
         judged = [
-            value(trace, spots.get(trace.spot, 0.0), scenes.get(trace.scene, 0.0), question) for trace, _ in self.lines
+            final_score(trace, spots.get(trace.scene_position, 0.0), scenes.get(trace.scene, 0.0), question)
+            for trace, _ in self.lines
         ]
         return [self.texts[line] for _, line in sorted(judged, reverse=True)]
 
@@ -84,17 +85,17 @@ def test_an_answer_without_the_words_of_its_question_is_found_through_it():
 
 
 def test_worth_stays_inside_its_scene():
-    spots = spread([trace(1, position=1)], {1: 2.0})
+    spots = spread_scores([trace(1, position=1)], {1: 2.0})
     assert {scene for scene, _ in spots} == {1}
     assert spots[1, 2] > spots[1, 3] > 0
 
 
 def test_a_question_passes_more_on_to_what_follows_it():
-    assert spread([trace(1, asks=True)], {1: 1.0})[1, 2] > spread([trace(1)], {1: 1.0})[1, 2]
+    assert spread_scores([trace(1, asks=True)], {1: 1.0})[1, 2] > spread_scores([trace(1)], {1: 1.0})[1, 2]
 
 
 def trace(id, *, scene=1, position=1, size=3, asks=False):
-    return Trace(
+    return IndexedLine(
         id=id, scene=scene, position=position, speaker="", address="", at=NOW, size=size, asks=asks, dated=False
     )
 
@@ -141,8 +142,8 @@ def test_a_question_for_a_time_begins_like_one(question, asks):
 def test_a_scene_is_worth_more_the_more_of_its_lines_speak_of_the_matter():
     talk = Talk().say("kiln", scene=1).say("kiln", scene=2).say("kiln", scene=2)
     one, two, three = (trace for trace, _ in talk.lines)
-    worth = scene_worth([Sighting(0.5, [one, two, three])], 10)
-    gain = scene_worth([Sighting(1.0, [one, two])], 10)[1] * 0.5
+    worth = scene_scores([TermMatches(0.5, [one, two, three])], 10)
+    gain = scene_scores([TermMatches(1.0, [one, two])], 10)[1] * 0.5
     assert worth[1] == pytest.approx(gain)
     half = Weights().scene_half
     assert worth[2] / worth[1] == pytest.approx((2 / (2 + half)) / (1 / (1 + half)))
@@ -167,19 +168,19 @@ def test_this_chat_is_preferred_among_equals():
 def test_a_kindred_word_helps_but_counts_for_less():
     question = read_question("what does her mom cook")
     assert question.terms["mom"] == 1.0
-    assert question.terms["mother"] == Weights().kindred
+    assert question.terms["mother"] == Weights().synonym
     talk = Talk().say("my mother is a pilot", scene=1).say("a mom waved", scene=2).say("grey skies", scene=3)
     assert talk.best("mom")[:2] == ["a mom waved", "my mother is a pilot"]
 
 
 def test_a_long_line_is_held_back():
     lines = [trace(1, size=4), trace(2, scene=2, size=80)]
-    worth = said_worth([Sighting(1.0, lines)], 10)
+    worth = line_scores([TermMatches(1.0, lines)], 10)
     assert worth[1] > worth[2]
 
 
 def test_nothing_asked_is_worth_nothing():
-    assert said_worth([], 10) == {}
+    assert line_scores([], 10) == {}
     assert read_question("what is it?").terms == {}
     assert read_question("\0 \ud800 …").terms == {}
 
@@ -209,13 +210,14 @@ def test_a_pronoun_means_the_asker_or_the_agent(question, speaker):
 def test_what_was_said_just_now_is_worth_a_tenth_more_and_half_of_that_a_month_later():
     question = read_question("the harbour", now=NOW)
     now, month, ages = (
-        value(trace(1)._replace(at=Instant(NOW - age)), 1.0, 0.0, question)[0] for age in (0, 30 * DAY, 30_000 * DAY)
+        final_score(trace(1)._replace(at=Instant(NOW - age)), 1.0, 0.0, question)[0]
+        for age in (0, 30 * DAY, 30_000 * DAY)
     )
     assert (now, month, ages) == pytest.approx((1.1, 1.05, 1.0))
 
 
 def test_a_word_that_every_line_has_says_almost_nothing():
     lines = tuple(trace(n, position=n) for n in range(1, 5))
-    everywhere, once = (said_worth([Sighting(weight=1.0, lines=shown)], 4) for shown in (lines, lines[:1]))
+    everywhere, once = (line_scores([TermMatches(weight=1.0, lines=shown)], 4) for shown in (lines, lines[:1]))
     assert everywhere[1] == pytest.approx(math.log(1 + 0.5 / 4.5))
     assert once[1] == pytest.approx(math.log(1 + 3.5 / 1.5))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from holdfast.kernel.dates import DAY_MS, Days, civil, days_asked, moment, tells_time
 from holdfast.kernel.ids import Instant
 from holdfast.providers.local.stemmer import IRREGULAR, stem
-from holdfast.providers.local.synonyms import KINDRED
+from holdfast.providers.local.synonyms import SYNONYMS
 from holdfast.providers.local.tokenizer import WORD_CHARS_MAX, stems, words
 
 NOW = Instant(1_700_000_000_000)  # 14 November 2023
@@ -89,14 +89,14 @@ def test_common_words_say_nothing():
 
 
 def test_kindred_words_are_those_of_their_own_line():
-    assert stem("code") in KINDRED[stem("password")]
-    assert stem("street") not in KINDRED[stem("password")]
+    assert stem("code") in SYNONYMS[stem("password")]
+    assert stem("street") not in SYNONYMS[stem("password")]
 
 
 def test_kindred_is_mutual_and_never_oneself():
-    for word, others in KINDRED.items():
+    for word, others in SYNONYMS.items():
         assert word not in others
-        assert all(word in KINDRED[other] for other in others)
+        assert all(word in SYNONYMS[other] for other in others)
 
 
 # --- dates -----------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from holdfast.memory.delivery import Line, MemoryNote, Op, Parcel, SaidTurn
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.recall import RecallKey, RecallQuery
 from holdfast.memory.visibility import is_group
-from holdfast.providers.local import recalling, scopes
-from holdfast.providers.local.recalling import Asking
+from holdfast.providers.local import scope_tokens, search
+from holdfast.providers.local.search import IndexSearch
 from holdfast.testing.provider_guest import START, Guest, Place
 from tests.support.local_provider import open_local
 
@@ -55,7 +55,7 @@ def work_of(provider, query):
     looks = [apsw.SQLITE_DBSTATUS_CACHE_HIT, apsw.SQLITE_DBSTATUS_CACHE_MISS]
     before = sum(db.status(one)[0] for one in looks)
     with db:
-        Asking(db, query, NOW).best(LOCAL, 50)
+        IndexSearch(db, query, NOW).best(LOCAL, 50)
     pages = sum(db.status(one)[0] for one in looks) - before
     db.set_progress_handler(None)
     return next(steps), pages
@@ -84,11 +84,11 @@ PEOPLE = [Principal(name) for name in ("ada", "ben", "cy", "")]
 CHATS = ["", "agent:fern:check:dm:ada", "agent:fern:check:chat:1", "agent:fern:check:group:a", "agent:fern:x:group:b:t"]
 
 
-class Everything(Asking):
+class Everything(IndexSearch):
     """The same question without the sieve: every line with the word is looked at, every voice of the agent heard."""
 
-    def seen(self, *sought, most=recalling.SEEN_MAX):
-        return list(self._traces(recalling._SEEN, sought=f'stems : "{" ".join(sought)}"', most=most))
+    def seen(self, *sought, most=search.SEEN_MAX):
+        return list(self._traces(search._SEEN, sought=f'stems : "{" ".join(sought)}"', most=most))
 
     def voices(self):
         heard = set(self.db.execute("select address, speaker from voice where agent = ?", (self.query.agent,)))
@@ -152,7 +152,7 @@ async def answers(folder, seed, questions=15):
     assert db is not None
     for _ in range(questions):
         query = gossip.query()
-        yield query, Asking(db, query, NOW).best(LOCAL, 50), Everything(db, query, NOW).best(LOCAL, 50)
+        yield query, IndexSearch(db, query, NOW).best(LOCAL, 50), Everything(db, query, NOW).best(LOCAL, 50)
     await provider.close()
 
 
@@ -164,9 +164,9 @@ def alike(way, agent, name=""):
 @pytest.mark.parametrize("case", ["as it is", "more groups than it takes", "tokens that collide"])
 async def test_the_sieve_changes_no_answer(tmp_path, monkeypatch, seed, case):
     if case == "more groups than it takes":
-        monkeypatch.setattr(scopes, "GROUPS_MAX", 0)
+        monkeypatch.setattr(scope_tokens, "GROUPS_MAX", 0)
     elif case == "tokens that collide":
-        monkeypatch.setattr(scopes, "_token", alike)
+        monkeypatch.setattr(scope_tokens, "_token", alike)
     found = 0
     async for query, sieved, everything in answers(tmp_path, seed):
         assert sieved == everything, query

@@ -30,7 +30,7 @@ from holdfast.kernel.errors import (
 from holdfast.kernel.ids import ApprovalId, ForgetId, MessageId, Principal, SessionId
 from holdfast.kernel.notifier import Feed
 from holdfast.memory.forget import Forgetting, Kind
-from holdfast.memory.recall import Found
+from holdfast.memory.recall import RecallOutcome
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.views import Delta, Health, Prompt
 from holdfast.sessions.compression import Operation, Summary
@@ -197,7 +197,7 @@ class BoundService:
 
     async def recall(
         self, text: str, *, agent: str | None = None, chat: str = "", sender: str | None = None, channel: str = "http"
-    ) -> Found:
+    ) -> RecallOutcome:
         """As the token's sender would ask, or the chat."""
         place = chat if chat or self._binding.sender is not None else self._binding.usual_chat("")
         if place:

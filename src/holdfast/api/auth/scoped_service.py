@@ -30,7 +30,7 @@ from holdfast.kernel.ids import AgentName, ForgetId, MessageId, Principal, Sessi
 from holdfast.kernel.notifier import Feed
 from holdfast.memory.delivery import DeliveryView
 from holdfast.memory.forget import Forgetting, Kind
-from holdfast.memory.recall import Found
+from holdfast.memory.recall import RecallOutcome
 from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.views import Delta, Health, Prompt
 from holdfast.sessions.compression import Operation, Summary
@@ -209,7 +209,7 @@ class FencedService:
 
     async def recall(
         self, text: str, *, agent: str | None = None, chat: str = "", sender: str | None = None, channel: str = "http"
-    ) -> Found:
+    ) -> RecallOutcome:
         whom = self._whom(agent)
         with hushed(whom):
             return await self._inner.recall(text, agent=whom, chat=chat, sender=sender, channel=channel)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from holdfast.api.shapes.shapes import Delivery, Out, delivery_view
 from holdfast.memory.delivery import DeliveryView
-from holdfast.memory.recall import Found
+from holdfast.memory.recall import RecallOutcome
 
 
 class Deliveries(Out, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ def deliveries_view(found: Sequence[DeliveryView], limit: int) -> Deliveries:
     )
 
 
-def memories_view(found: Found) -> Memories:
+def memories_view(found: RecallOutcome) -> Memories:
     return Memories(
         memories=[
             Memory(

@@ -10,7 +10,7 @@ from holdfast.cli.command import Invocation, command
 from holdfast.cli.output import OK, WRONG, Heading, Output, Part, TextTable, progress_bar
 
 if TYPE_CHECKING:
-    from holdfast.eval.compression import Report
+    from holdfast.eval.compression import CompressionReport
 
 Turns = Annotated[int, typer.Option("--turns", min=8, max=20_000, help="The length of the conversation.")]
 Facts = Annotated[int, typer.Option("--facts", min=1, max=20_000, help="The number of planted facts.")]
@@ -49,11 +49,11 @@ async def compression(
       holdfast eval compression --json > before.json
       holdfast eval compression --baseline before.json
     """
-    from holdfast.eval.compression import Plan, measure
+    from holdfast.eval.compression import EvaluationPlan, measure
     from holdfast.eval.compression.report import check_comparable, fallen, read_baseline
     from holdfast.eval.compression.run import is_offline, model_named
 
-    plan = Plan(turns=turns, facts=facts, compressions=compressions, seed=seed, recall=recall)
+    plan = EvaluationPlan(turns=turns, facts=facts, compressions=compressions, seed=seed, recall=recall)
     summariser = model_named(model)
     before = read_baseline(baseline) if baseline is not None else None
     if before is not None:
@@ -67,7 +67,7 @@ async def compression(
     return Output(view, *_text(report), *report.failures, *ending, code=WRONG if fell or report.failures else OK)
 
 
-def _text(report: "Report") -> list[Part]:
+def _text(report: "CompressionReport") -> list[Part]:
     headings = ("COMPRESSIONS", "KEPT", "IN SUMMARY", "IN TAIL", "STALE", "LOST", "BEFORE", "AFTER", "SUMMARY")
     extra = {
         "WITH RECALL": [one.score_with_recall for one in report.rounds],

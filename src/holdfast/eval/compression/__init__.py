@@ -1,6 +1,6 @@
-"""What compression keeps (R29): facts are planted, the conversation is compressed, and the facts are looked for."""
+"""Measuring compression (R29): facts are planted, the conversation is compressed, and the facts are looked for."""
 
-from holdfast.eval.compression.report import Report
-from holdfast.eval.compression.run import Plan, measure
+from holdfast.eval.compression.report import CompressionReport
+from holdfast.eval.compression.run import EvaluationPlan, measure
 
-__all__ = ["Plan", "Report", "measure"]
+__all__ = ["CompressionReport", "EvaluationPlan", "measure"]

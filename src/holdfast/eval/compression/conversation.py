@@ -1,20 +1,20 @@
-"""The conversation that facts are planted in: mostly talk that nobody will ask about.
+"""The conversation that facts are planted in: mostly small talk.
 
-The talk has names, days and small numbers of its own, so that a summariser which keeps everything of that kind runs
-out of room. It never holds a planted value, and the answers never repeat what was planted.
+The small talk has names, days and small numbers of its own, so that a summariser that keeps all of them exceeds its
+limit. It never contains a planted value, and the answers never repeat one.
 """
 
 from dataclasses import dataclass
 from itertools import pairwise
 
-from holdfast.eval.compression.facts import Draw, Fact, make_facts
+from holdfast.eval.compression.facts import Fact, ValueSource, make_facts
 from holdfast.kernel.entropy import Entropy
 from holdfast.kernel.errors import InvalidInput
 from holdfast.turns.journal import estimate_tokens
 
 TURNS_MIN_PER_COMPRESSION = 4
 TURNS_MAX = 20_000
-CORRECTED_WITHIN = 3  # a correction follows within this fraction of the conversation: turns // 3
+CORRECTED_WITHIN = 3  # a correction follows within turns // 3
 
 _PEOPLE = ("Tom", "Maria", "the plumber", "my brother", "a colleague", "the teacher", "Sam", "the landlord")
 _DAYS = ("Monday", "Tuesday", "Thursday", "Sunday", "yesterday", "this morning", "last night", "at noon")
@@ -57,8 +57,8 @@ _ASSISTANT = (
 
 
 @dataclass(slots=True)
-class Exchange:
-    """One turn: what the user said and what the assistant answered."""
+class DialogueTurn:
+    """One turn: the user's message and the assistant's answer."""
 
     user: str
     assistant: str
@@ -69,8 +69,8 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Planted:
-    """A fact and the turns (from 1) where it, and before it its void version, were said."""
+class PlantedFact:
+    """A fact with the turns (from 1) of its final version and of the version that it corrects."""
 
     fact: Fact
     turn: int
@@ -78,26 +78,26 @@ class Planted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
-    exchanges: tuple[Exchange, ...]
-    planted: tuple[Planted, ...]
+class PlantedConversation:
+    exchanges: tuple[DialogueTurn, ...]
+    planted: tuple[PlantedFact, ...]
     segments: tuple[range, ...]  # turns between compressions, from 1
 
-    def said_by(self, turn: int) -> list[Planted]:
-        """The facts that were said, in their final version, up to a turn."""
+    def said_by(self, turn: int) -> list[PlantedFact]:
+        """The facts whose final version was said up to a turn."""
         return [one for one in self.planted if one.turn <= turn]
 
 
-def make_conversation(entropy: Entropy, *, turns: int, facts: int, compressions: int) -> Conversation:
-    """Raises `InvalidInput` when the numbers make no sensible conversation."""
+def make_conversation(entropy: Entropy, *, turns: int, facts: int, compressions: int) -> PlantedConversation:
+    """Raises `InvalidInput` if the numbers do not fit together."""
     _check(turns, facts, compressions)
-    draw = Draw(entropy)
+    draw = ValueSource(entropy)
     made = make_facts(facts, draw)
     planted = tuple(_plant(fact, n, facts, turns, draw) for n, fact in enumerate(made))
     exchanges = tuple(_exchange(turn, planted, draw) for turn in range(1, turns + 1))
     edges = [turns * n // compressions for n in range(compressions + 1)]
     segments = tuple(range(start + 1, end + 1) for start, end in pairwise(edges))
-    return Conversation(exchanges=exchanges, planted=planted, segments=segments)
+    return PlantedConversation(exchanges=exchanges, planted=planted, segments=segments)
 
 
 def _check(turns: int, facts: int, compressions: int) -> None:
@@ -110,32 +110,32 @@ def _check(turns: int, facts: int, compressions: int) -> None:
         raise InvalidInput(f"facts is {facts}; it must be from 1 to the number of turns, which is {turns}")
 
 
-def _plant(fact: Fact, n: int, facts: int, turns: int, draw: Draw) -> Planted:
-    """Spread evenly, each somewhere within its own stretch."""
+def _plant(fact: Fact, n: int, facts: int, turns: int, draw: ValueSource) -> PlantedFact:
+    """Place the facts evenly, each at a random turn of its own range."""
     start, end = turns * n // facts, turns * (n + 1) // facts
     turn = start + 1 + draw.below(max(1, end - start))
     if not fact.first:
-        return Planted(fact, turn)
+        return PlantedFact(fact, turn)
     first_turn = min(turn, turns - 1)
     gap = 1 + draw.below(min(max(1, turns // CORRECTED_WITHIN), turns - first_turn))
-    return Planted(fact, first_turn + gap, first_turn)
+    return PlantedFact(fact, first_turn + gap, first_turn)
 
 
-def _exchange(turn: int, planted: tuple[Planted, ...], draw: Draw) -> Exchange:
-    told = {"user": _talk(_USER, 2 + draw.below(3), draw), "assistant": _talk(_ASSISTANT, 2 + draw.below(3), draw)}
+def _exchange(turn: int, planted: tuple[PlantedFact, ...], draw: ValueSource) -> DialogueTurn:
+    sentences = {"user": _talk(_USER, 2 + draw.below(3), draw), "assistant": _talk(_ASSISTANT, 2 + draw.below(3), draw)}
     for one in planted:
         if one.turn == turn:
-            _slip_in(told[one.fact.speaker], one.fact.said, draw)
+            _insert(sentences[one.fact.speaker], one.fact.said, draw)
         if one.first_turn == turn:
-            _slip_in(told[one.fact.speaker], one.fact.first, draw)
-    return Exchange(user=" ".join(told["user"]), assistant=" ".join(told["assistant"]))
+            _insert(sentences[one.fact.speaker], one.fact.first, draw)
+    return DialogueTurn(user=" ".join(sentences["user"]), assistant=" ".join(sentences["assistant"]))
 
 
-def _slip_in(sentences: list[str], said: str, draw: Draw) -> None:
+def _insert(sentences: list[str], said: str, draw: ValueSource) -> None:
     sentences.insert(draw.below(len(sentences) + 1), said)
 
 
-def _talk(templates: tuple[str, ...], count: int, draw: Draw) -> list[str]:
+def _talk(templates: tuple[str, ...], count: int, draw: ValueSource) -> list[str]:
     made: list[str] = []
     while len(made) < count:
         said = draw.choice(templates).format(

@@ -1,11 +1,11 @@
-"""The measurement: a real store, the real compressor, a conversation that grows, and facts that are looked for.
+"""The measurement: a real store and compressor, a growing conversation, and a search for the planted facts.
 
-The window is chosen so that every stretch of the conversation fills it to the soft threshold, as it would be in
-service: then the compressor is asked, chooses its own cut, and its summary is committed or refused by its own rules.
-After each compression every fact said so far is looked for in what the model would be sent.
+The context window is chosen so that every segment of the conversation fills it to the soft threshold, as in service:
+then the compressor chooses its own cut, and commits or refuses its summary by its own rules. After each compression
+every fact so far is looked for in the model's context.
 
-A compression that fails leaves the history whole, so everything could still be found; its round counts as nothing
-kept all the same, because the window would soon be full.
+A failed compression leaves the history whole, so every fact could still be found; its round counts as nothing kept all
+the same, because the window would soon be full.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,23 +14,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from holdfast.eval.compression.conversation import Conversation, Exchange, Planted, make_conversation
-from holdfast.eval.compression.keeping import Kept, is_answered, where_kept
-from holdfast.eval.compression.remembering import AGENT, PRINCIPAL, SESSION, Memory, local_provider
+from holdfast.eval.compression.conversation import DialogueTurn, PlantedConversation, PlantedFact, make_conversation
+from holdfast.eval.compression.measured_memory import AGENT, PRINCIPAL, SESSION, MeasuredMemory
 from holdfast.eval.compression.report import (
     IN_CONTEXT,
-    Finding,
-    Report,
-    Round,
+    CompressionReport,
+    CompressionRound,
+    FactFinding,
     distances_of,
     gone_of,
     kinds_of,
     ratio,
 )
+from holdfast.eval.compression.retention import Retention, is_answered, where_kept
+from holdfast.eval.local_provider import local_provider
 from holdfast.kernel.errors import ConfigInvalid
 from holdfast.memory.provider import Configured
 from holdfast.runtime.app import make_agents, open_runtime
-from holdfast.runtime.environment import Environment
 from holdfast.runtime.runtime import Runtime
 from holdfast.sessions.compression import Thresholds, summary_tokens_max
 from holdfast.sessions.compressor import Compressed, Compressor
@@ -39,7 +39,7 @@ from holdfast.testing.entropy import SeededEntropy
 from holdfast.turns.context import Context, ModelMessage, render
 from holdfast.turns.context_cache import ContextCache
 from holdfast.turns.journal import AssistantSaid, UserSaid
-from holdfast.turns.model import Model, ModelRequest, Task
+from holdfast.turns.model import Model, ModelRequest, ModelTask
 from holdfast.turns.model_call import hear
 from holdfast.turns.policy import AgentPolicy
 from holdfast.turns.turn import TurnRecord
@@ -48,7 +48,7 @@ OFF = "off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class EvaluationPlan:
     turns: int = 240
     facts: int = 84
     compressions: int = 6
@@ -57,18 +57,17 @@ class Plan:
 
 
 async def measure(
-    plan: Plan,
+    plan: EvaluationPlan,
     *,
     summariser: Model,
     asked: Model | None = None,
     provider: Configured | None = None,
     progressed: Callable[[], None] = lambda: None,
-) -> Report:
-    """Plant, compress, look; with `asked`, that model is asked for every fact as well.
+) -> CompressionReport:
+    """Plant the facts, compress, and look for them; with `asked`, that model is asked for every fact as well.
 
-    Recall is from `provider`, or from the local one. `progressed` is called after each
-    compression. Raises `InvalidInput` for a plan that makes no conversation, and `ModelFailed` when the asked model
-    does not answer.
+    Recall uses `provider`, or the local one. `progressed` is called after each compression. Raises `InvalidInput` for
+    an invalid plan, and `ModelFailed` if the asked model does not answer.
     """
     conversation = make_conversation(
         SeededEntropy(f"compression/{plan.seed}"),
@@ -81,13 +80,13 @@ async def measure(
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-eval-", ignore_cleanup_errors=True)))
         agents = make_agents(model=summariser, policy=AgentPolicy(thresholds=thresholds, memory={}))
         runtime = await stack.enter_async_context(await open_runtime(folder / "store", agents=agents, serve=False))
-        memory = _memory(plan, folder / "memory", runtime, provider)
+        memory = MeasuredMemory(provider or local_provider(folder / "memory", AGENT)) if plan.recall else None
         if memory is not None:
             stack.push_async_callback(memory.close)
         member = Member(runtime.ports, host="eval")
         await member.join(sole=False)
         compressor = Compressor(runtime.ports, ContextCache(runtime.db), agents=agents, member=member)
-        bench = Bench(
+        run = CompressionRun(
             conversation=conversation,
             runtime=runtime,
             compressor=compressor,
@@ -96,47 +95,40 @@ async def measure(
             thresholds=thresholds,
         )
         for segment in conversation.segments:
-            await bench.go_through(segment)
+            await run.go_through(segment)
             progressed()
-    return bench.report(plan, summariser.name)
+    return run.report(plan, summariser.name)
 
 
-def window_of(conversation: Conversation) -> int:
-    """The largest window that each stretch alone fills to the soft threshold."""
+def window_of(conversation: PlantedConversation) -> int:
+    """The largest window that each segment alone fills to the soft threshold."""
     weights = [sum(conversation.exchanges[turn - 1].tokens for turn in segment) for segment in conversation.segments]
     return int(min(weights) / Thresholds().soft)
 
 
 def model_named(name: str) -> Model:
-    """The model that an agent configured with this name has. Raises `ConfigInvalid`."""
+    """The model with this name. Raises `ConfigInvalid`."""
     model = make_agents().get(AGENT).model
     if name != model.name:
-        raise ConfigInvalid(f'there is no model {name!r}; this release has only "{model.name}", the offline model')
+        raise ConfigInvalid(f'there is no model {name!r}; use "{model.name}", the offline model')
     return model
 
 
 def is_offline(model: Model) -> bool:
-    """Whether it is the practice model, whose answers say nothing that looking does not."""
+    """Whether it is the practice model, whose answers add nothing to the search."""
     return model.name == make_agents().get(AGENT).model.name
 
 
-def _memory(plan: Plan, folder: Path, runtime: Runtime, provider: Configured | None) -> Memory | None:
-    if not plan.recall:
-        return None
-    environment = Environment(folder=folder, clock=runtime.clock, entropy=runtime.entropy, tasks=runtime.tasks)
-    return Memory(provider or local_provider(environment))
-
-
-class Bench:
-    """One measurement under way."""
+class CompressionRun:
+    """One measurement."""
 
     def __init__(
         self,
         *,
-        conversation: Conversation,
+        conversation: PlantedConversation,
         runtime: Runtime,
         compressor: Compressor,
-        memory: Memory | None,
+        memory: MeasuredMemory | None,
         asked: Model | None,
         thresholds: Thresholds,
     ) -> None:
@@ -146,14 +138,14 @@ class Bench:
         self._memory = memory
         self._asked = asked
         self._thresholds = thresholds
-        self._turns_covered: list[int] = []  # by each summary, the last turn it covers
-        self._findings: list[Finding] = []
-        self._rounds: list[Round] = []
+        self._turns_covered: list[int] = []  # the last turn that each summary covers
+        self._findings: list[FactFinding] = []
+        self._rounds: list[CompressionRound] = []
 
-    # --- talking and compressing
+    # --- the conversation
 
     async def go_through(self, segment: range) -> None:
-        """Say a stretch of the conversation, compress, and look for what was said so far."""
+        """Record a segment of the conversation, compress, and look for the facts so far."""
         for turn in segment:
             await self._say(turn, self._conversation.exchanges[turn - 1])
         before = await self._runtime.context(SESSION)
@@ -165,7 +157,7 @@ class Bench:
         self._findings += found
         self._rounds.append(self._round(before, context, done, found))
 
-    async def _say(self, turn: int, exchange: Exchange) -> None:
+    async def _say(self, turn: int, exchange: DialogueTurn) -> None:
         entries = (UserSaid(text=exchange.user, principal=PRINCIPAL), AssistantSaid(text=exchange.assistant))
         await self._runtime.record_turn(
             TurnRecord(
@@ -180,51 +172,55 @@ class Bench:
         if self._memory is not None:
             await self._memory.keep(turn, exchange)
 
-    # --- looking
+    # --- the search
 
-    async def _look(self, turn: int, context: Context, *, failed: bool) -> list[Finding]:
+    async def _look(self, turn: int, context: Context, *, failed: bool) -> list[FactFinding]:
         settled = render(replace(context, open_turn=None))
         return [await self._find(one, context, settled, failed=failed) for one in self._conversation.said_by(turn)]
 
-    async def _find(self, one: Planted, context: Context, shown: Sequence[ModelMessage], *, failed: bool) -> Finding:
+    async def _find(
+        self, one: PlantedFact, context: Context, shown: Sequence[ModelMessage], *, failed: bool
+    ) -> FactFinding:
         summary = shown[0].content if context.summary else ""
         tail = [message.content for message in shown[1 if context.summary else 0 :]]
         kept = where_kept(one.fact, summary, tail)
-        if kept is Kept.LOST and self._memory is not None:
+        if kept is Retention.LOST and self._memory is not None:
             kept = where_kept(one.fact, summary, tail, await self._memory.recall(one.fact.question, context.last_seq))
-        return Finding(
+        return FactFinding(
             fact=one.fact,
             turn=one.turn,
             compressions=len(self._rounds) + 1,
             summaries=sum(one.turn <= covered for covered in self._turns_covered),
-            kept=Kept.LOST if failed else kept,
+            kept=Retention.LOST if failed else kept,
             answered=await self._answered(one, shown),
         )
 
-    async def _answered(self, one: Planted, shown: Sequence[ModelMessage]) -> bool | None:
+    async def _answered(self, one: PlantedFact, shown: Sequence[ModelMessage]) -> bool | None:
         if self._asked is None:
             return None
         question = ModelMessage(role="user", content=one.fact.question)
-        request = ModelRequest(task=Task.REPLY, messages=(*shown, question))
+        request = ModelRequest(task=ModelTask.REPLY, messages=(*shown, question))
         answer = await hear(self._asked, request, self._thresholds.summariser_wait_ms)
         return is_answered(one.fact, answer.text)
 
-    # --- telling
+    # --- the report
 
-    def _round(self, before: Context, after: Context, done: Compressed, found: Sequence[Finding]) -> Round:
-        count = {kept: sum(one.kept is kept for one in found) for kept in Kept}
+    def _round(
+        self, before: Context, after: Context, done: Compressed, found: Sequence[FactFinding]
+    ) -> CompressionRound:
+        count = {kept: sum(one.kept is kept for one in found) for kept in Retention}
         kept = sum(count[where] for where in IN_CONTEXT)
         answered = [one.answered for one in found if one.answered is not None]
-        recalled = count[Kept.RECALL] if self._memory is not None else None
-        return Round(
+        recalled = count[Retention.RECALL] if self._memory is not None else None
+        return CompressionRound(
             compressions=len(self._rounds) + 1,
             asked=len(found),
             kept=kept,
             score=ratio(kept, len(found)),
-            in_tail=count[Kept.TAIL],
-            in_summary=count[Kept.SUMMARY],
-            stale=count[Kept.STALE],
-            lost=count[Kept.LOST],
+            in_tail=count[Retention.TAIL],
+            in_summary=count[Retention.SUMMARY],
+            stale=count[Retention.STALE],
+            lost=count[Retention.LOST],
             tokens_before=before.estimated_tokens(),
             tokens_after=after.estimated_tokens(),
             summary_tokens=after.summary.tokens if after.summary else 0,
@@ -234,9 +230,9 @@ class Bench:
             failure=None if done.summary is not None else f"{done.outcome}: {done.reason}",
         )
 
-    def report(self, plan: Plan, model: str) -> Report:
+    def report(self, plan: EvaluationPlan, model: str) -> CompressionReport:
         scores = [one.score for one in self._rounds]
-        return Report(
+        return CompressionReport(
             model=model,
             seed=plan.seed,
             turns=plan.turns,

@@ -1,6 +1,6 @@
-"""How well the local provider finds what was said: conversations whose questions name their evidence."""
+"""Measuring recall of the local provider, with conversations whose questions name their evidence."""
 
-from holdfast.eval.recall.conversations import read_conversations
-from holdfast.eval.recall.run import Report, measure
+from holdfast.eval.recall.run import RecallReport, measure
+from holdfast.eval.recall.transcripts import read_conversations
 
-__all__ = ["Report", "measure", "read_conversations"]
+__all__ = ["RecallReport", "measure", "read_conversations"]

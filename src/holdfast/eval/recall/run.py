@@ -1,7 +1,7 @@
-"""The measurement: conversations go into the local provider as deliveries, questions come out of its `recall`.
+"""The measurement: conversations are delivered to the local provider, and its `recall` gets the questions.
 
-The score of a question is the share of its evidence turns among the first 5 (10) turns that come back; a report is the
-mean over the questions, all together and by category. Questions without evidence are not asked.
+The score of a question is the share of its evidence among the first 5 (10) recalled turns; a report has the means over
+all questions, by category and by conversation. Questions without evidence are not asked.
 """
 
 from collections import defaultdict
@@ -12,49 +12,46 @@ from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
-from holdfast.eval.recall.conversations import Asked, Conversation
+from holdfast.eval.local_provider import LOCAL, local_provider
+from holdfast.eval.recall.transcripts import Transcript, TranscriptQuestion
 from holdfast.kernel.errors import ProviderFailed
 from holdfast.kernel.ids import AgentName, DeliveryId, Instant, Principal, SessionId
-from holdfast.kernel.ids import Provider as ProviderName
-from holdfast.kernel.machine import AsyncTasks, SystemClock, SystemEntropy
 from holdfast.memory.delivery import Delivered, Line, Op, Parcel, SaidTurn
 from holdfast.memory.naming import NamingInputs
-from holdfast.memory.provider import Provider, ProviderSetup
+from holdfast.memory.provider import Provider
 from holdfast.memory.recall import RecallKey, RecallQuery
-from holdfast.providers.local import make_local
 
 AGENT = AgentName("eval")
 ASKER = Principal("eval")
-LOCAL = ProviderName("local")
 TURN_MS = 60_000
 BATCH = 64
 DEPTHS = (5, 10)
 
 
-class Score(Struct, frozen=True, kw_only=True):
-    """Mean shares of the evidence that was found."""
+class RecallScore(Struct, frozen=True, kw_only=True):
+    """The mean shares of recalled evidence."""
 
     questions: int
     at_5: float
     at_10: float
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class RecallReport(Struct, frozen=True, kw_only=True):
     provider: str
     conversations: int
     turns: int
     questions: int
     at_5: float
     at_10: float
-    categories: dict[str, Score]
-    by_conversation: dict[str, Score]
+    categories: dict[str, RecallScore]
+    by_conversation: dict[str, RecallScore]
 
 
-async def measure(conversations: Sequence[Conversation], progressed: Callable[[], None] = lambda: None) -> Report:
-    """Each conversation in an index of its own. Raises `ProviderFailed`."""
+async def measure(conversations: Sequence[Transcript], progressed: Callable[[], None] = lambda: None) -> RecallReport:
+    """Each conversation has its own index. Raises `ProviderFailed`."""
     found: dict[tuple[str, int], list[tuple[float, ...]]] = defaultdict(list)
     for n, conversation in enumerate(conversations):
-        async with local_provider() as provider:
+        async with _temporary_provider() as provider:
             ids = await _deliver(provider, conversation)
             for asked in conversation.questions:
                 if asked.counts:
@@ -64,28 +61,17 @@ async def measure(conversations: Sequence[Conversation], progressed: Callable[[]
 
 
 @asynccontextmanager
-async def local_provider() -> AsyncIterator[Provider]:
-    """The local provider in a temporary folder."""
+async def _temporary_provider() -> AsyncIterator[Provider]:
     with TemporaryDirectory(prefix="holdfast-eval-") as folder:
-        setup = ProviderSetup(
-            name=LOCAL,
-            agent=AGENT,
-            settings={},
-            folder=Path(folder) / "local",
-            environment={},
-            clock=SystemClock(),
-            entropy=SystemEntropy(),
-            tasks=AsyncTasks(),
-        )
-        provider = make_local(setup).provider
+        provider = local_provider(Path(folder) / "local", AGENT).provider
         try:
             yield provider
         finally:
             await provider.close()
 
 
-async def _deliver(provider: Provider, conversation: Conversation) -> dict[tuple[str, int], str]:
-    """Feed a conversation; the id of each turn by its session and number."""
+async def _deliver(provider: Provider, conversation: Transcript) -> dict[tuple[str, int], str]:
+    """Deliver a conversation; the id of each turn by its session and number."""
     parcels: list[Parcel] = []
     ids: dict[tuple[str, int], str] = {}
     for parcel, turn_id in _parcels(conversation):
@@ -94,12 +80,12 @@ async def _deliver(provider: Provider, conversation: Conversation) -> dict[tuple
     for start in range(0, len(parcels), BATCH):
         for outcome in await provider.deliver(parcels[start : start + BATCH]):
             if not isinstance(outcome, Delivered):
-                raise ProviderFailed(f"a turn was not taken: {outcome}")
+                raise ProviderFailed(f"a turn was not stored: {outcome}")
     return ids
 
 
-def _parcels(conversation: Conversation) -> Iterator[tuple[Parcel, str]]:
-    """One delivery per turn, as the courier would make it, with the turn's id in the file."""
+def _parcels(conversation: Transcript) -> Iterator[tuple[Parcel, str]]:
+    """One delivery per turn, as the dispatcher makes it, with the turn's id in the file."""
     for s, session in enumerate(conversation.sessions, 1):
         for n, said in enumerate(session.turns, 1):
             line = Line(role="user", speaker=said.speaker, text=said.words, at=Instant(session.at + n * TURN_MS), seq=n)
@@ -119,7 +105,7 @@ def _inputs(session: SessionId, principal: Principal) -> NamingInputs:
     return NamingInputs(agent=AGENT, session=session, principal=principal, address=f"agent:{AGENT}:eval:group:all")
 
 
-async def _ask(provider: Provider, asked: Asked, ids: dict[tuple[str, int], str]) -> tuple[float, ...]:
+async def _ask(provider: Provider, asked: TranscriptQuestion, ids: dict[tuple[str, int], str]) -> tuple[float, ...]:
     session = SessionId("ses_asking")
     query = RecallQuery(
         key=RecallKey(session=session, epoch=0, head_seq=0, principal=ASKER),
@@ -135,11 +121,11 @@ async def _ask(provider: Provider, asked: Asked, ids: dict[tuple[str, int], str]
 # --- the report ------------------------------------------------------------------------------------
 
 
-def _report(conversations: Sequence[Conversation], found: dict[tuple[str, int], list[tuple[float, ...]]]) -> Report:
+def _report(conversations: Sequence[Transcript], found: dict[tuple[str, int], list[tuple[float, ...]]]) -> RecallReport:
     everything = _score([share for shares in found.values() for share in shares])
     categories = sorted({category for _, category in found})
     names = list(dict.fromkeys(name for name, _ in found))
-    return Report(
+    return RecallReport(
         provider=LOCAL,
         conversations=len(conversations),
         turns=sum(len(session.turns) for one in conversations for session in one.sessions),
@@ -153,6 +139,6 @@ def _report(conversations: Sequence[Conversation], found: dict[tuple[str, int], 
     )
 
 
-def _score(shares: Sequence[tuple[float, ...]]) -> Score:
+def _score(shares: Sequence[tuple[float, ...]]) -> RecallScore:
     at_5, at_10 = (round(sum(column) / len(shares), 4) for column in zip(*shares, strict=True))
-    return Score(questions=len(shares), at_5=at_5, at_10=at_10)
+    return RecallScore(questions=len(shares), at_5=at_5, at_10=at_10)

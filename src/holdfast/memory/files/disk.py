@@ -1,12 +1,12 @@
-"""Memory files on a disk: read without following links, replaced as a whole, never overwritten unseen.
+"""Memory files on disk: read without following links, replaced as a whole, never overwritten unread.
 
 Rule 1: a file that cannot be read is a fault, never an empty file.
-Rule 2: a file is replaced only if it still is what was read. The version that goes is linked beside it first, so what
-        an editor writes into it late is found there.
-Rule 3: what appears where nothing was is never overwritten.
+Rule 2: a file is replaced only if it is still the one that was read. The old version is linked beside it first, so that
+        a late write of an editor is found there.
+Rule 3: a file that appears where there was none is never overwritten.
 
-What no POSIX call prevents: an editor that renames its own file over ours between the last look and our rename. That
-takes microseconds; the version before it is kept.
+Limit: no POSIX call prevents an editor from renaming its own file over ours between the last check and our rename. The
+window is microseconds, and the version before it is kept.
 """
 
 import errno
@@ -28,11 +28,11 @@ READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
-Signature: TypeAlias = tuple[int, ...]  # inode, size and times: equal means unchanged since the last look
+Signature: TypeAlias = tuple[int, ...]  # inode, size, time and type: equal means unchanged
 
 
 class FileFault(Exception):
-    """A memory file cannot be used. `lasting` says that a person must act; otherwise trying again may do."""
+    """A memory file cannot be used. `lasting` says that a person must act; otherwise a retry may succeed."""
 
     def __init__(self, reason: str, *, lasting: bool) -> None:
         super().__init__(reason)
@@ -47,13 +47,13 @@ class Content:
 
 
 class Disk:
-    """Blocking calls. `root` is the provider's own folder; names in reasons are relative to it."""
+    """Blocking calls. `root` is the provider's own folder; error messages name files relative to it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def look(self, path: Path) -> Signature | None:
-        """The signature of whatever is there; cheap, opens nothing."""
+        """The signature of the file, without opening it; None if it does not exist."""
         try:
             return _signature(os.lstat(path))
         except FileNotFoundError:
@@ -62,7 +62,7 @@ class Disk:
             raise self._fault(path, "looked at", error) from error
 
     def read(self, path: Path) -> Content | None:
-        """The file, or None when there is none. Raises `FileFault` for everything else that may be there."""
+        """The file, or None if it does not exist. Raises `FileFault` for anything but a regular file."""
         self._refuse_link(path)
         try:
             handle = os.open(path, READ)
@@ -82,9 +82,9 @@ class Disk:
         return Content(data, digest(data), _signature(found))
 
     def replace(self, path: Path, data: bytes, seen: Content | None, previous: Content | None) -> bool:
-        """Put `data` there if the file, and the version linked beside it, still are what was seen.
+        """Replace the file if it, and the version linked beside it, are still those that were read.
 
-        False when they are not, and then nothing has changed.
+        False if they are not; then the file is unchanged.
         """
         try:
             return self._replace(path, data, seen, previous)
@@ -109,7 +109,7 @@ class Disk:
         os.replace(new, path)  # noqa: PTH105 - the call that tests watch
 
     def _keep(self, path: Path, seen: Content, previous: Content | None) -> bool:
-        """Link the version that goes; False when it is not the one that was seen."""
+        """Link the old version; False if it is not the one that was read."""
         kept = previous_of(path)
         if _digest_of(self.read(kept)) != _digest_of(previous):
             return False
@@ -126,7 +126,7 @@ class Disk:
         return now is not None and now.digest == seen.digest and (linked is None or linked[0] == now.signature[0])
 
     def _place(self, new: Path, path: Path) -> bool:
-        """The first version: a link refuses to take the place of a file that somebody has just made."""
+        """Create the first version: a link, unlike a rename, never replaces a file that has just appeared."""
         try:
             _link(new, path)
         except FileExistsError:
@@ -139,7 +139,7 @@ class Disk:
         return True
 
     def write(self, path: Path, data: bytes) -> None:
-        """Replace a file that only we write."""
+        """Replace a file that only this process writes."""
         try:
             self._make_folder(path.parent)
             new = self._write_new(path, data)
@@ -149,7 +149,7 @@ class Disk:
             raise self._fault(path, "written", error) from error
 
     def copy_aside(self, path: Path, data: bytes) -> Path:
-        """Keep a version under the next free name beside the file."""
+        """Copy a version to the next free name beside the file."""
         try:
             for n in range(1, 10_000):
                 aside = path.with_name(f"{path.name}.edited.{n}")
@@ -174,7 +174,7 @@ class Disk:
     # --- inside
 
     def _make_folder(self, folder: Path) -> None:
-        """Folders of our own making, none of them a link to somewhere else."""
+        """Create the folder; no part of its path below the root may be a link."""
         if folder != self.root:
             self._make_folder(folder.parent)
             self._refuse_link(folder)
@@ -182,7 +182,7 @@ class Disk:
 
     def _write_new(self, path: Path, data: bytes) -> Path:
         new = path.with_name(f".{path.name}.new")
-        new.unlink(missing_ok=True)  # left by a process that died; the lock says that nobody else is writing
+        new.unlink(missing_ok=True)  # left by a process that died; the lock excludes other writers
         _write_all(os.open(new, MAKE, PRIVATE_FILE), data)
         return new
 
@@ -197,7 +197,7 @@ class Disk:
         if stat.S_ISDIR(found.st_mode):
             raise FileFault(f"{self.name(path)} is a folder; put a plain file there", lasting=True)
         if not stat.S_ISREG(found.st_mode):
-            raise FileFault(f"{self.name(path)} is not a plain file", lasting=True)
+            raise FileFault(f"{self.name(path)} is not a regular file", lasting=True)
         if found.st_size > FILE_BYTES_MAX:
             raise FileFault(f"{self.name(path)} has more than {FILE_BYTES_MAX} bytes", lasting=True)
 
@@ -236,7 +236,7 @@ def _write_all(handle: int, data: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    if sys.platform == "win32":  # a folder cannot be opened there; the rename is journaled by the file system
+    if sys.platform == "win32":  # Windows cannot open a folder; its file system journals the rename
         return
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -1,8 +1,8 @@
-"""What Hermes keeps in MEMORY.md and USER.md, as batches of ours. The files are read and never written.
+"""Importing Hermes' MEMORY.md and USER.md as batches of notes. The files are read and never written.
 
-Each entry is a batch of its own, whose origin is the entry's digest: imported once for ever, however often the import
-is run and whatever became of the entry since. An entry that does not fit, or may not be kept, comes back as the
-`NotApplied` of its batch and can be imported later.
+Each entry is a batch of its own, whose origin is the entry's digest, so repeated imports add it only once, even if the
+note was changed since. An entry that does not fit, or is blocked, returns the `NotApplied` of its batch and can be
+imported later.
 """
 
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from pathlib import Path
 from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import AgentName, Principal
 from holdfast.memory.files.disk import Disk, FileFault
-from holdfast.memory.notes import Capacity, Change, MemoryBatch, MemoryVerb, Target
+from holdfast.memory.notes import Capacity, MemoryBatch, MemoryVerb, NoteChange, Target
 from holdfast.memory.notes_text import FILE_NAMES, digest, parse_entries
 
 
 @dataclass(frozen=True, slots=True)
 class HermesEntry:
-    """One entry of Hermes' files; `n` counts from 1 within its file."""
+    """One entry of Hermes' files; `n` counts from 1 in each file."""
 
     file: str
     n: int
@@ -33,9 +33,9 @@ def import_hermes(
     principal: Principal = Principal(""),
     capacity: Capacity | None = None,
 ) -> tuple[HermesEntry, ...]:
-    """Every entry of the files in Hermes' `memories` folder, or in the home folder above it.
+    """Every entry of the files in Hermes' `memories` folder, or in the folder itself.
 
-    Raises `InvalidInput` when there is no such file, or when one cannot be read: then nothing is imported.
+    Raises `InvalidInput` if neither file exists, or if one cannot be read; then no entry is imported.
     """
     place = folder / "memories" if (folder / "memories").is_dir() else folder
     texts = {target: _read(place, target) for target in Target}
@@ -50,7 +50,7 @@ def import_hermes(
                 agent=agent,
                 subject=subject,
                 origin=f"import:hermes:{target.value}:{digest(entry)}",
-                changes=(Change(verb=MemoryVerb.ADD, target=target, text=entry),),
+                changes=(NoteChange(verb=MemoryVerb.ADD, target=target, text=entry),),
                 by="import",
                 principal=principal,
                 capacity=capacity or Capacity(),

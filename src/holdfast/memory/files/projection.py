@@ -1,13 +1,13 @@
-"""Memory files as a projection: people's edits become operations first, then what holds is written.
+"""Memory files as a projection of the notes: people's edits become operations first, then the file is written.
 
-One pass over a file: look at it and at the version it replaced; what is neither of the versions we wrote is an edit
-and is applied to the memory that holds now; then the file is written, if it has to be. A pass that finds the file
-changed under it starts again.
+One pass over a file: read the file and the version that it replaced; content that we did not write is an edit, and is
+applied to the current notes; then the file is written, if it differs. A pass that finds the file changed meanwhile
+starts again.
 
-Rule 1: an edit is never overwritten. One that cannot be applied leaves the file alone, is copied aside once, and stays
-        a fault until somebody makes it fit.
-Rule 2: a missing file is written again; only a file that is there and lacks an entry says that the entry was removed.
-        An emptied file is believed at the second look, because editors empty a file before they write it.
+Rule 1: an edit is never overwritten. An edit that cannot be applied leaves the file unchanged, is copied aside once,
+        and stays a fault until a person corrects it.
+Rule 2: a missing file is written again; an entry counts as removed only if an existing file lacks it. An empty file
+        counts as an edit only when it is read a second time, because editors empty a file before they write it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,10 +22,8 @@ from holdfast.kernel.ids import AgentName
 from holdfast.kernel.tasks import Tasks
 from holdfast.memory.files.disk import Content, Disk, FileFault, Signature, previous_of
 from holdfast.memory.files.state import FileState, load_state, save_state, state_path
-from holdfast.memory.notes import Capacity, Memory, MemoryBatch, NotApplied, Target
-from holdfast.memory.notes_port import MemoryKeeper
+from holdfast.memory.notes import Capacity, Memory, MemoryBatch, NotApplied, NotesPort, Target
 from holdfast.memory.notes_text import (
-    FILE_NAMES,
     Version,
     arranged,
     digest,
@@ -37,7 +35,7 @@ from holdfast.memory.notes_text import (
 )
 
 PASSES_MAX = 8
-RACED = {"stale", "no_match"}  # memory moved between reading it and applying the edit
+RACED = {"stale", "no_match"}  # the notes changed between reading them and applying the edit
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +46,20 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Edit:
+class _FileEdit:
     path: Path
     subject: str
     target: Target
     content: Content
-    versions: tuple[Version, ...]  # that it may have been made from
+    versions: tuple[Version, ...]  # the versions that it may be an edit of
 
 
 class Projection:
-    """The files of one agent. Whoever calls holds the folder's lock."""
+    """The files of one agent. The caller holds the folder's lock."""
 
-    def __init__(self, disk: Disk, keeper: MemoryKeeper, tasks: Tasks, *, agent: AgentName, capacity: Capacity) -> None:
+    def __init__(self, disk: Disk, notes: NotesPort, tasks: Tasks, *, agent: AgentName, capacity: Capacity) -> None:
         self._disk = disk
-        self._keeper = keeper
+        self._notes = notes
         self._tasks = tasks
         self._agent = agent
         self._capacity = capacity
@@ -69,9 +67,9 @@ class Projection:
         self._emptied: dict[Path, Signature] = {}
 
     async def unsettled(self, paths: Sequence[Path]) -> list[Path]:
-        """The files to which something may have happened since they were brought up to date here; cheap looks only.
+        """The files that may have changed since they were last brought up to date; compares signatures only.
 
-        Looked at together: there may be files of thousands of people. One that cannot be looked at counts as changed.
+        One thread call checks all of them: there may be thousands. A file that cannot be checked counts as changed.
         """
         return await self._tasks.in_thread(lambda: [path for path in paths if not self._is_settled(path)])
 
@@ -83,20 +81,20 @@ class Projection:
             return False
 
     async def bring_up_to_date(self, path: Path, subject: str, target: Target) -> bool:
-        """Absorb edits, then write what holds; whether any edit was absorbed. Raises `FileFault`."""
+        """Absorb edits, then write the current notes; whether an edit was absorbed. Raises `FileFault`."""
         self._settled.pop(path, None)
         absorbed = False
         for _ in range(PASSES_MAX):
             seen = await self._tasks.in_thread(lambda: self._see(path))
-            for content, versions in self._strange(seen):
-                absorbed |= await self._absorb(_Edit(path, subject, target, content, versions), seen)
-            memory = await self._keeper.memory(self._agent, subject)
+            for content, versions in self._foreign_content(seen):
+                absorbed |= await self._absorb(_FileEdit(path, subject, target, content, versions), seen)
+            memory = await self._notes.memory(self._agent, subject)
             if await self._tasks.in_thread(partial(self._write, path, memory, target, seen)):
                 self._settled[path] = await self._tasks.in_thread(lambda: self._looks(path))
                 return absorbed
         raise FileFault(f"{self._disk.name(path)} changes faster than it can be read", lasting=False)
 
-    # --- looking
+    # --- reading
 
     def _looks(self, path: Path) -> tuple[Signature | None, Signature | None]:
         return self._disk.look(path), self._disk.look(previous_of(path))
@@ -104,8 +102,8 @@ class Projection:
     def _see(self, path: Path) -> _Seen:
         return _Seen(self._disk.read(path), self._disk.read(previous_of(path)), load_state(self._disk, path))
 
-    def _strange(self, seen: _Seen) -> Iterator[tuple[Content, tuple[Version, ...]]]:
-        """What somebody else wrote, late into the version that was replaced or into the file, and what it may be of."""
+    def _foreign_content(self, seen: _Seen) -> Iterator[tuple[Content, tuple[Version, ...]]]:
+        """Content that we did not write, in the file or late in the version before it, with its possible bases."""
         if seen.previous and not seen.state.had(seen.previous.digest):
             yield seen.previous, seen.state.versions
         if seen.file and not seen.state.version(seen.file.digest):
@@ -113,12 +111,12 @@ class Projection:
 
     # --- edits
 
-    async def _absorb(self, edit: _Edit, seen: _Seen) -> bool:
-        """Make an edit's meaning durable as operations; whether it had any."""
+    async def _absorb(self, edit: _FileEdit, seen: _Seen) -> bool:
+        """Store an edit as operations; False if it changes no entry."""
         texts = self._texts(edit.path, edit.content)
         base = nearest(edit.versions, texts)
-        self._doubt_emptied(edit, texts, base)
-        memory = await self._keeper.memory(self._agent, edit.subject)
+        self._check_emptied(edit, texts, base)
+        memory = await self._notes.memory(self._agent, edit.subject)
         changes = edit_changes(base, texts, memory, edit.target)
         if not changes:
             return False
@@ -130,19 +128,19 @@ class Projection:
             by="edit",
             capacity=self._capacity,
         )
-        outcome = await self._keeper.apply(batch)
+        outcome = await self._notes.apply(batch)
         if isinstance(outcome, NotApplied):
             await self._refuse(edit, seen, outcome)
         return True
 
-    async def _refuse(self, edit: _Edit, seen: _Seen, outcome: NotApplied) -> NoReturn:
+    async def _refuse(self, edit: _FileEdit, seen: _Seen, outcome: NotApplied) -> NoReturn:
         name = self._disk.name(edit.path)
         if outcome.code in RACED:
-            raise FileFault(f"{name} was edited while memory changed", lasting=False)
+            raise FileFault(f"{name} was edited while the notes changed", lasting=False)
         await self._tasks.in_thread(lambda: self._set_aside(edit, seen))
         raise FileFault(
-            f"the edit of {name} cannot be kept ({outcome.code}: {outcome.reason}); the file was left alone, with a"
-            " copy beside it: make it fit",
+            f"the edit of {name} cannot be stored ({outcome.code}: {outcome.reason}); the file is unchanged, with a"
+            " copy beside it: correct it",
             lasting=True,
         )
 
@@ -153,15 +151,15 @@ class Projection:
             reason = f"{self._disk.name(path)} is not UTF-8 (byte {error.start}); save it as UTF-8"
             raise FileFault(reason, lasting=True) from error
 
-    def _doubt_emptied(self, edit: _Edit, texts: Sequence[str], base: Version | None) -> None:
+    def _check_emptied(self, edit: _FileEdit, texts: Sequence[str], base: Version | None) -> None:
         if texts or base is None or not base.shown:
             self._emptied.pop(edit.path, None)
         elif self._emptied.get(edit.path) != edit.content.signature:
             self._emptied[edit.path] = edit.content.signature
-            raise FileFault(f"{self._disk.name(edit.path)} is empty: it may be about to be written", lasting=False)
+            raise FileFault(f"{self._disk.name(edit.path)} is empty: an editor may be about to write it", lasting=False)
 
-    def _set_aside(self, edit: _Edit, seen: _Seen) -> None:
-        """Copy a refused edit, once. What came late has no file that could be corrected, so it is done with."""
+    def _set_aside(self, edit: _FileEdit, seen: _Seen) -> None:
+        """Copy a refused edit, once. A late edit has no file that a person could correct, so it counts as handled."""
         state, found = seen.state, edit.content.digest
         if state.refused != found:
             self._disk.copy_aside(edit.path, edit.content.data)
@@ -172,7 +170,7 @@ class Projection:
     # --- writing
 
     def _write(self, path: Path, memory: Memory, target: Target, seen: _Seen) -> bool:
-        """True when the file shows the memory; False when it changed under us."""
+        """True if the file shows the notes; False if it changed meanwhile."""
         present = self._texts(path, seen.file) if seen.file else ()
         entries = arranged(memory.of(target), present, seen.state.versions)
         if seen.file is None and not entries:
@@ -186,7 +184,7 @@ class Projection:
                 save_state(self._disk, path, settled)
             return True
         now = self._version(memory, target, present, seen)
-        # From here on the file may have either version, and both are ours.
+        # After this the file may hold either version, and both are ours.
         save_state(self._disk, path, FileState(older=seen.state.older, current=now, intended=wanted, late=late))
         if not self._disk.replace(path, data, seen.file, seen.previous):
             save_state(self._disk, path, FileState(older=seen.state.older, current=now, late=late))
@@ -201,37 +199,33 @@ class Projection:
         return gone is None or now is None or gone.digest == now.digest
 
     def _version(self, memory: Memory, target: Target, present: Sequence[str], seen: _Seen) -> Version | None:
-        """What the file shows now, as a version that a later edit can be understood against."""
+        """The present content of the file, as a version that a later edit can be compared with."""
         if seen.file is None:
             return None
         known = seen.state.version(seen.file.digest)
         if known is not None:
             return known
-        # An entry that the agent has rewritten since is still shown with its former words, as in an older version.
+        # The file may still show the former text of an entry that the agent has rewritten since.
         former = {shown.digest: shown for version in seen.state.versions for shown in version.shown}
         former |= {shown.digest: shown for shown in version_of(memory, memory.of(target), b"").shown}
         shown = tuple(former[found] for found in map(digest, present) if found in former)
         return Version(head=memory.head, digest=seen.file.digest, shown=shown)
 
     def forget(self, path: Path, *, whole: bool) -> None:
-        """Remove everything that is kept beside the file, and with `whole` the file, after words were erased."""
+        """After an erasure, remove every file kept beside the file, and with `whole` the file itself."""
         copies = path.parent.glob(f"{path.name}.edited.*") if path.parent.is_dir() else ()
         self._disk.remove(previous_of(path), state_path(path), *copies, *([path] if whole else []))
         self._settled.pop(path, None)
 
 
 def _bases(state: FileState) -> tuple[Version, ...]:
-    """What the file may have been edited from. Where we only meant to write, there may have been nothing of ours."""
+    """The versions that the file may be an edit of. Before the first write there may have been none of ours."""
     if state.current is None and state.intended is not None:
         return Version(head=0, digest=""), state.intended
     return tuple(version for version in (state.current, state.intended) if version is not None)
 
 
-def _origin(edit: _Edit, base: Version | None, memory: Memory) -> str:
-    """The same edit of the same version is one edit, however often it is read."""
+def _origin(edit: _FileEdit, base: Version | None, memory: Memory) -> str:
+    """Equal for every reading of the same edit of the same version."""
     head = f"head {base.head}" if base is not None else f"unknown, {memory.head}"
     return f"edit:{edit.target.value}:{digest(f'{edit.content.digest} {head}')}"
-
-
-def path_of(folder: Path, target: Target) -> Path:
-    return folder / FILE_NAMES[target]

@@ -1,8 +1,8 @@
-"""What we know of a memory file, kept beside it without the words, so that an edit can be told from a write of ours.
+"""The state of a memory file, stored beside it without any text, to distinguish an edit from a write of ours.
 
-`current` is what the file has, absorbed or written; `intended` what is about to replace it. A crash in between leaves
-either of them in the file, and neither is taken for somebody's edit. `older` is the version that was replaced last,
-whose link still stands beside the file.
+`current` is the version in the file, absorbed or written; `intended` is about to replace it. After a crash the file
+holds either of them, and neither counts as an edit. `older` is the version that was replaced last; its link is still
+beside the file.
 """
 
 from pathlib import Path
@@ -17,8 +17,8 @@ class FileState(msgspec.Struct, frozen=True, kw_only=True):
     older: Version | None = None
     current: Version | None = None
     intended: Version | None = None
-    late: str = ""  # digest of what was found written late into the older version, and dealt with
-    refused: str = ""  # digest of an edit that could not be applied and has been copied aside
+    late: str = ""  # digest of a late edit of the older version that was handled
+    refused: str = ""  # digest of an edit that could not be applied and was copied aside
 
     @property
     def versions(self) -> tuple[Version, ...]:
@@ -26,11 +26,11 @@ class FileState(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(version for version in (self.older, self.current, self.intended) if version is not None)
 
     def version(self, digest: str) -> Version | None:
-        """The version that the file may have without anybody's doing."""
+        """The version with this digest that the file may hold without an edit."""
         return next((one for one in (self.intended, self.current) if one and one.digest == digest), None)
 
     def had(self, digest: str) -> bool:
-        """Whether the replaced version is known with this content."""
+        """Whether the replaced version with this digest is known."""
         return digest == self.late or any(version.digest == digest for version in self.versions)
 
 
@@ -39,7 +39,7 @@ def state_path(path: Path) -> Path:
 
 
 def load_state(disk: Disk, path: Path) -> FileState:
-    """A state that is missing or not ours is no state: then nothing that a file lacks is taken for removed."""
+    """A missing or unreadable state is empty; then no entry that a file lacks counts as removed."""
     found = disk.read(state_path(path))
     if found is None:
         return FileState()

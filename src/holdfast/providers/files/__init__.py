@@ -1,4 +1,4 @@
-"""MEMORY.md and USER.md: an agent's memory as files that people may read and edit. `make_files` is the factory."""
+"""MEMORY.md and USER.md: an agent's notes as files that people may read and edit. `make_files` is the factory."""
 
 from holdfast.providers.files.factory import make_files
 

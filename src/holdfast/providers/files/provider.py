@@ -1,9 +1,9 @@
-"""The provider of the memory files: a delivered note makes the file show what memory holds now.
+"""The provider of the memory files: delivering a note updates the file to the current notes.
 
-Every attempt has the same effect however often it is made, so nothing here is ever uncertain. A file that a person
-must look at refuses the note; memory itself holds it all the same, and the file catches up once it is in order.
+Every attempt has the same effect, so an outcome is never uncertain. A file that needs a person's attention refuses the
+note; the store holds the note all the same, and the file catches up once the person has repaired it.
 
-One folder, one writer: a lock file keeps other processes out, for a bounded time.
+A folder has one writer at a time: a lock file excludes other processes, and the wait for it is bounded.
 """
 
 import asyncio
@@ -26,8 +26,7 @@ from holdfast.memory.delivery import Delivered, Erasure, Landing, Op, Outcome, P
 from holdfast.memory.files.disk import Disk, FileFault
 from holdfast.memory.files.projection import Projection
 from holdfast.memory.files.state import load_state
-from holdfast.memory.notes import Capacity, Target
-from holdfast.memory.notes_port import MemoryKeeper
+from holdfast.memory.notes import Capacity, NotesPort, Target
 from holdfast.memory.notes_text import FILE_NAMES
 from holdfast.memory.provider import Capabilities
 from holdfast.memory.recall import RecallQuery, Recollection
@@ -47,19 +46,19 @@ ABLE = Capabilities(
 LOCK_TRIES_MAX, LOCK_WAIT_MS = 50, 100
 SOUL = "SOUL.md"
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)\Z")  # devices on Windows, whatever stands behind the name
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)\Z")  # device names on Windows, with any suffix
 
 
 @dataclass(frozen=True, slots=True)
-class Noticed:
-    """What became of a file that had changed: its edit was kept, or why not."""
+class EditResult:
+    """The result for an edited file: its edit was stored, or `fault` says why not."""
 
     file: str
     fault: str | None = None
 
 
 class FilesProvider:
-    """Implements `Provider`. `attach` it to the memory before anything is delivered."""
+    """Implements `Provider`. Call `attach` before the first delivery."""
 
     def __init__(
         self,
@@ -77,15 +76,15 @@ class FilesProvider:
         self._disk = disk or Disk(folder)
         self._tasks = tasks
         self._lock = FileLock(folder / ".lock", thread_local=False, mode=0o600)
-        self._turn = asyncio.Lock()  # a file lock does not tell two tasks of one process apart
+        self._task_lock = asyncio.Lock()  # a file lock does not separate two tasks of one process
         self._projection: Projection | None = None
 
     @property
     def capabilities(self) -> Capabilities:
         return ABLE
 
-    def attach(self, keeper: MemoryKeeper) -> None:
-        self._projection = Projection(self._disk, keeper, self._tasks, agent=self.agent, capacity=self.capacity)
+    def attach(self, notes: NotesPort) -> None:
+        self._projection = Projection(self._disk, notes, self._tasks, agent=self.agent, capacity=self.capacity)
 
     # --- delivering
 
@@ -95,25 +94,25 @@ class FilesProvider:
         outcomes: list[Outcome] = []
         for parcel in parcels:
             if parcel.place in failed:
-                outcomes.append(Unreachable(f"behind one that was not taken: {failed[parcel.place]}"))
+                outcomes.append(Unreachable(f"waits behind a note that failed: {failed[parcel.place]}"))
                 continue
             note = parcel.note
-            # The file shows all of memory, so notes of one file need one look at it together.
+            # A file shows all notes, so one update serves all parcels of the same file.
             key = (parcel.place, parcel.op, note.subject if note else "", note.target if note else parcel.id)
             if key not in done:
-                done[key] = await self._carry(parcel)
+                done[key] = await self._deliver_one(parcel)
             outcome = done[key]
             if isinstance(outcome, Refused | Unreachable):
                 failed[parcel.place] = outcome.reason
             outcomes.append(outcome)
         return outcomes
 
-    async def _carry(self, parcel: Parcel) -> Outcome:
+    async def _deliver_one(self, parcel: Parcel) -> Outcome:
         try:
             if parcel.op is Op.ERASE and parcel.erasure is not None:
                 return await self._erase(parcel.erasure)
             if parcel.op is not Op.REMEMBER or parcel.note is None:
-                return Refused("the memory files take operations on memory only")
+                return Refused("the memory files accept only notes")
             return await self._show(parcel.note.subject, Target(parcel.note.target))
         except FileFault as fault:
             return Refused(fault.reason) if fault.lasting else Unreachable(fault.reason)
@@ -121,18 +120,18 @@ class FilesProvider:
     async def _show(self, subject: str, target: Target) -> Outcome:
         path = self._path(subject, target)
         if path is None:
-            return Delivered("kept in memory; no file of it is wanted")
-        async with self._alone():
-            await self._attached().bring_up_to_date(path, subject, target)
+            return Delivered("stored; these notes have no file")
+        async with self._locked():
+            await self._files().bring_up_to_date(path, subject, target)
         return Delivered(self._disk.name(path))
 
     async def _erase(self, erasure: Erasure) -> Outcome:
-        """A person's own folder goes; files of others are written again from what memory still holds."""
+        """Delete a person's own files; rewrite other files from the remaining notes."""
         if erasure.principal is None and not erasure.scopes:
-            return Delivered("no file holds anything of a session")
+            return Delivered("the files hold no turns of a session")
         own = SHARED if erasure.principal is None else person_scope(erasure.principal)
-        projection = self._attached()
-        async with self._alone():
+        projection = self._files()
+        async with self._locked():
             for subject in sorted({SHARED, own, *erasure.scopes}):
                 for target in Target:
                     path = self._path(subject, target)
@@ -156,36 +155,36 @@ class FilesProvider:
         return Landing.LANDED if shown >= parcel.note.seq else Landing.ABSENT
 
     def _head(self, path: Path) -> int:
-        """The newest operation that the file, as it is, is known to show."""
+        """The newest operation that the file in its present state is known to show."""
         found, state = self._disk.read(path), load_state(self._disk, path)
         current = state.current
         return current.head if found and current and found.digest == current.digest else 0
 
     async def recall(self, query: RecallQuery) -> Sequence[Recollection]:
-        del query  # the files stand in the instructions already
+        del query  # the instructions already contain the files
         return ()
 
     async def healthy(self) -> str | None:
         try:
-            return await self._tasks.in_thread(self._complaint)
+            return await self._tasks.in_thread(self._refused_edit)
         except FileFault as fault:
             return fault.reason
 
-    def _complaint(self) -> str | None:
+    def _refused_edit(self) -> str | None:
         for target in Target:
             path = self._disk.root / FILE_NAMES[target]
             found = self._disk.read(path)
             if found is not None and found.digest == load_state(self._disk, path).refused:
-                return f"{path.name} holds an edit that cannot be kept; make it fit"
+                return f"{path.name} holds an edit that cannot be stored; correct it"
         return None
 
     async def close(self) -> None:
-        """Nothing is held between calls."""
+        """No resource is held between calls."""
 
-    # --- what people do to the files
+    # --- people's edits
 
-    async def notice_edits(self, agent: AgentName, subjects: Collection[str]) -> tuple[Noticed, ...]:
-        """Keep hand edits as operations. One entry per file that was edited or cannot be used; cheap when idle."""
+    async def notice_edits(self, agent: AgentName, subjects: Collection[str]) -> tuple[EditResult, ...]:
+        """Store hand edits as operations. One result per edited or unusable file; cheap if there is none."""
         del agent  # one provider per agent
         files = {
             path: (subject, target)
@@ -194,23 +193,23 @@ class FilesProvider:
             if (path := self._path(subject, target)) is not None
         }
         try:
-            changed = await self._attached().unsettled(list(files))
+            changed = await self._files().unsettled(list(files))
         except FileFault as fault:
-            return (Noticed("", fault.reason),)
-        found = [await self._notice(path, *files[path]) for path in changed]
+            return (EditResult("", fault.reason),)
+        found = [await self._absorb_edit(path, *files[path]) for path in changed]
         return tuple(noticed for noticed in found if noticed is not None)
 
-    async def _notice(self, path: Path, subject: str, target: Target) -> Noticed | None:
-        projection = self._attached()
+    async def _absorb_edit(self, path: Path, subject: str, target: Target) -> EditResult | None:
+        projection = self._files()
         try:
-            async with self._alone():
+            async with self._locked():
                 absorbed = await projection.bring_up_to_date(path, subject, target)
         except FileFault as fault:
-            return Noticed(self._disk.name(path), fault.reason)
-        return Noticed(self._disk.name(path)) if absorbed else None
+            return EditResult(self._disk.name(path), fault.reason)
+        return EditResult(self._disk.name(path)) if absorbed else None
 
     async def soul(self) -> str | None:
-        """SOUL.md, which only people write. Raises `ProviderFailed` when it is there and cannot be read."""
+        """SOUL.md, which only people write. Raises `ProviderFailed` if it exists and cannot be read."""
         path = self._disk.root / SOUL
         try:
             found = await self._tasks.in_thread(lambda: self._disk.read(path))
@@ -231,15 +230,15 @@ class FilesProvider:
         folder = self._disk.root / ("chats" if is_chat else "users") / folder_name(subject.removeprefix(CHAT))
         return folder / FILE_NAMES[target]
 
-    def _attached(self) -> Projection:
+    def _files(self) -> Projection:
         if self._projection is None:
-            raise FileFault("the files are not attached to a memory yet", lasting=False)
+            raise FileFault("the files are not attached to the notes yet", lasting=False)
         return self._projection
 
     @asynccontextmanager
-    async def _alone(self) -> AsyncIterator[None]:
-        """The folder for ourselves: among the tasks of this process, and among processes."""
-        async with self._turn:
+    async def _locked(self) -> AsyncIterator[None]:
+        """Exclude the other tasks of this process, and other processes."""
+        async with self._task_lock:
             await self._take_lock()
             try:
                 yield
@@ -247,7 +246,7 @@ class FilesProvider:
                 self._lock.release()
 
     async def _take_lock(self) -> None:
-        """Asked for without waiting inside: a caller who is cancelled meanwhile leaves no lock behind."""
+        """Try without blocking and sleep between tries, so that a cancelled caller leaves no lock behind."""
         try:
             make_private_folder(self._disk.root)
             for _ in range(LOCK_TRIES_MAX):
@@ -262,7 +261,7 @@ class FilesProvider:
 
 
 def folder_name(subject: str) -> str:
-    """A folder for a person or a chat: no two share one, on any file system, and none leads anywhere else."""
+    """A folder for a person or a chat: unique on every file system, and never a path to another folder."""
     if _PLAIN.match(subject) and not _RESERVED.match(subject):
         return subject
     readable = re.sub(r"[^a-z0-9]+", "-", subject.casefold())[:40].strip("-")

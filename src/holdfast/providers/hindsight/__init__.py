@@ -1,6 +1,7 @@
 """Hindsight: turns and notes as documents in its banks. `make_hindsight` is the factory.
 
-Importing this package loads nothing of the vendor's: its client library takes seconds, and is an extra.
+factory (settings) -> provider -> document_writer, erase, recall -> client -> the vendor's client over transport.
+Importing this package does not import the vendor's library, which takes seconds and is an extra.
 """
 
 from holdfast.providers.hindsight.factory import make_hindsight

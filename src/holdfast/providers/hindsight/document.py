@@ -1,12 +1,12 @@
-"""What Hindsight is sent: documents. Pure functions of the parcel, so that every attempt sends the same.
+"""Documents for Hindsight: pure functions of the parcel, so that every attempt sends the same document.
 
 Rule 1: a unit is one document, whose id is made from the parcel's id; a note is one document, whose id is made from
-        its words (a memory never holds a note twice, and a removal knows only the words that it removes).
-Rule 2: a line begins with its time and speaker, and no line of what somebody said can begin like that: further
-        lines of one text are indented. Nobody can put words into another's mouth.
-Rule 3: what the server would strip (control characters, lone surrogates) is written visibly, so that the hash of
-        what it keeps is the hash of what was sent.
-Rule 4: tags and ids are written in safe characters only. The vendor's client does not quote tags in a query.
+        its text (a memory never holds a note twice, and a removal knows only the text that it removes).
+Rule 2: a line begins with its time and speaker, and further lines of one text are indented, so no speaker can imitate
+        another speaker's line.
+Rule 3: characters that the server would strip (control characters, lone surrogates) are replaced by visible ones, so
+        that the hash of the stored content equals the hash of the sent content.
+Rule 4: tags and ids use safe characters only. The vendor's client does not quote tags in a query.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ RENDERER = "hindsight/2"
 CONTENT_BYTES_MAX = 4_000_000
 MODE = "replace"
 _NAME_BYTES_MAX = 160
-_NAMESPACE = uuid.UUID("6f1c1f6e-0c50-5d7e-9d3f-3a6f6e1f4f5b")  # ours for ever: operation ids are made in it
+_NAMESPACE = uuid.UUID("6f1c1f6e-0c50-5d7e-9d3f-3a6f6e1f4f5b")  # permanent: operation ids are made in it
 _STRIPPED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _INSTANT_MAX = 253_402_300_799_000  # the last second of the year 9999
 
@@ -49,14 +49,14 @@ class Document:
     def operation(self) -> str:
         """The idempotency key of the submission.
 
-        The server does not compare what is submitted under a known id: it drops the second silently. So the content
-        is part of the id; and the parcel, so that words which come back after they were replaced are written again.
+        The server silently drops a second submission under a known id, without comparing the content. So the content
+        is part of the id; and so is the parcel, so that a text that comes back after a replacement is written again.
         """
         return str(uuid.uuid5(_NAMESPACE, "\n".join((self.bank, self.id, MODE, self.sha256, self.key))))
 
 
 def turns_document(parcel: Parcel, unit: DeliveryId) -> Document:
-    """The turns of a parcel as the document of a unit: its own, or the one that it takes turns back from."""
+    """The turns of a parcel as the document of a unit: its own, or the one that it retracts turns from."""
     naming = parcel.naming
     return Document(
         bank=bank_of(parcel.place),
@@ -108,18 +108,18 @@ def person_tags(agent: AgentName, principal: Principal | str) -> tuple[str, ...]
 
 
 def private_scope(agent: AgentName, principal: Principal | str) -> str:
-    """What one person and the agent know. The agent is part of it: a bank may be shared."""
+    """Private turns of one person with the agent. The tag names the agent, because agents may share a bank."""
     return tag("scope:private", agent, principal)
 
 
 def note_scope(agent: AgentName, scope: str) -> str:
-    """A note of one scope of memory/visibility.py."""
+    """Notes of one scope of memory/visibility.py."""
     return tag("scope:note", agent, scope)
 
 
 def note_tags(agent: AgentName, scope: str) -> list[tuple[str, ...]]:
-    """The sets of tags by which the notes of a scope are found. The later ones are those of renderer 1: it kept no
-    owner of shared notes, so these are found to be erased and never recalled."""
+    """The sets of tags that find the notes of a scope. All but the first are those of renderer 1, which stored no
+    owner of shared notes: they find notes to erase, and are never used for recall."""
     if scope == SHARED:
         return [(note_scope(agent, scope),), (tag("scope:shared", agent),)]
     old = [(private_scope(agent, scope), tag("memory", target.value)) for target in Target]
@@ -127,12 +127,12 @@ def note_tags(agent: AgentName, scope: str) -> list[tuple[str, ...]]:
 
 
 def group_scope(agent: AgentName, address: str) -> str:
-    """What was said in one group, or with one agent, for that chat."""
+    """Turns of one group, or with one agent, visible in that chat."""
     return tag("scope:group", agent, address)
 
 
 def spoken_scope(agent: AgentName, principal: Principal | str) -> str:
-    """What one person said in groups, for that person alone."""
+    """One person's turns in groups, visible to that person alone."""
     return tag("scope:spoken", agent, principal)
 
 
@@ -141,7 +141,7 @@ def _turn_tags(naming: NamingInputs) -> tuple[str, ...]:
     tags = [*session_tags(agent, naming.session), tag("user", principal)]
     tags += [tag("parent", naming.parent)] if naming.parent else []
     tags += [tag("chat", naming.address)] if naming.address else []
-    if is_agent(principal):  # its words elsewhere are others'
+    if is_agent(principal):  # an agent speaks for many people, so no other scope may see this
         return (*tags, group_scope(agent, naming.address or naming.session))
     if is_group(naming.address):
         return (*tags, group_scope(agent, naming.address), spoken_scope(agent, principal))
@@ -155,7 +155,7 @@ def _note_tags(agent: AgentName, note: MemoryNote) -> tuple[str, ...]:
 
 
 def _turn_metadata(parcel: Parcel, unit: DeliveryId) -> tuple[tuple[str, str], ...]:
-    """All strings: the server keeps no others."""
+    """Strings only: the server stores no other values."""
     naming = parcel.naming
     parts = naming.address.split(":")
     pairs = {
@@ -175,7 +175,7 @@ def _turn_metadata(parcel: Parcel, unit: DeliveryId) -> tuple[tuple[str, str], .
 
 
 def visible(text: str) -> str:
-    """`text` without what the server would strip: its pictures, and U+FFFD for half a character."""
+    """The text with control pictures for control characters, and U+FFFD for lone surrogates."""
     return _STRIPPED.sub(_picture, text)
 
 

@@ -1,17 +1,36 @@
-"""From a table of holdfast.toml to a provider. The vendor's library is loaded here, where it is first needed."""
+"""The table [agents.NAME.memory.hindsight] of holdfast.toml, and the provider it configures.
+
+The vendor's library is imported inside `make_hindsight`: it takes seconds, and is an optional extra.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
 
 from holdfast.kernel.errors import ConfigInvalid
+from holdfast.kernel.settings_table import read_table
 from holdfast.memory.provider import Configured, ProviderSetup
 from holdfast.providers.hindsight.naming import BankTemplate
-from holdfast.providers.hindsight.settings import read_settings
-from holdfast.providers.settings import check_way, read_key
+from holdfast.providers.settings import read_key
+
+
+class HindsightSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    url: str
+    bank: str = "{agent}"
+    every_turns: Annotated[int, Meta(ge=1, le=1_000)] = 1
+    max_wait_s: Annotated[float, Meta(gt=0, le=86_400)] = 300
+    api_key_env: str | None = None
+    send_key_over_plain_http: bool = False
+    recall_budget: Literal["low", "mid", "high"] = "low"
+    recall_max_tokens: Annotated[int, Meta(ge=64, le=100_000)] = 2_048
+    timeout_s: Annotated[float, Meta(gt=0, le=300)] = 20  # per request
+    settle_s: Annotated[float, Meta(gt=0, le=600)] = 60  # per delivery, from the request until the document is stored
 
 
 def make_hindsight(setup: ProviderSetup) -> Configured:
-    """Raises `ConfigInvalid`; reaches no network."""
-    settings = read_settings(setup.settings)
-    key = read_key("hindsight", settings.api_key_env, setup.environment)
-    check_way("hindsight", settings.url, key, allowed=settings.send_key_over_plain_http)
+    """Raises `ConfigInvalid`. Opens no connection."""
+    settings = read_table("hindsight", setup.settings, HindsightSettings)
+    key = read_key("hindsight", settings, setup.environment)
     naming = BankTemplate(settings.bank)
     try:
         from holdfast.providers.hindsight.provider import HindsightProvider  # noqa: PLC0415 - seconds of imports

@@ -1,7 +1,7 @@
-"""The provider: parcels become documents, outcomes become values.
+"""The provider: parcels become documents, failures become outcomes.
 
-How a delivery is made safe is told in writing.py, what is recalled to whom in recalling.py. The bank is read from
-the parcel's place, so a template that was changed since, or another session that is live now, moves nothing.
+document_writer.py makes a delivery safe; recall.py decides who may recall what. The bank is read from the parcel's
+place, so a changed template or another live session moves no document.
 """
 
 from collections.abc import Sequence
@@ -10,14 +10,14 @@ from holdfast.kernel.errors import ProviderFailed
 from holdfast.memory.delivery import Delivered, Landing, MemoryNote, Op, Outcome, Parcel, Refused, Unreachable
 from holdfast.memory.provider import Capabilities, ProviderSetup
 from holdfast.memory.recall import RecallQuery, Recollection
+from holdfast.providers.hindsight.client import HindsightClient
 from holdfast.providers.hindsight.document import RENDERER, note_document, note_id, turns_document, unit_id
-from holdfast.providers.hindsight.erasing import Eraser
-from holdfast.providers.hindsight.faults import Faulted
+from holdfast.providers.hindsight.document_writer import DocumentWriter
+from holdfast.providers.hindsight.erase import erase, erased
+from holdfast.providers.hindsight.factory import HindsightSettings
 from holdfast.providers.hindsight.naming import BankTemplate, bank_of
-from holdfast.providers.hindsight.recalling import recollections, scopes_of, words_of
-from holdfast.providers.hindsight.server import Server
-from holdfast.providers.hindsight.settings import HindsightSettings
-from holdfast.providers.hindsight.writing import Writer
+from holdfast.providers.hindsight.recall import query_tags, query_text, recollections
+from holdfast.providers.hindsight.transport import HindsightCallFailed
 
 DELIVERED_MEANS = (
     "Hindsight finished the operation that extracts its facts, and keeps the document with the hash of what was sent"
@@ -31,9 +31,9 @@ class HindsightProvider:
         self._name = setup.name
         self._agent = setup.agent
         self._naming = naming
-        self._server = Server(settings, key, setup.clock)
-        self._writer = Writer(self._server, setup.clock, setup.tasks, settle_ms=round(settings.settle_s * 1000))
-        self._eraser = Eraser(self._server, self._writer)
+        self._client = HindsightClient(settings, key, setup.clock)
+        settle_ms = round(settings.settle_s * 1000)
+        self._writer = DocumentWriter(self._client, setup.clock, setup.tasks, settle_ms=settle_ms)
         self._quiet_ms = round(settings.timeout_s * 1000) + 10_000
 
     @property
@@ -47,9 +47,9 @@ class HindsightProvider:
         stopped: set[str] = set()
         for parcel in parcels:
             if parcel.place in stopped:
-                outcomes.append(Unreachable("it waits behind a delivery that was not made"))
+                outcomes.append(Unreachable("it waits behind a delivery that failed"))
                 continue
-            outcome = await self._carried(parcel)
+            outcome = await self._deliver_one(parcel)
             outcomes.append(outcome)
             if not isinstance(outcome, Delivered):
                 stopped.add(parcel.place)
@@ -57,59 +57,59 @@ class HindsightProvider:
 
     async def landed(self, parcel: Parcel) -> Landing:
         try:
-            return await self._asked(parcel)
-        except Faulted:
+            return await self._landed(parcel)
+        except HindsightCallFailed:
             return Landing.POSSIBLE
 
     async def recall(self, query: RecallQuery) -> Sequence[Recollection]:
-        words, scopes = words_of(query), scopes_of(query)
-        if not words:
+        text, tags = query_text(query), query_tags(query)
+        if not text:
             return ()
         try:
-            await self._server.ready()
-            results = await self._server.recall(self._naming.bank(query.naming), words, scopes)
-        except Faulted as fault:
-            raise ProviderFailed(fault.problem.reason, provider=self._name) from fault
-        return recollections(self._name, results, scopes, query.limit)
+            await self._client.ready()
+            results = await self._client.recall(self._naming.bank(query.naming), text, tags)
+        except HindsightCallFailed as failure:
+            raise ProviderFailed(failure.problem.reason, provider=self._name) from failure
+        return recollections(self._name, results, tags, query.limit)
 
     async def reflect(self, query: RecallQuery) -> str:
-        """An answer that the server's own model gives from what may be recalled. Raises `ProviderFailed`."""
+        """An answer of the server's own model, from memories that may be recalled. Raises `ProviderFailed`."""
         try:
-            await self._server.ready()
-            return await self._server.reflect(self._naming.bank(query.naming), words_of(query), scopes_of(query))
-        except Faulted as fault:
-            raise ProviderFailed(fault.problem.reason, provider=self._name) from fault
+            await self._client.ready()
+            return await self._client.reflect(self._naming.bank(query.naming), query_text(query), query_tags(query))
+        except HindsightCallFailed as failure:
+            raise ProviderFailed(failure.problem.reason, provider=self._name) from failure
 
     async def healthy(self) -> str | None:
         try:
-            await self._server.check_version()
-            await self._server.operations(bank_of(self._naming.memory_place(self._agent, "")), "failed")
-        except Faulted as fault:
-            return fault.problem.reason
+            await self._client.check_version()
+            await self._client.operations(bank_of(self._naming.memory_place(self._agent, "")), "failed")
+        except HindsightCallFailed as failure:
+            return failure.problem.reason
         return None
 
     async def close(self) -> None:
-        await self._server.close()
+        await self._client.close()
 
     # --- by operation
 
-    async def _carried(self, parcel: Parcel) -> Outcome:
+    async def _deliver_one(self, parcel: Parcel) -> Outcome:
         try:
             match parcel.op:
                 case Op.RETAIN:
                     return await self._writer.write(turns_document(parcel, parcel.id))
                 case Op.RETRACT:
-                    return await self._taken_back(parcel)
+                    return await self._retract(parcel)
                 case Op.REMEMBER if parcel.note is not None:
-                    return await self._noted(parcel, parcel.note)
+                    return await self._remember(parcel, parcel.note)
                 case Op.ERASE if parcel.erasure is not None:
-                    return await self._eraser.erase(parcel.erasure)
+                    return await erase(self._client, self._writer, parcel.erasure)
                 case _:
-                    return Refused(f"a parcel to {parcel.op.value} lacks what it is about")
-        except Faulted as fault:
-            return fault.problem
+                    return Refused(f"the {parcel.op.value} parcel has no content")
+        except HindsightCallFailed as failure:
+            return failure.problem
 
-    async def _asked(self, parcel: Parcel) -> Landing:
+    async def _landed(self, parcel: Parcel) -> Landing:
         match parcel.op:
             case Op.RETAIN:
                 return await self._writer.has_landed(turns_document(parcel, parcel.id))
@@ -120,25 +120,25 @@ class HindsightProvider:
             case Op.REMEMBER if parcel.note is not None:
                 return await self._note_landed(parcel, parcel.note)
             case Op.ERASE if parcel.erasure is not None:
-                return await self._eraser.has_landed(parcel.erasure)
+                return await erased(self._client, self._writer, parcel.erasure)
             case _:
                 return Landing.ABSENT
 
-    async def _taken_back(self, parcel: Parcel) -> Outcome:
+    async def _retract(self, parcel: Parcel) -> Outcome:
         if parcel.of is None:
-            return Refused("a parcel to retract lacks the delivery that it takes back")
+            return Refused("the retract parcel does not name the delivery to retract")
         if parcel.turns:
             return await self._writer.write(turns_document(parcel, parcel.of))
         return await self._writer.remove(bank_of(parcel.place), [unit_id(parcel.of)])
 
-    async def _noted(self, parcel: Parcel, note: MemoryNote) -> Outcome:
-        """The new words first: a note that is replaced may be there twice for a moment, but is never missing."""
+    async def _remember(self, parcel: Parcel, note: MemoryNote) -> Outcome:
+        """The new text is written first: a replaced note may be stored twice for a moment, but is never missing."""
         outcome: Outcome = Delivered("nothing to do")
         if note.text:
             outcome = await self._writer.write(note_document(parcel, note))
         if not isinstance(outcome, Delivered) or not _replaces(note):
             return outcome
-        removed = await self._writer.remove(bank_of(parcel.place), _olds(parcel, note))
+        removed = await self._writer.remove(bank_of(parcel.place), _old_ids(parcel, note))
         return outcome if note.text and isinstance(removed, Delivered) else removed
 
     async def _note_landed(self, parcel: Parcel, note: MemoryNote) -> Landing:
@@ -146,10 +146,10 @@ class HindsightProvider:
             landing = await self._writer.has_landed(note_document(parcel, note))
             if landing is not Landing.LANDED or not _replaces(note):
                 return landing
-        return await self._gone(bank_of(parcel.place), *_olds(parcel, note))
+        return await self._gone(bank_of(parcel.place), *_old_ids(parcel, note))
 
     async def _gone(self, bank: str, *documents: str) -> Landing:
-        """Deleting twice is deleting once, so a document that is there may be deleted again at once."""
+        """A repeated deletion is harmless, so a document that still exists counts as absent, not as possible."""
         return Landing.LANDED if await self._writer.are_gone(bank, documents) else Landing.ABSENT
 
 
@@ -157,8 +157,8 @@ def _replaces(note: MemoryNote) -> bool:
     return bool(note.old_text) and (note.old_text, note.old_scope) != (note.text, note.scope)
 
 
-def _olds(parcel: Parcel, note: MemoryNote) -> list[str]:
-    """What a note replaces: under its scope, and as renderer 1 named it, by the subject under which it is kept."""
+def _old_ids(parcel: Parcel, note: MemoryNote) -> list[str]:
+    """The ids of the note's old text: by its scope, and by its subject, as renderer 1 named it."""
     subjects = dict.fromkeys((note.old_scope, note.subject))
     ids = [note_id(parcel.naming.agent, subject, note.target, note.old_text) for subject in subjects]
     kept = note_id(parcel.naming.agent, note.scope, note.target, note.text) if note.text else ""

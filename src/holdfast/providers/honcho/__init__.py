@@ -1,7 +1,7 @@
-"""Honcho, a memory service that models people: the provider over the vendor's SDK, `honcho-ai` (an extra).
+"""Honcho, a memory service that models people: a provider over the vendor's SDK, `honcho-ai` (an extra).
 
-settings (holdfast.toml) -> factory -> provider -> words, rendering -> retain, remember, erase, recall -> client -> SDK.
-Only the modules from `provider` on import the SDK, so that naming and settings work without it.
+factory (settings) -> provider -> retain, remember, erase, recall, migrate -> client -> SDK.
+Only `provider` and the modules behind it import the SDK, so naming and settings work without it.
 """
 
 from holdfast.providers.honcho.factory import make_honcho

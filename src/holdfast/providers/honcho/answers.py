@@ -1,11 +1,11 @@
 """What each status of a write to Honcho proves.
 
-Honcho (3.0.12) answers an error with `{"detail": ...}` and nothing else. Its own are: 500 with the one sentence that
-its handler for unforeseen errors has, 401 and 403 with one of its sentences about tokens, 404 that names what was not
-found, 409 that names what it could not make, 400 about observers, and 422 with the list of faults that its validator
-makes. It never answers 429, 502, 503 or 504 by itself, so those always come from something before it. A message and a
-conclusion have no id of ours: what lands twice is there twice, so anything that is not provably Honcho's own leaves the
-write uncertain.
+Honcho (3.0.12) answers an error with `{"detail": ...}` and no other field. These responses are its own: 500 with the
+one sentence of its handler for unexpected errors, 401 and 403 with one of its sentences about tokens, 404 that names
+the missing object, 409 that names the object it could not create, 400 about observers, and 422 with the list of its
+validator. Honcho itself never answers 429, 502, 503 or 504; those come from a proxy in front of it. A message or a
+conclusion has no client id and is stored twice if it lands twice, so a write stays uncertain unless the response is
+provably Honcho's own.
 """
 
 import re
@@ -31,7 +31,7 @@ ANSWERS = (
         statuses=only(500),
         own=True,
         meaning=Meaning.SUSPECT,
-        says="Honcho rolled it back: a database that is down, a lock held too long, or words that it fails on",
+        says="Honcho rolled it back: its database is down, a lock was held too long, or the text made it fail",
     ),
     Answer(
         statuses=only(401, 403),
@@ -43,13 +43,13 @@ ANSWERS = (
         statuses=only(404),
         own=True,
         meaning=Meaning.UNREACHABLE,
-        says="something that it needs is not there, or the session is being deleted at Honcho",
+        says="an object that it needs does not exist, or the session is being deleted at Honcho",
     ),
     Answer(
         statuses=only(409),
         own=True,
         meaning=Meaning.UNREACHABLE,
-        says="another request made the same session or peer at the same time",
+        says="another request created the same session or peer at the same time",
     ),
     Answer(
         statuses=only(400, 422),
@@ -61,12 +61,12 @@ ANSWERS = (
         statuses=only(400, 413, 414, 415, 422, 431),
         own=False,
         meaning=Meaning.UNCERTAIN_SUSPECT,
-        says="something before Honcho refused the request, perhaps as too large",
+        says="a proxy before Honcho refused the request, perhaps as too large",
     ),
     Answer(
         statuses=only(429),
         meaning=Meaning.UNCERTAIN,
-        says="something before Honcho asks to slow down",
+        says="a proxy before Honcho asks to slow down",
     ),
     Answer(
         statuses=(range(300, 400),),
@@ -76,7 +76,7 @@ ANSWERS = (
     Answer(
         statuses=(range(400, 500),),
         meaning=Meaning.UNCERTAIN,
-        says="something before Honcho answered: check url and the way to it",
+        says="a proxy before Honcho answered: check url and the proxies",
     ),
     Answer(
         statuses=(range(500, 600),),
@@ -87,7 +87,7 @@ ANSWERS = (
 
 
 def is_own(status: int, message: object, body: object) -> bool:
-    """Whether only Honcho itself answers so. `message` and `body` are what the SDK made of the answer."""
+    """Whether only Honcho itself gives this response. `message` and `body` are as the SDK parsed them."""
     if status in SENTENCES:
         return isinstance(message, str) and SENTENCES[status].match(message) is not None
     if status in (401, 403):
@@ -96,7 +96,7 @@ def is_own(status: int, message: object, body: object) -> bool:
 
 
 def _lists_faults(body: Mapping[str, object]) -> bool:
-    """The list of a validator that has read the request. The SDK adds `message`, a copy of `detail`."""
+    """Whether the body is the list of Honcho's validator. The SDK adds `message`, a copy of `detail`."""
     detail = body.get("detail")
     if set(body) != {"message", "detail"} or not isinstance(detail, list) or not detail:
         return False

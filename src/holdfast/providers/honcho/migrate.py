@@ -1,100 +1,129 @@
-"""Memory files that were there before Honcho was, brought to it at most once (R19).
+"""Migrating memory files that are older than the Honcho setup, each at most once (R19).
 
-MEMORY.md and USER.md go to the person's peer, SOUL.md to the agent's, as messages in a session of their own.
+MEMORY.md and USER.md go to the person's peer and SOUL.md to the agent's, as messages in a session of their own.
 
 Rule 1: never under the per-session strategy: every session would get the owner's files.
-Rule 2: a file is known by workspace, peer and content. What the ledger has is not sent; what Honcho lists is not sent
-        either, so a crash between sending and marking sends no second copy.
-Rule 3: that it is about to be sent is marked first. Whoever finds that mark without its end waits until a request that
-        was under way must have taken effect, and looks again before sending.
+Rule 2: a file is identified by workspace, peer and content. A file that the ledger has, or that Honcho lists, is not
+        sent, so a crash between sending and marking sends no second copy.
+Rule 3: the ledger marks the start of a file's migration first. A migration that finds a start without an end waits
+        until an earlier request must have taken effect, and asks Honcho before it sends.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 
+import msgspec
+from honcho.api_types import MessageCreateParams  # type: ignore[import-untyped]
+
+from holdfast.kernel.errors import StoreCorrupt
 from holdfast.kernel.ids import AgentName, Instant
 from holdfast.kernel.tasks import Tasks
 from holdfast.memory.delivery import Delivered, Outcome, Refused, Uncertain
-from holdfast.providers.honcho.client import Calls
-from holdfast.providers.honcho.faults import CallFailed
-from holdfast.providers.honcho.ledger import Ledger
+from holdfast.memory.files.disk import Disk
+from holdfast.providers.honcho.client import HonchoClient
+from holdfast.providers.honcho.faults import HonchoCallFailed
+from holdfast.providers.honcho.messages import encode_text, make_message, split_text, turn_id_of
 from holdfast.providers.honcho.naming import HonchoNames, Strategy
-from holdfast.providers.honcho.rendering import Said
 from holdfast.providers.honcho.retain import BATCH_MAX
-from holdfast.providers.honcho.words import parts, said
 
-OF_THE_PERSON = ("MEMORY.md", "USER.md")
-OF_THE_AGENT = ("SOUL.md",)
+PERSON_FILES = ("MEMORY.md", "USER.md")
+AGENT_FILES = ("SOUL.md",)
+LEDGER_FILE = "migrated.json"
+
+
+class MigrationLedger:
+    """The keys of migrated files, in a file of the provider's own folder. A key that is marked stays marked.
+
+    A crash leaves the old or the new file whole. One process at a time writes it: the owner of the data folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / LEDGER_FILE
+
+    def seen(self, key: str) -> bool:
+        return key in self._keys()
+
+    def mark(self, key: str) -> None:
+        """Durable on return. Raises `FileFault`."""
+        keys = self._keys()
+        if key in keys:
+            return
+        Disk(self._path.parent).write(self._path, msgspec.json.encode([*keys, key]))
+
+    def _keys(self) -> list[str]:
+        """A ledger that cannot be read is not empty: an empty one would send every file a second time."""
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=list[str])
+        except FileNotFoundError:
+            return []
+        except msgspec.DecodeError as error:
+            what = f"{self._path} is damaged; restore it, or delete it to migrate once more"
+            raise StoreCorrupt(what, file=str(self._path)) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mover:
-    """Whose files they are, and where to."""
+class FileMigration:
+    """The migration of one agent's files about one subject."""
 
-    calls: Calls
+    client: HonchoClient
     names: HonchoNames
-    ledger: Ledger
+    ledger: MigrationLedger
     tasks: Tasks
     quiet_ms: int
     agent: AgentName
     subject: str = ""
 
-    async def seen(self, key: str) -> bool:
+    async def run(self, files: Mapping[str, str], *, now: Instant) -> dict[str, Outcome]:
+        """One outcome per file. `files` maps names to contents; a blank file has nothing to migrate."""
+        if self.names.strategy is Strategy.PER_SESSION:
+            return dict.fromkeys(files, Refused("memory files are not migrated under the per-session strategy"))
+        return {name: await self._migrate(name, text, now) for name, text in files.items()}
+
+    async def _migrate(self, name: str, text: str, now: Instant) -> Outcome:
+        if name not in (*PERSON_FILES, *AGENT_FILES):
+            return Refused(f"{name} is not a memory file; they are {', '.join((*PERSON_FILES, *AGENT_FILES))}")
+        if not text.strip():
+            return Delivered("nothing to keep")
+        messages = self._messages(name, text, now)
+        key = str(messages[0].metadata["delivery"])
+        if await self._seen(key):
+            return Delivered("migrated before")
+        if len(messages) > BATCH_MAX:
+            return Refused(f"{name} is too large: {len(text)} characters")
+        try:
+            await self._send_once(key, messages)
+        except HonchoCallFailed as failure:
+            return failure.outcome
+        await self._mark(key)
+        return Delivered(f"{len(messages)} messages")
+
+    async def _send_once(self, key: str, messages: list[MessageCreateParams]) -> None:
+        """One request sends all messages of a file, so Honcho stores all of them or none."""
+        place = self.names.files_place(self.agent, self.subject)
+        ids = [turn_id_of(message) for message in messages]
+        begun = f"{key}:begun"
+        if await self._seen(begun):
+            await self.tasks.sleep(self.quiet_ms)
+        if await self.client.find(place, ids):
+            return
+        await self._mark(begun)
+        await self.client.add(place, messages)
+        if len(await self.client.find(place, ids)) != len(ids):
+            raise HonchoCallFailed(Uncertain("Honcho acknowledged the file and does not list it"))
+
+    def _messages(self, name: str, text: str, now: Instant) -> list[MessageCreateParams]:
+        is_agents = name in AGENT_FILES
+        peer = self.names.agent_peer(self.agent) if is_agents else self.names.person_peer(self.agent, self.subject)
+        content = encode_text(text)
+        key = sha256("\0".join((self.names.workspace, peer, name, content)).encode()).hexdigest()
+        shared = {"delivery": key, "agent": self.agent, "file": name, "user": self.subject}
+        parts = enumerate(split_text(content))
+        return [make_message(f"{key}.{index}", peer, part, now, **shared) for index, part in parts]
+
+    async def _seen(self, key: str) -> bool:
         return await self.tasks.in_thread(lambda: self.ledger.seen(key))
 
-    async def mark(self, key: str) -> None:
+    async def _mark(self, key: str) -> None:
         await self.tasks.in_thread(lambda: self.ledger.mark(key))
-
-
-async def migrate_memory_files(mover: Mover, files: Mapping[str, str], *, now: Instant) -> dict[str, Outcome]:
-    """What became of each file. `files` are names and contents; blank ones have nothing to move."""
-    if mover.names.strategy is Strategy.PER_SESSION:
-        return dict.fromkeys(files, Refused("memory files are not migrated under the per-session strategy"))
-    return {name: await _migrate(mover, name, text, now) for name, text in files.items()}
-
-
-async def _migrate(mover: Mover, name: str, text: str, now: Instant) -> Outcome:
-    if name not in (*OF_THE_PERSON, *OF_THE_AGENT):
-        return Refused(f"{name} is no memory file; there are {', '.join((*OF_THE_PERSON, *OF_THE_AGENT))}")
-    if not text.strip():
-        return Delivered("nothing to keep")
-    messages = _messages(mover, name, text, now)
-    key = str(messages[0].metadata["delivery"])
-    if await mover.seen(key):
-        return Delivered("migrated before")
-    if len(messages) > BATCH_MAX:
-        return Refused(f"{name} is too large: {len(text)} characters")
-    try:
-        await _send_once(mover, key, messages)
-    except CallFailed as failure:
-        return failure.outcome
-    await mover.mark(key)
-    return Delivered(f"{len(messages)} messages")
-
-
-async def _send_once(mover: Mover, key: str, messages: list[Said]) -> None:
-    """All its messages go in one request, so they are there or they are not."""
-    place = mover.names.files_place(mover.agent, mover.subject)
-    ids = [message.turn_id for message in messages]
-    begun = f"{key}:begun"
-    if await mover.seen(begun):
-        await mover.tasks.sleep(mover.quiet_ms)
-    if await mover.calls.find(place, ids):
-        return
-    await mover.mark(begun)
-    await mover.calls.add(place, messages)
-    if len(await mover.calls.find(place, ids)) != len(ids):
-        raise CallFailed(Uncertain("Honcho acknowledged the file and does not list it"))
-
-
-def _messages(mover: Mover, name: str, text: str, now: Instant) -> list[Said]:
-    by_agent = name in OF_THE_AGENT
-    peer = mover.names.agent_peer(mover.agent) if by_agent else mover.names.person_peer(mover.agent, mover.subject)
-    content = said(text)
-    key = sha256("\0".join((mover.names.workspace, peer, name, content)).encode()).hexdigest()
-    shared = {"delivery": key, "agent": mover.agent, "file": name, "user": said(mover.subject)}
-    return [
-        Said(turn_id=f"{key}.{index}", peer=peer, text=part, at=now, metadata={**shared, "turn_id": f"{key}.{index}"})
-        for index, part in enumerate(parts(content))
-    ]

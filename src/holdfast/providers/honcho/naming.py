@@ -1,13 +1,13 @@
-"""The names of Honcho's sessions and peers: one pure function, the same wherever it is asked.
+"""The names of Honcho's sessions and peers, as pure functions.
 
-Rule 1: a session's name comes from the first of these that there is (R17): an explicit title mapping, the chat's
-        stable key, the configured strategy. Every branch is spelt alike: [prefix-]kind-agent-parts. What a program or
-        a terminal writes in a directory is no platform's chat: there every strategy but per-session goes first.
-Rule 2: two keys that differ get names that differ. Whatever Honcho's ids cannot hold is escaped, never replaced, and
-        "-" only ever separates; a name that would be too long ends in a hash of the whole of it.
-Rule 3: a chat's key is its address, so it keeps one session across /new, restarts and compressions (R18).
+Rule 1: a session's name comes from the first of these that exists (R17): an explicit title mapping, the chat's stable
+        key, the configured strategy. Every name has the form [prefix-]kind-agent-parts. A program or terminal in a
+        directory has no platform chat: there every strategy but per-session takes precedence over the key.
+Rule 2: two different keys get different names. Characters that Honcho's ids cannot hold are escaped, never replaced,
+        and "-" is only a separator; a name that is too long ends in a hash of the whole name.
+Rule 3: a chat's key is its address, so a chat keeps one session across /new, restarts and compressions (R18).
 Rule 4: the agent is part of every name, since an agent never sees another agent's memory. Compat mode is the exception:
-        it gives up rules 1, 2 and 4 for the names that Hermes' plugin made, so that nobody loses their history.
+        it gives up rules 1, 2 and 4 for the names that Hermes' plugin made, so that users keep their history.
 """
 
 import re
@@ -22,18 +22,18 @@ from holdfast.kernel.ids import AgentName, Principal
 from holdfast.memory.naming import NamingInputs
 from holdfast.memory.visibility import person_of
 
-ID = re.compile(r"[a-zA-Z0-9_-]{1,512}\Z")  # what Honcho takes for a workspace, session or peer
+ID = re.compile(r"[a-zA-Z0-9_-]{1,512}\Z")  # valid for a workspace, session or peer
 NAME_CHARS_MAX = 100
 HASH_CHARS = 32
-TERMINAL = "terminal"  # the channel whose conversations have no chat key: a directory or a session names them
-LOCAL = "http"  # the channel of the library and of `holdfast chat`, which say in which directory they are used
+TERMINAL = "terminal"  # conversations of this channel have no chat key
+LOCAL = "http"  # the channel of the library and of `holdfast chat`, which send their working directory
 _ESCAPED = re.compile(r"[^a-zA-Z0-9]")
 _HERMES_CHARS_MAX, _HERMES_HASH_CHARS = 100, 8
 _HERMES_AGENT = "hermes"
 
 
 class Strategy(Enum):
-    """What names a conversation that has neither a mapped title nor a chat key."""
+    """How a conversation without a mapped title and a chat key is named."""
 
     PER_SESSION = "per-session"
     PER_DIRECTORY = "per-directory"
@@ -46,10 +46,10 @@ class HonchoNames:
     """Implements `Naming`. `titles` and `peers` are the operator's own mappings."""
 
     workspace: str = "holdfast"
-    strategy: Strategy = Strategy.PER_SESSION  # the only one under which conversations never share a session
+    strategy: Strategy = Strategy.PER_SESSION  # the only one that never lets conversations share a session
     prefix: str = ""
-    titles: tuple[tuple[str, str], ...] = ()  # a session's title -> what names its session; compat: a directory too
-    peers: tuple[tuple[str, str], ...] = ()  # compat only: a principal or agent -> its peer
+    titles: tuple[tuple[str, str], ...] = ()  # title -> name of the session; in compat mode also directory -> name
+    peers: tuple[tuple[str, str], ...] = ()  # compat only: principal or agent -> peer
     runtime_prefix: str = ""  # compat only: Hermes has one prefix for sessions and another for people
     compat: bool = False
 
@@ -61,7 +61,7 @@ class HonchoNames:
         return self._name(*_key(self, inputs))
 
     def memory_place(self, agent: AgentName, subject: str) -> str:
-        """A lane only: conclusions belong to peers, and no session of this name is ever made."""
+        """A lane only: conclusions belong to peers, and no session has this name."""
         return self._name("memory", agent, subject)
 
     def files_place(self, agent: AgentName, subject: str) -> str:
@@ -69,7 +69,7 @@ class HonchoNames:
         return self._name("files", agent, subject)
 
     def chat(self, inputs: NamingInputs) -> Address | str | None:
-        """The chat whose key names the session, if its key is in force."""
+        """The chat whose key names the session, or None."""
         chat = chat_of(inputs)
         is_local = isinstance(chat, Address) and chat.channel == LOCAL and bool(inputs.directory)
         return None if is_local and self.strategy is not Strategy.PER_SESSION else chat
@@ -82,7 +82,7 @@ class HonchoNames:
         return self._name("agent", agent)
 
     def scope_peer(self, agent: AgentName, scope: str) -> str:
-        """Whom the notes of a scope are about: a person, or a peer that nobody ever speaks as."""
+        """The subject of a scope's notes: a person, or a peer without messages."""
         person = person_of(scope)
         if person is not None:
             return self.person_peer(agent, person)
@@ -91,11 +91,11 @@ class HonchoNames:
         return self._name("scope", agent, scope) if scope else self._name("shared", agent)
 
     def notes_peer(self, agent: AgentName) -> str:
-        """Whom the agent's own notes are about. Nobody ever speaks as it, so Honcho derives nothing about it."""
+        """The subject of the agent's own notes. It has no messages, so Honcho derives nothing about it."""
         return _fitted(f"{self.agent_peer(agent)}-notes") if self.compat else self._name("notes", agent)
 
     def person_peer(self, agent: AgentName, principal: Principal | str) -> str:
-        """Whom the agent knows as `principal`; empty means the person whom the agent's own USER.md is about."""
+        """The peer of a principal; an empty principal is the person whom the agent's own USER.md describes."""
         if self.compat:
             return _fitted(_hermes_person(self, principal))
         return self._name("user", agent, principal) if principal else self._name("owner", agent)
@@ -105,7 +105,7 @@ class HonchoNames:
 
 
 def _key(names: HonchoNames, inputs: NamingInputs) -> tuple[str, ...]:
-    """The parts that the session's name is made of, in the order of rule 1."""
+    """The parts of the session's name, by rule 1."""
     agent = inputs.agent
     mapped = dict(names.titles).get(inputs.title) if inputs.title else None
     if mapped:
@@ -119,7 +119,7 @@ def _key(names: HonchoNames, inputs: NamingInputs) -> tuple[str, ...]:
 
 
 def _by_strategy(names: HonchoNames, inputs: NamingInputs) -> tuple[str, ...]:
-    """What the strategy needs and the conversation does not have falls back to the session: it never mixes two."""
+    """A conversation without the directory or repository that the strategy needs is named by its session."""
     if names.strategy is Strategy.GLOBAL:
         return ("global", inputs.agent)
     if names.strategy is Strategy.PER_REPO and inputs.repo:
@@ -130,23 +130,23 @@ def _by_strategy(names: HonchoNames, inputs: NamingInputs) -> tuple[str, ...]:
 
 
 def chat_of(inputs: NamingInputs) -> Address | str | None:
-    """The chat that the conversation is held in; None for the terminal and for writers without a mailbox."""
+    """The chat of the conversation; None for the terminal and for writers without a mailbox."""
     if not inputs.address:
         return None
     try:
         address = parse(inputs.address)
     except InvalidAddress:
-        return inputs.address  # a key that another runtime made; as good a key as ours
+        return inputs.address  # a key of another runtime
     return None if address.channel == TERMINAL else address
 
 
 def escaped(text: str) -> str:
-    """Letters and digits as they are, every other byte as `_` and two hex digits. No two texts look the same."""
+    """Letters and digits unchanged, every other byte as `_` and two hex digits. Different texts stay different."""
     return _ESCAPED.sub(lambda found: "".join(f"_{byte:02x}" for byte in _bytes(found[0])), text)
 
 
 def _short(name: str) -> str:
-    """`__` is never part of an escaped text, so a shortened name is never equal to a whole one."""
+    """An escaped text never contains `__`, so a shortened name never equals a whole one."""
     if len(name) <= NAME_CHARS_MAX:
         return name
     digest = sha256(name.encode()).hexdigest()[:HASH_CHARS]
@@ -161,7 +161,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _hermes_session(names: HonchoNames, inputs: NamingInputs) -> str:
-    """Its order: chat key, session id, mapped directory (or title), title, repository, directory, workspace."""
+    """Hermes' order: chat key, session id, mapped directory (or title), title, repository, directory, workspace."""
     chat = _hermes_chat(names.chat(inputs))
     if chat:
         return chat
@@ -183,7 +183,7 @@ def _hermes_session(names: HonchoNames, inputs: NamingInputs) -> str:
 def _hermes_chat(chat: Address | str | None) -> str:
     if chat is None:
         return ""
-    if isinstance(chat, Address):  # its keys are not escaped, and have no empty parts
+    if isinstance(chat, Address):  # Hermes' keys are not escaped, and have no empty parts
         parts = ("agent", chat.agent, chat.channel, chat.type, chat.chat, chat.thread, chat.user)
         chat = ":".join(part for part in parts if part)
     collapsed = _collapsed(chat)
@@ -222,7 +222,7 @@ def _replaced(text: str) -> str:
 
 
 def _fitted(name: str) -> str:
-    """A name as Honcho takes it. Hermes has no limit here; what Honcho would refuse is shortened with a hash."""
+    """A name that Honcho accepts. Hermes has no limit; a name that is too long for Honcho is cut and gets a hash."""
     plain = _replaced(name)
     return plain if len(plain) <= 512 else f"{plain[:NAME_CHARS_MAX]}-{_hermes_hash(name)}"
 

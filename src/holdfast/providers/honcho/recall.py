@@ -1,47 +1,57 @@
-"""What Honcho remembers, within the boundaries of memory/recall.py.
+"""Recall from Honcho, within the boundaries of memory/recall.py.
 
-Rule 1: in a group only what was said in that very chat, the group's own notes and shared ones. Honcho's picture of a
-        person is drawn from all their sessions, so it is not asked for there, unless the operator allows private words
-        in groups.
-Rule 2: in private, what was said by this person to this agent, what was concluded about this person, and notes that
-        memory/visibility.py allows. A conclusion has no metadata: the pair of peers that it is of says whose it is.
-        What Honcho derived about the agent is never asked for: it may be from anybody's words.
-Rule 3: each message is checked here by its metadata, whatever the server's filter let through. In compat mode the
-        messages that Hermes wrote have none, and count as this chat's when its key names the session, or as this
-        person's when they or the agent said them.
+Rule 1: a group is shown only messages of that chat, the group's own notes and shared ones. Honcho's model of a person
+        is drawn from all their sessions, so a group does not query it, unless the operator allows private memories in
+        groups.
+Rule 2: a private conversation is shown this person's messages to this agent, conclusions about this person, and the
+        notes that memory/visibility.py allows. A conclusion has no metadata: its pair of peers says whose it is.
+        Conclusions that Honcho derived about the agent are never queried: they may come from any person's words.
+Rule 3: each message is checked here by its metadata; the server's filter is not trusted. In compat mode the messages
+        that Hermes wrote have no metadata. They belong to this chat if its key names the session, or to this person if
+        they or the agent wrote them.
 """
 
 from collections.abc import Mapping
+
+from honcho.conclusions import Conclusion  # type: ignore[import-untyped]
+from honcho.message import Message  # type: ignore[import-untyped]
 
 from holdfast.kernel.ids import Provider, SessionId
 from holdfast.memory.notes import Target
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.memory.visibility import CHAT, SESSION, person_of
-from holdfast.providers.honcho.client import Calls, Kept
-from holdfast.providers.honcho.faults import CallFailed
+from holdfast.providers.honcho.client import HonchoClient, instant
+from holdfast.providers.honcho.messages import QUERY_CHARS_MAX, decode_text, encode_text
 from holdfast.providers.honcho.naming import HonchoNames
 from holdfast.providers.honcho.remember import pair_of
-from holdfast.providers.honcho.words import QUERY_CHARS_MAX, heard, said
 
 
-async def recall(calls: Calls, names: HonchoNames, provider: Provider, query: RecallQuery) -> list[Recollection]:
-    """Best first: Honcho gives an order, not scores, so its lists are merged by rank."""
-    text = said(query.text)[:QUERY_CHARS_MAX].strip()
+async def recall(
+    client: HonchoClient, names: HonchoNames, provider: Provider, query: RecallQuery
+) -> list[Recollection]:
+    """Best first. Honcho gives an order and no scores, so its lists are merged by rank."""
+    text = encode_text(query.text)[:QUERY_CHARS_MAX].strip()
     if not text:
         return []
-    pairs = _pairs(names, query)
-    lists: list[tuple[str | None, list[Kept]]] = [(None, await _said(calls, names, query, text))]
-    for pair, scope in pairs.items():
-        lists.append((scope, await _concluded(calls, *pair, text, query.limit)))
-    ranked = [(rank, scope, kept) for scope, found in lists for rank, kept in enumerate(found)]
-    ranked.sort(key=lambda one: one[0])  # stable: of equal rank in the order of the lists
-    return [_recollection(provider, kept, rank, scope) for rank, scope, kept in ranked][: query.limit]
+    is_unfiltered = names.compat or (query.group and query.private_in_groups)
+    wanted = None if is_unfiltered else _metadata_of(query)
+    found = await client.search(names.place(query.naming), text, wanted, query.limit)
+    recollections = [
+        _of_message(provider, message, rank)
+        for rank, message in enumerate(message for message in found if _may_show(message, names, query))
+    ]
+    for pair, scope in _pairs(names, query).items():
+        concluded = await client.query(*pair, text, query.limit)
+        recollections += [_of_conclusion(provider, one, rank, scope) for rank, one in enumerate(concluded)]
+    recollections.sort(key=lambda one: -one.score)  # stable: equal ranks keep the order of the lists
+    return recollections[: query.limit]
 
 
 def _pairs(names: HonchoNames, query: RecallQuery) -> dict[tuple[str, str], str]:
-    """The pairs of peers that are asked, each with the scope that its conclusions are of.
+    """The pairs of peers to query, each with the scope of its conclusions.
 
-    Each is a request of its own, so in private the notes of the chat and of the session are left to the instructions.
+    Each pair is a request, so a private conversation does not query the notes of the chat and of the session: its
+    instructions show them.
     """
     found: dict[tuple[str, str], str] = {}
     for scope in query.audience.scopes:
@@ -56,51 +66,25 @@ def _pairs(names: HonchoNames, query: RecallQuery) -> dict[tuple[str, str], str]
     return found
 
 
-async def _said(calls: Calls, names: HonchoNames, query: RecallQuery, text: str) -> list[Kept]:
-    asked = None if names.compat or (query.group and query.private_in_groups) else _wanted(query)
-    try:
-        found = await calls.search(names.place(query.naming), text, asked, query.limit)
-    except CallFailed as failure:
-        if failure.status == 404:
-            return []  # no such session yet
-        raise
-    return [kept for kept in found if may_show(kept, names, query)]
-
-
-async def _concluded(calls: Calls, observer: str, observed: str, text: str, limit: int) -> list[Kept]:
-    try:
-        return await calls.query(observer, observed, text, limit)
-    except CallFailed as failure:
-        if failure.status == 404:
-            return []  # no such peer yet
-        raise
-
-
-def _wanted(query: RecallQuery) -> dict[str, object]:
+def _metadata_of(query: RecallQuery) -> dict[str, object]:
     if query.group:
-        return {"agent": query.agent, "chat": said(query.naming.address)}
+        return {"agent": query.agent, "chat": encode_text(query.naming.address)}
+    if query.audience.sees_all or len(query.askers) > 1:
+        return {"agent": query.agent}  # `_may_show` checks which of the askers wrote a message
+    return {"agent": query.agent, "user": encode_text(query.naming.principal)}
+
+
+def _may_show(message: Message, names: HonchoNames, query: RecallQuery) -> bool:
+    metadata = message.metadata or {}
+    if names.compat and "agent" not in metadata:
+        people = {names.person_peer(query.agent, who) for who in query.askers}
+        known = {names.agent_peer(query.agent), *people}
+        return names.chat(query.naming) is not None or (not query.group and message.peer_id in known)
     if query.audience.sees_all:
-        return {"agent": query.agent}
-    if len(query.askers) > 1:
-        return {"agent": query.agent}  # whose words they are is judged here
-    return {"agent": query.agent, "user": said(query.naming.principal)}
-
-
-def _people(names: HonchoNames, query: RecallQuery) -> tuple[str, ...]:
-    """The peers that the asker is; two principals may share one."""
-    return tuple(dict.fromkeys(names.person_peer(query.agent, who) for who in query.askers))
-
-
-def may_show(kept: Kept, names: HonchoNames, query: RecallQuery) -> bool:
-    """Whether what was said then may be shown to whoever asks now."""
-    if names.compat and "agent" not in kept.metadata:
-        known = {names.agent_peer(query.agent), *_people(names, query)}
-        return names.chat(query.naming) is not None or (not query.group and kept.peer in known)
-    if query.audience.sees_all:
-        return _has(kept.metadata, {"agent": query.agent})
-    own = any(_has(kept.metadata, {"agent": query.agent, "user": said(who)}) for who in query.askers)
+        return _has(metadata, {"agent": query.agent})
+    own = any(_has(metadata, {"agent": query.agent, "user": encode_text(who)}) for who in query.askers)
     if query.group:
-        return _has(kept.metadata, _wanted(query)) or (query.private_in_groups and own)
+        return _has(metadata, _metadata_of(query)) or (query.private_in_groups and own)
     return own
 
 
@@ -108,16 +92,26 @@ def _has(metadata: Mapping[str, object], wanted: Mapping[str, object]) -> bool:
     return all(metadata.get(key) == value for key, value in wanted.items())
 
 
-def _recollection(provider: Provider, kept: Kept, rank: int, scope: str | None) -> Recollection:
-    session, turn, speaker = (kept.metadata.get(key) for key in ("session", "turn", "speaker"))
+def _of_message(provider: Provider, message: Message, rank: int) -> Recollection:
+    session, turn, speaker = ((message.metadata or {}).get(key) for key in ("session", "turn", "speaker"))
     return Recollection(
         provider=provider,
-        text=heard(kept.text),
+        text=decode_text(message.content),
         score=1 / (1 + rank),
         session=SessionId(session) if isinstance(session, str) and session else None,
         turn=turn if isinstance(turn, int) else None,
         speaker=speaker if isinstance(speaker, str) else "",
-        at=kept.at,
-        ref=kept.id,
+        at=instant(message.created_at),
+        ref=message.id,
+    )
+
+
+def _of_conclusion(provider: Provider, conclusion: Conclusion, rank: int, scope: str) -> Recollection:
+    return Recollection(
+        provider=provider,
+        text=decode_text(conclusion.content),
+        score=1 / (1 + rank),
+        at=instant(conclusion.created_at),
+        ref=conclusion.id,
         scope=scope,
     )

@@ -1,128 +1,136 @@
-"""Turns, delivered once: what may have landed is listed before anything is sent, and what was sent is listed after.
+"""Delivering turns exactly once: messages that may have landed are listed before sending, and all are listed after.
 
-Rule 1: the first attempt sends. Every later one asks which of its turn ids Honcho has, and sends only the rest; a
+Rule 1: the first attempt sends. Every later one asks which of its turn ids Honcho lists, and sends only the rest. A
         batch is one transaction, but a parcel of more than a hundred messages needs several.
-Rule 2: delivered means listed. An answer of 201 alone does not: it can be a proxy's, and it can be wrong.
-Rule 3: several parcels may share a request. When Honcho refuses it, each is sent by itself, so that only the bad one
-        is refused.
-Rule 4: nothing that follows a parcel which was not delivered is sent.
+Rule 2: delivered means listed. A 201 alone proves nothing: it can be a proxy's, and it can be wrong.
+Rule 3: several parcels may share a request. If Honcho refuses it, each parcel is sent by itself, so that only the bad
+        one is refused.
+Rule 4: no parcel is sent after one that was not delivered.
 
-201 means stored, not derived: Honcho queues derivation after its answer and loses it when it is killed in between. No
-client can see that; the words are there, and searched, but its picture of the person may lack them.
+201 means stored, not derived: Honcho queues the derivation after its response and loses it if it is killed in between.
+No client can see that; the messages are stored and searchable, but Honcho's model of the person may lack them.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from holdfast.memory.delivery import Delivered, Landing, Outcome, Refused, Uncertain, Unreachable
-from holdfast.providers.honcho.client import Calls
-from holdfast.providers.honcho.faults import CallFailed
-from holdfast.providers.honcho.rendering import Load, Said
+from honcho.api_types import MessageCreateParams  # type: ignore[import-untyped]
 
-BATCH_MAX = 100  # messages of one request; 101 is 422
+from holdfast.memory.delivery import Delivered, Landing, Outcome, Parcel, Refused, Uncertain, Unreachable
+from holdfast.providers.honcho.client import HonchoClient
+from holdfast.providers.honcho.faults import HonchoCallFailed
+from holdfast.providers.honcho.messages import render, turn_id_of
+from holdfast.providers.honcho.naming import HonchoNames
+
+BATCH_MAX = 100  # messages per request; Honcho answers 101 with 422
 BATCH_CHARS_MAX = 1_000_000
 WAITS = Unreachable("waits behind a parcel that was not delivered")
 
 
-async def retain(calls: Calls, place: str, loads: Sequence[Load]) -> list[Outcome]:
-    """One outcome per load, in order."""
+class RenderedParcel(NamedTuple):
+    is_retry: bool
+    messages: list[MessageCreateParams]
+
+    @property
+    def turn_ids(self) -> list[str]:
+        return [turn_id_of(message) for message in self.messages]
+
+
+async def retain(client: HonchoClient, names: HonchoNames, place: str, parcels: Sequence[Parcel]) -> list[Outcome]:
+    """One outcome per parcel, in order."""
+    rendered = [RenderedParcel(parcel.attempt > 1, render(parcel, names)) for parcel in parcels]
+    return await _in_order(client, place, list(_groups(rendered)))
+
+
+async def retained(client: HonchoClient, names: HonchoNames, parcel: Parcel) -> Landing:
+    """A parcel that landed in part counts as absent: sending it again sends only the rest."""
+    turn_ids = [turn_id_of(message) for message in render(parcel, names)]
+    try:
+        found = await client.find(parcel.place, turn_ids)
+    except HonchoCallFailed:
+        return Landing.POSSIBLE
+    return Landing.LANDED if all(one in found for one in turn_ids) else Landing.ABSENT
+
+
+async def _in_order(client: HonchoClient, place: str, groups: Sequence[Sequence[RenderedParcel]]) -> list[Outcome]:
     outcomes: list[Outcome] = []
-    for group in _groups(loads):
-        outcomes += await _send(calls, place, group)
+    for group in groups:
+        outcomes += await _send(client, place, group)
         if not isinstance(outcomes[-1], Delivered):
             break
-    return outcomes + [WAITS] * (len(loads) - len(outcomes))
+    return outcomes + [WAITS] * (sum(map(len, groups)) - len(outcomes))
 
 
-async def retained(calls: Calls, place: str, load: Load) -> Landing:
-    """A part of it counts as absent: sending it again sends only the rest."""
+async def _send(client: HonchoClient, place: str, group: Sequence[RenderedParcel]) -> list[Outcome]:
     try:
-        found = await calls.find(place, load.turn_ids)
-    except CallFailed:
-        return Landing.POSSIBLE
-    return Landing.LANDED if all(one in found for one in load.turn_ids) else Landing.ABSENT
-
-
-async def _send(calls: Calls, place: str, group: Sequence[Load]) -> list[Outcome]:
-    try:
-        missing = await _missing(calls, place, group)
+        missing = await _missing(client, place, group)
         for index, batch in enumerate(_batches(missing)):
-            await _add(calls, place, batch, first=index == 0)
-    except CallFailed as failure:
+            await _add(client, place, batch, first=index == 0)
+    except HonchoCallFailed as failure:
         if isinstance(failure.outcome, Refused) and len(group) > 1:
-            return await _one_by_one(calls, place, group)
+            return await _in_order(client, place, [[one] for one in group])
         return [failure.outcome] * len(group)
-    return await _confirmed(calls, place, group)
+    return await _confirmed(client, place, group)
 
 
-async def _missing(calls: Calls, place: str, group: Sequence[Load]) -> list[Said]:
-    tried = [one for load in group if load.parcel.attempt > 1 for one in load.turn_ids]
-    found = await calls.find(place, tried) if tried else {}
-    return [message for load in group for message in load.messages if message.turn_id not in found]
+async def _missing(client: HonchoClient, place: str, group: Sequence[RenderedParcel]) -> list[MessageCreateParams]:
+    tried = [turn_id for one in group if one.is_retry for turn_id in one.turn_ids]
+    found = await client.find(place, tried) if tried else {}
+    return [message for one in group for message in one.messages if turn_id_of(message) not in found]
 
 
-async def _add(calls: Calls, place: str, batch: Sequence[Said], *, first: bool) -> None:
-    """Once a part of a parcel has landed, `Unreachable` would no longer be true."""
+async def _add(client: HonchoClient, place: str, batch: Sequence[MessageCreateParams], *, first: bool) -> None:
+    """After the first batch a part of the parcel has landed, so `Unreachable` would be wrong."""
     try:
-        await calls.add(place, batch)
-    except CallFailed as failure:
+        await client.add(place, batch)
+    except HonchoCallFailed as failure:
         if first or not isinstance(failure.outcome, Unreachable):
             raise
-        why = f"a part of it landed; then {failure.outcome.reason}"
-        raise CallFailed(Uncertain(why, vendor=failure.outcome.vendor)) from None
+        raise HonchoCallFailed(failure.after_a_part("a part of it landed, then")) from None
 
 
-async def _one_by_one(calls: Calls, place: str, group: Sequence[Load]) -> list[Outcome]:
-    outcomes: list[Outcome] = []
-    for load in group:
-        outcomes += await _send(calls, place, [load])
-        if not isinstance(outcomes[-1], Delivered):
-            break
-    return outcomes + [WAITS] * (len(group) - len(outcomes))
-
-
-async def _confirmed(calls: Calls, place: str, group: Sequence[Load]) -> list[Outcome]:
+async def _confirmed(client: HonchoClient, place: str, group: Sequence[RenderedParcel]) -> list[Outcome]:
     try:
-        found = await calls.find(place, [one for load in group for one in load.turn_ids])
-    except CallFailed as failure:
-        why = f"sent, but Honcho could not be asked for it: {failure.outcome.reason}"
-        return [Uncertain(why, vendor=failure.outcome.vendor)] * len(group)
-    return [_judged(load, found) for load in group]
+        found = await client.find(place, [turn_id for one in group for turn_id in one.turn_ids])
+    except HonchoCallFailed as failure:
+        return [failure.after_a_part("sent, but Honcho could not be asked for it")] * len(group)
+    return [_outcome(one, found) for one in group]
 
 
-def _judged(load: Load, found: dict[str, list[str]]) -> Outcome:
-    if not load.messages:
+def _outcome(parcel: RenderedParcel, found: dict[str, list[str]]) -> Outcome:
+    if not parcel.messages:
         return Delivered("nothing to keep")
-    there = [found[one] for one in load.turn_ids if one in found]
-    if len(there) < len(load.messages):
-        return Uncertain(f"Honcho acknowledged {len(load.messages)} messages and lists {len(there)} of them")
-    twice = sum(len(ids) - 1 for ids in there)
-    doubt = f", {twice} possibly twice" if twice else ""
-    return Delivered(f"{len(there)} messages, {there[0][0]} to {there[-1][-1]}{doubt}")
+    listed = [found[turn_id] for turn_id in parcel.turn_ids if turn_id in found]
+    if len(listed) < len(parcel.messages):
+        return Uncertain(f"Honcho acknowledged {len(parcel.messages)} messages and lists {len(listed)} of them")
+    copies = sum(len(ids) - 1 for ids in listed)
+    doubt = f", {copies} possibly twice" if copies else ""
+    return Delivered(f"{len(listed)} messages, {listed[0][0]} to {listed[-1][-1]}{doubt}")
 
 
-def _chars(messages: Sequence[Said]) -> int:
-    return sum(len(message.text) for message in messages)
+def _fits(messages: Sequence[MessageCreateParams]) -> bool:
+    return len(messages) <= BATCH_MAX and sum(len(message.content) for message in messages) <= BATCH_CHARS_MAX
 
 
-def _groups(loads: Sequence[Load]) -> Iterator[list[Load]]:
-    """Loads that fit into one request. One that does not stands alone, and so does one that was tried before: what
-    something on the way refused as too large would be refused again in the same company."""
-    group: list[Load] = []
-    for load in loads:
-        together = [message for one in (*group, load) for message in one.messages]
-        tried = load.parcel.attempt > 1 or any(one.parcel.attempt > 1 for one in group)
-        if group and (tried or len(together) > BATCH_MAX or _chars(together) > BATCH_CHARS_MAX):
+def _groups(parcels: Sequence[RenderedParcel]) -> Iterator[list[RenderedParcel]]:
+    """Parcels that fit into one request. A parcel that is too large is sent alone, and so is a retry: a proxy that
+    refused the request as too large would refuse the same group again."""
+    group: list[RenderedParcel] = []
+    for parcel in parcels:
+        together = [*group, parcel]
+        is_retry = any(one.is_retry for one in together)
+        if group and (is_retry or not _fits([message for one in together for message in one.messages])):
             yield group
             group = []
-        group.append(load)
+        group.append(parcel)
     if group:
         yield group
 
 
-def _batches(messages: Sequence[Said]) -> Iterator[list[Said]]:
-    batch: list[Said] = []
+def _batches(messages: Sequence[MessageCreateParams]) -> Iterator[list[MessageCreateParams]]:
+    batch: list[MessageCreateParams] = []
     for message in messages:
-        if batch and (len(batch) == BATCH_MAX or _chars([*batch, message]) > BATCH_CHARS_MAX):
+        if batch and not _fits([*batch, message]):
             yield batch
             batch = []
         batch.append(message)

@@ -1,4 +1,4 @@
-"""The local provider: a search index of what was said, in a file of its own (D30). `make_local` is the factory."""
+"""The local provider: a search index of turns and notes, in a file of its own (D30). `make_local` is the factory."""
 
 from holdfast.providers.local.factory import make_local
 from holdfast.providers.local.provider import LocalProvider

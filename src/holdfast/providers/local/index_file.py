@@ -1,12 +1,12 @@
-"""The index file: opened safely, set aside when it is damaged, refused when it is not ours.
+"""The index file: opening it safely, setting it aside if it is damaged, refusing it if it is not ours.
 
-Rule 1: what is acknowledged survives a power loss: `synchronous=EXTRA` comes before `journal_mode=WAL`. The courier's
-        mark has moved past it, so a line that vanished here would never be sent again.
-Rule 2: what is deleted is overwritten (`secure_delete`, and FTS5's own).
-Rule 3: a file of another program, or of a newer release, keeps its bytes; one of an older release is brought up to
-        date. A damaged one is kept under another name and an empty one takes its place. Every new one says that it has
-        to be filled: whether something was delivered before, the journal knows.
-Rule 4: a file that is moved or deleted while it is open is noticed before the next delivery.
+Rule 1: an acknowledged line survives a power loss: `synchronous=EXTRA` is set before `journal_mode=WAL`. The cursor of
+        the delivery has moved past the line, so a lost line would never be sent again.
+Rule 2: deleted text is overwritten (`secure_delete`, and the same option of FTS5).
+Rule 3: a file of another program, or of a newer release, stays unchanged; one of an older release is upgraded. A
+        damaged file is renamed and replaced by an empty one. Every new file is marked `needs_rebuild`: only the journal
+        knows whether there were deliveries before.
+Rule 4: a file that is moved or deleted while it is open is detected before the next delivery.
 """
 
 import os
@@ -24,43 +24,46 @@ from holdfast.store.encryption.databases import unlock
 
 NAME = "recall.db"
 APPLICATION_ID = 0x484F4C49  # "HOLI"
-VERSION = 3  # of the schema, of how texts are cut into stems, and of what scopes.py makes of a line
-SQLITE_SAFE_FROM = (3, 51, 3)  # earlier ones can lose a reset log
+VERSION = 3  # of the schema, of the tokenizer and stemmer, and of the tokens of scope_tokens.py
+SQLITE_SAFE_FROM = (3, 51, 3)  # earlier versions can lose a reset log
 BUSY_TIMEOUT_MS = 5_000
 CACHE_KIB = 16_384
 DAMAGE = (apsw.CorruptError, apsw.NotADBError)
 
 
-class NotOurs(Exception):
-    """The file at the path is no index of ours, or of a newer release; it keeps its bytes."""
+class ForeignIndex(Exception):
+    """The file is not an index of ours, or is of a newer release; it stays unchanged."""
 
 
-class Damaged(Exception):
-    """The index cannot be used as it is, and may be made again."""
+class IndexDamaged(Exception):
+    """The index is damaged, and may be rebuilt."""
 
 
-class Full(Exception):
-    """No space is left on the disk for the index; the file keeps its bytes."""
+class IndexDiskFull(Exception):
+    """The disk has no space left for the index; the file stays unchanged."""
 
 
-def out_of_space(error: BaseException, db: apsw.Connection) -> Full | None:
-    """`Full` where a full disk is behind an error that `db` met; to be asked while `db` is open.
+def out_of_space(error: BaseException, db: apsw.Connection) -> IndexDiskFull | None:
+    """`IndexDiskFull` if a full disk caused an error of `db`, which must still be open.
 
-    SQLite tells a full disk as an I/O error where it cannot make or grow the log's index.
+    SQLite reports a full disk as an I/O error if it cannot create or grow the log's index.
     """
     is_full = isinstance(error, apsw.IOError | apsw.CantOpenError) and db.system_errno in NO_SPACE
-    return Full(FULL) if is_full else None
+    return IndexDiskFull(FULL) if is_full else None
 
 
 def why(error: Exception, db: apsw.Connection | None = None) -> str:
-    """What went wrong, for a reason. `db` is the connection that met the error, while it is open."""
+    """The reason of an error. `db` is the connection that raised it, if it is still open."""
     if isinstance(error, apsw.FullError) or is_out_of_space(error) or (db is not None and out_of_space(error, db)):
         return FULL
     return str(error)
 
 
 def open_writer(folder: Path, key: bytes | None = None) -> apsw.Connection:
-    """The index, made when there is none. Raises `NotOurs`, `Damaged`, `Full`, `apsw.Error`, `OSError`."""
+    """The index, created if it does not exist.
+
+    Raises `ForeignIndex`, `IndexDamaged`, `IndexDiskFull`, `apsw.Error`, `OSError`.
+    """
     path = folder / NAME
     make_private_folder(folder)
     is_new = _create_private(path)
@@ -74,7 +77,7 @@ def open_writer(folder: Path, key: bytes | None = None) -> apsw.Connection:
         if _version(db) < VERSION:
             upgrade(db)
         if _version(db) < VERSION:
-            raise Damaged("it was made by a release that is not known any more")  # noqa: TRY301 - closed below
+            raise IndexDamaged("it was made by a release that is no longer supported")  # noqa: TRY301 - closed below
     except BaseException as error:
         _close_failed(db, error)
         raise
@@ -82,7 +85,7 @@ def open_writer(folder: Path, key: bytes | None = None) -> apsw.Connection:
 
 
 def _close_failed(db: apsw.Connection, error: BaseException) -> None:
-    """Close what could not be opened. Raises `Full` in place of the error where the disk is full."""
+    """Close a connection that failed to open. Raises `IndexDiskFull` instead of the error if the disk is full."""
     full = out_of_space(error, db)
     db.close(True)
     if full is not None:
@@ -90,7 +93,7 @@ def _close_failed(db: apsw.Connection, error: BaseException) -> None:
 
 
 def open_reader(folder: Path, key: bytes | None = None) -> apsw.Connection | None:
-    """The index for questions, or None when there is none yet. Raises as `open_writer` does; makes nothing."""
+    """The index for queries, or None if it does not exist yet. Raises the errors of `open_writer`; creates nothing."""
     path = folder / NAME
     if not path.is_file():
         return None
@@ -103,25 +106,25 @@ def open_reader(folder: Path, key: bytes | None = None) -> apsw.Connection | Non
         raise
     if version < VERSION:
         db.close(True)
-        return _brought_up_to_date(folder, key) if version else None  # without a version it is just being made
+        return _upgraded(folder, key) if version else None  # another process is creating a file without a version
     return db
 
 
-def _brought_up_to_date(folder: Path, key: bytes | None) -> apsw.Connection | None:
+def _upgraded(folder: Path, key: bytes | None) -> apsw.Connection | None:
     try:
         open_writer(folder, key).close(True)
-    except Damaged:
-        return None  # whoever writes next sets it aside
+    except IndexDamaged:
+        return None  # the next delivery sets it aside
     return open_reader(folder, key)
 
 
 def rows(db: apsw.Connection, sql: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
-    """All rows of a question."""
+    """All rows of a query."""
     return db.execute(sql, values).fetchall()
 
 
 def set_aside(folder: Path, now: int) -> None:
-    """Keep a damaged index under another name; an earlier one that was kept goes."""
+    """Rename a damaged index, and delete an earlier one that was set aside."""
     forget_set_aside(folder)
     for suffix in ("-shm", "-wal", ""):
         path = folder / f"{NAME}{suffix}"
@@ -130,13 +133,13 @@ def set_aside(folder: Path, now: int) -> None:
 
 
 def forget_set_aside(folder: Path) -> None:
-    """Delete what was set aside: it holds people's words."""
+    """Delete indexes that were set aside: they hold people's words."""
     for path in folder.glob(f"{NAME}.damaged-*"):
         path.unlink(missing_ok=True)
 
 
 def identity(folder: Path) -> tuple[int, int] | None:
-    """Which file the path leads to."""
+    """Device and inode of the file at the path."""
     try:
         found = (folder / NAME).stat()
     except FileNotFoundError:
@@ -147,14 +150,14 @@ def identity(folder: Path) -> tuple[int, int] | None:
 def _opened(path: Path, key: bytes | None) -> apsw.Connection:
     version = apsw.sqlite_lib_version()
     if tuple(int(part) for part in version.split(".")[:3]) < SQLITE_SAFE_FROM:
-        raise NotOurs(f"SQLite {version} can corrupt databases; 3.51.3 or later is needed")
+        raise ForeignIndex(f"SQLite {version} can corrupt databases; install 3.51.3 or later")
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         unlock(db, key)
         _prepare(db, path)
     except DAMAGE as error:
         db.close(True)
-        raise Damaged(str(error)) from error
+        raise IndexDamaged(str(error)) from error
     except BaseException as error:
         _close_failed(db, error)
         raise
@@ -166,9 +169,9 @@ def _prepare(db: apsw.Connection, path: Path) -> None:
     tables = rows(db, "select count(*) from sqlite_schema")[0][0]
     found = db.pragma("application_id")
     if found != APPLICATION_ID and (found or tables):
-        raise NotOurs(f"{path} is a database of another program")
+        raise ForeignIndex(f"{path} is a database of another program")
     if _version(db) > VERSION:
-        raise NotOurs(f"{path} was written by a newer Holdfast")
+        raise ForeignIndex(f"{path} was written by a newer Holdfast")
     db.execute("pragma trusted_schema=off")
     db.execute("pragma temp_store=memory")
     db.execute(f"pragma cache_size=-{CACHE_KIB}")
@@ -181,7 +184,7 @@ def _make(db: apsw.Connection, *, needs_rebuild: bool) -> None:
     schema = files("holdfast.providers.local").joinpath("schema.sql").read_text(encoding="utf-8")
     db.execute("begin immediate")
     try:
-        if not _version(db):  # another process may have made it meanwhile
+        if not _version(db):  # another process may have created it meanwhile
             db.execute(schema)
             db.execute("insert into state values ('needs_rebuild', ?)", (int(needs_rebuild),))
             db.execute(f"pragma application_id={APPLICATION_ID}")
@@ -198,9 +201,9 @@ def _version(db: apsw.Connection) -> int:
 
 
 def _create_private(path: Path) -> bool:
-    """Make an empty file that only its owner can read, unless there is one; whether it was made."""
+    """Create an empty file that only its owner can read; False if a file exists."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
-        return False  # it may be live: opening it here would drop the locks of this process
+        return False  # opening a file in use here would drop the locks of this process
     return True

@@ -1,14 +1,14 @@
 """The local provider: memory in a file of its own beside the store, without any server.
 
-Rule 1: one call of `deliver` is one transaction, durable before anything is acknowledged.
-Rule 2: SQLite works off the event loop, through the port. Writers take turns, and so do questions, but a question
-        never waits for a delivery. A call that nobody waits for any more still runs to its end.
-Rule 3: the index may be thrown away at any time. Until `rebuild` has filled it again it says `needs_rebuild`. While it
-        is filled deliveries are held back (filling.py).
-Rule 4: an index that is found damaged is set aside by the next delivery, never by a question: a command that only asks
-        must not move a file that a running process writes to.
+Rule 1: one call of `deliver` is one transaction, durable before it is acknowledged.
+Rule 2: SQLite runs in threads, through the tasks port. One lock serialises writers and another readers, so a query
+        never waits for a delivery. A call whose caller was cancelled still runs to its end.
+Rule 3: the index may be deleted at any time. `needs_rebuild` is true until `rebuild` has filled it again, and
+        deliveries are refused during a rebuild (rebuild.py).
+Rule 4: the next delivery sets a damaged index aside, never a query: a command that only reads must not move a file that
+        a running process writes to.
 
-It does not know the runtime: anybody with a folder and three ports can ask it.
+The provider does not depend on the runtime; it needs a folder and three ports.
 """
 
 import asyncio
@@ -24,39 +24,42 @@ from holdfast.memory.delivery import Delivered, Landing, Op, Outcome, Parcel, Un
 from holdfast.memory.provider import Capabilities, ProviderSetup
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.providers.local import index_file
-from holdfast.providers.local.filling import Filling
-from holdfast.providers.local.recalling import Asking
-from holdfast.providers.local.settings import LocalSettings
-from holdfast.providers.local.writing import apply
+from holdfast.providers.local.index_writer import apply
+from holdfast.providers.local.rebuild import IndexRebuild
+from holdfast.providers.local.search import IndexSearch
 
 DELIVERED_MEANS = "the search index on this machine has it, written to disk"
 
-REBUILD_BATCH = 500  # parcels in one visit
-DAMAGE = (*index_file.DAMAGE, index_file.Damaged)
-FAULTS = (apsw.Error, OSError, index_file.NotOurs, index_file.Damaged, index_file.Full)
-UNWRITTEN = (apsw.BusyError, apsw.FullError, apsw.ReadOnlyError)  # a COMMIT that fails so has changed nothing
+REBUILD_BATCH = 500  # parcels per thread call
+DAMAGE = (*index_file.DAMAGE, index_file.IndexDamaged)
+FAULTS = (apsw.Error, OSError, index_file.ForeignIndex, index_file.IndexDamaged, index_file.IndexDiskFull)
+UNWRITTEN = (
+    apsw.BusyError,
+    apsw.FullError,
+    apsw.ReadOnlyError,
+)  # a COMMIT that fails so has no effect
 T = TypeVar("T")
 
 
 class CommitFailed(Exception):
-    """Nobody can say whether the transaction happened until the file is read again."""
+    """The outcome of the transaction is unknown until the file is read again."""
 
 
 class LocalProvider:
-    def __init__(self, setup: ProviderSetup, settings: LocalSettings) -> None:
+    def __init__(self, setup: ProviderSetup, *, limit: int) -> None:
         self._setup = setup
-        self._settings = settings
+        self._limit = limit
         self._folder = setup.folder
         self._key = setup.key
-        self._writing = threading.Lock()
-        self._asking = threading.Lock()
+        self._write_lock = threading.Lock()
+        self._read_lock = threading.Lock()
         self._writer: apsw.Connection | None = None
         self._reader: apsw.Connection | None = None
-        self._anchors: dict[str, tuple[int, int] | None] = {}
+        self._identities: dict[str, tuple[int, int] | None] = {}
         self._is_damaged = False
         self._needs_rebuild = False
-        self._rebuilding = asyncio.Lock()  # one after another: each begins by emptying the index
-        self._filling: Filling | None = None
+        self._rebuilding = asyncio.Lock()  # one rebuild at a time: each begins by emptying the index
+        self._rebuild: IndexRebuild | None = None
 
     @property
     def capabilities(self) -> Capabilities:
@@ -65,14 +68,14 @@ class LocalProvider:
             retracts=True,
             lanes_per_call=256,
             units_per_lane=64,
-            calls_max=2,  # one writes while the next is being gathered
-            quiet_ms=0,  # a call that ended has no effect later
+            calls_max=2,  # one writes while the next is gathered
+            quiet_ms=0,  # a call has no effect after it ended
             delivered_means=DELIVERED_MEANS,
         )
 
     @property
     def needs_rebuild(self) -> bool:
-        """Whether lines are missing that were delivered once. Known after the first delivery or `healthy`."""
+        """Whether delivered lines are missing from the index. Known after the first delivery or `healthy`."""
         return self._needs_rebuild
 
     # --- the port ----------------------------------------------------------------------------------
@@ -97,33 +100,33 @@ class LocalProvider:
         await self._setup.tasks.in_thread(self._close)
 
     async def rebuild(self, parcels: AsyncIterator[Parcel]) -> int:
-        """Empty the index and fill it from the journal's parcels, in order; how many were taken.
+        """Empty the index and fill it from the journal's parcels, in order; the number of parcels.
 
-        Broken off, the index is as it was. What was erased stays erased. Raises `ProviderFailed`.
+        A rebuild that is interrupted changes nothing. Erased deliveries stay erased. Raises `ProviderFailed`.
         """
         async with self._rebuilding:
-            filling = self._filling = Filling(self._folder, self._key)
+            rebuild = self._rebuild = IndexRebuild(self._folder, self._key)
             try:
-                return await self._fill(filling, parcels)
+                return await self._fill(rebuild, parcels)
             finally:
-                self._filling = None
-                await self._setup.tasks.in_thread(filling.close)
+                self._rebuild = None
+                await self._setup.tasks.in_thread(rebuild.close)
 
-    async def _fill(self, filling: Filling, parcels: AsyncIterator[Parcel]) -> int:
-        await self._visit(self._open_for_writing)  # a damaged one is set aside
-        await self._visit(filling.begin)
+    async def _fill(self, rebuild: IndexRebuild, parcels: AsyncIterator[Parcel]) -> int:
+        await self._in_thread(self._open_for_writing)  # sets a damaged index aside
+        await self._in_thread(rebuild.begin)
         count, batch = 0, list[Parcel]()
         async for parcel in parcels:
             batch.append(parcel)
             if len(batch) == REBUILD_BATCH:
-                count += await self._visit(partial(filling.take, tuple(batch)))
+                count += await self._in_thread(partial(rebuild.add, tuple(batch)))
                 batch = []
-        count += await self._visit(partial(filling.take, tuple(batch)))
-        await self._visit(filling.commit)
-        await self._visit(self._open_for_writing)
+        count += await self._in_thread(partial(rebuild.add, tuple(batch)))
+        await self._in_thread(rebuild.commit)
+        await self._in_thread(self._open_for_writing)
         return count
 
-    async def _visit(self, work: Callable[[], T]) -> T:
+    async def _in_thread(self, work: Callable[[], T]) -> T:
         try:
             return await self._setup.tasks.in_thread(work)
         except FAULTS as error:
@@ -133,21 +136,21 @@ class LocalProvider:
     # --- in a thread: writing ------------------------------------------------------------------------
 
     def _deliver(self, parcels: tuple[Parcel, ...]) -> list[Outcome]:
-        if self._filling is not None:
-            return [Unreachable("the local index is being filled again")] * len(parcels)
+        if self._rebuild is not None:
+            return [Unreachable("the local index is being rebuilt")] * len(parcels)
         try:
-            with self._writing:
+            with self._write_lock:
                 outcomes = self._write(lambda db: _apply_all(db, parcels))
                 if any(parcel.op is Op.ERASE for parcel in parcels):
                     self._scrub()
         except CommitFailed as error:
             return [Uncertain(f"the local index could not be committed ({error})")] * len(parcels)
-        except FAULTS as error:  # what landed before a failed scrub is known by its id when it comes again
+        except FAULTS as error:  # a parcel that landed before a failed scrub is recognised by its id later
             return [Unreachable(f"the local index cannot be written ({index_file.why(error)})")] * len(parcels)
         return outcomes
 
     def _write(self, work: Callable[[apsw.Connection], T]) -> T:
-        """One transaction. The caller holds the lock."""
+        """One transaction. The caller holds the write lock."""
         db = self._open_writer()
         try:
             db.execute("begin immediate")
@@ -172,40 +175,40 @@ class LocalProvider:
     def _open_writer(self) -> apsw.Connection:
         if self._is_damaged:
             self._set_aside()
-        if self._writer is not None and index_file.identity(self._folder) == self._anchors.get("writer"):
+        if self._writer is not None and index_file.identity(self._folder) == self._identities.get("writer"):
             return self._writer
         self._drop_writer()
         try:
             self._writer = index_file.open_writer(self._folder, self._key)
-        except index_file.Damaged:
+        except index_file.IndexDamaged:
             self._set_aside()
             self._writer = index_file.open_writer(self._folder, self._key)
-        self._anchors["writer"] = index_file.identity(self._folder)
-        self._needs_rebuild = _is_marked(self._writer)
+        self._identities["writer"] = index_file.identity(self._folder)
+        self._needs_rebuild = _needs_rebuild(self._writer)
         return self._writer
 
     def _set_aside(self) -> None:
         self._drop_writer()
-        with self._asking:
+        with self._read_lock:
             self._drop_reader()
             index_file.set_aside(self._folder, self._setup.clock.now())
         self._is_damaged = False
 
     def _scrub(self) -> None:
-        """Leave no byte of what was erased: in the index's segments, in the log, or in a copy that was set aside."""
+        """Leave no byte of erased text in the index's segments, in the log, or in a copy that was set aside."""
         index_file.forget_set_aside(self._folder)
-        with self._asking:  # a question's snapshot would keep the log
+        with self._read_lock:  # the snapshot of a query would keep the log
             db = self._open_writer()
-            db.execute("insert into words (words) values ('optimize')")  # FTS5 keeps words as marks between its pages
+            db.execute("insert into words (words) values ('optimize')")  # FTS5 keeps words as page separators
             busy, *_ = index_file.rows(db, "pragma wal_checkpoint(truncate)")[0]
             if busy:
-                raise apsw.BusyError("another process reads the index; what was erased is still in its log")
+                raise apsw.BusyError("another process reads the index, so its log still holds erased text")
 
-    # --- in a thread: asking -------------------------------------------------------------------------
+    # --- in a thread: reading -------------------------------------------------------------------------
 
     def _landed(self, parcel: Parcel) -> Landing:
         try:
-            with self._asking:
+            with self._read_lock:
                 db = self._open_reader()
                 if db is None:
                     return Landing.ABSENT
@@ -216,14 +219,14 @@ class LocalProvider:
         return Landing.LANDED if found and not found[0][0] else Landing.ABSENT
 
     def _recall(self, query: RecallQuery) -> list[Recollection]:
-        limit, found = min(query.limit, self._settings.limit), list[Recollection]()
+        limit, found = min(query.limit, self._limit), list[Recollection]()
         try:
-            with self._asking:
+            with self._read_lock:
                 db = self._open_reader()
                 if db is None:
                     return []
-                with db:  # all its reads see the same moment
-                    found = Asking(db, query, self._setup.clock.now()).best(self._setup.name, limit)
+                with db:  # one snapshot for all reads
+                    found = IndexSearch(db, query, self._setup.clock.now()).best(self._setup.name, limit)
         except (*FAULTS, UnicodeEncodeError) as error:
             self._is_damaged |= isinstance(error, DAMAGE)
             raise ProviderFailed(
@@ -232,10 +235,10 @@ class LocalProvider:
         return found
 
     def _open_reader(self) -> apsw.Connection | None:
-        if self._reader is None or index_file.identity(self._folder) != self._anchors.get("reader"):
+        if self._reader is None or index_file.identity(self._folder) != self._identities.get("reader"):
             self._drop_reader()
             self._reader = index_file.open_reader(self._folder, self._key)
-            self._anchors["reader"] = index_file.identity(self._folder)
+            self._identities["reader"] = index_file.identity(self._folder)
         return self._reader
 
     def _healthy(self) -> str | None:
@@ -246,15 +249,15 @@ class LocalProvider:
         return None
 
     def _open_for_writing(self) -> None:
-        with self._writing:
-            self._needs_rebuild = _is_marked(self._open_writer())
+        with self._write_lock:
+            self._needs_rebuild = _needs_rebuild(self._open_writer())
 
     # --- closing -------------------------------------------------------------------------------------
 
     def _close(self) -> None:
-        if (filling := self._filling) is not None:
-            filling.close()
-        with self._writing, self._asking:
+        if (rebuild := self._rebuild) is not None:
+            rebuild.close()
+        with self._write_lock, self._read_lock:
             self._drop_reader()
             self._drop_writer()
 
@@ -270,7 +273,7 @@ class LocalProvider:
 
 
 def _apply_all(db: apsw.Connection, parcels: Sequence[Parcel]) -> list[Outcome]:
-    """One outcome each. Behind a parcel that was refused nothing of its lane is taken, so that order holds."""
+    """One outcome each. After a refused parcel, the rest of its lane is not written, so that order holds."""
     outcomes: list[Outcome] = []
     held: set[str] = set()
     for parcel in parcels:
@@ -282,5 +285,5 @@ def _apply_all(db: apsw.Connection, parcels: Sequence[Parcel]) -> list[Outcome]:
     return outcomes
 
 
-def _is_marked(db: apsw.Connection) -> bool:
+def _needs_rebuild(db: apsw.Connection) -> bool:
     return bool(index_file.rows(db, "select value from state where name = 'needs_rebuild'")[0][0])

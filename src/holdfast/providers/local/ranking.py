@@ -1,12 +1,12 @@
-"""Ranking: which remembered lines answer a question best. The caller looks lines up; this says what they are worth.
+"""Ranking: which indexed lines answer a question best. The caller finds the lines; this module scores them.
 
-A line is worth what its words say (bm25, each word by how rare it is), and what stands around it says: an answer
-seldom repeats its question, so worth flows to the lines before and after, most of all from a question to what follows
-it; and a line of a scene (an unbroken stretch of a session) that is about the matter is more likely to be. Then a line
-counts for more when it was said by whom the question names, at the time it asks for, lately, or in this very chat.
+A line's score comes from its own words (bm25, each word by its rarity) and from its neighbours: an answer seldom
+repeats its question, so a score spreads to the lines before and after, most of all from a question to the next line;
+and a line in a scene (an unbroken part of a session) about the subject is more likely to be relevant. The score rises
+if the line is by a speaker whom the question names, from the time that it asks for, recent, or from the same chat.
 
-Rule 1: nothing here knows any particular conversation: the numbers of `Weights` were chosen on some and checked on
-        others, and neighbouring values do nearly as well.
+Rule 1: no rule depends on a particular conversation: the numbers of `Weights` were chosen on some conversations and
+        checked on others, and neighbouring values do nearly as well.
 Rule 2: equal inputs rank equally; ties go to the newer line.
 """
 
@@ -20,10 +20,10 @@ from typing import NamedTuple, TypeAlias
 from holdfast.kernel.dates import Days, days_asked
 from holdfast.kernel.ids import AgentName, Instant, Principal
 from holdfast.providers.local.stemmer import stem
-from holdfast.providers.local.synonyms import KINDRED
+from holdfast.providers.local.synonyms import SYNONYMS
 from holdfast.providers.local.tokenizer import COMMON, words
 
-TERMS_MAX = 64  # a question is a sentence; of a pasted page the first words count
+TERMS_MAX = 64  # a question is a sentence; of a pasted page only the first words count
 FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself", "im", "ive"})
 SECOND_PERSON = frozenset({"you", "your", "yours", "yourself"})
 NAME_CHARS_MIN = 3
@@ -31,36 +31,36 @@ NAME_CHARS_MIN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    k1: float = 1.2  # bm25: how soon repetition stops counting; here a word is in a line or not
-    b: float = 0.3  # bm25: how much long lines are held back
-    kindred: float = 0.3  # of a word's worth
-    name: float = 0.2  # a speaker's name as a word: people call each other by name in any line
-    phrase: float = 0.5  # two words of the question side by side
+    k1: float = 1.2  # bm25: saturation of term frequency; here a term is in a line or not
+    b: float = 0.3  # bm25: penalty for long lines
+    synonym: float = 0.3  # share of a word's weight
+    name: float = 0.2  # a speaker's name as a word: it occurs in lines about anything
+    phrase: float = 0.5  # two words of the question in a row
     scene: float = 1.2
-    scene_half: float = 1.2  # so many lines of a scene with a word give half of what many would
+    scene_half: float = 1.2  # this many lines of a scene with a word give half the maximum
     around: Mapping[int, float] = field(
-        default_factory=lambda: {1: 0.3, -1: 0.3, 2: 0.2, -2: 0.15, 3: 0.05, -3: 0.05}  # by distance, behind positive
+        default_factory=lambda: {1: 0.3, -1: 0.3, 2: 0.2, -2: 0.15, 3: 0.05, -3: 0.05}  # by distance to the line
     )
-    answer: float = 0.3  # flows in addition from a question to the next line
+    answer: float = 0.3  # extra share from a question to the next line
     speaker: float = 2.0
-    dated: float = 1.4  # tells a time, where the question asks when
-    days: float = 1.4  # was said on the days that the question names
-    question: float = 0.8  # asks itself
-    chat: float = 1.05  # was said in this very chat
-    recent: float = 0.1  # at most, for what was said just now
+    dated: float = 1.4  # the line states a time, and the question asks when
+    days: float = 1.4  # the line is from the days that the question names
+    question: float = 0.8  # the line is itself a question
+    chat: float = 1.05  # the line is from the same chat
+    recent: float = 0.1  # the maximum, for a line of this moment
     recent_half_ms: int = 30 * 86_400_000
 
 
 DEFAULT = Weights()
-Spot: TypeAlias = tuple[int, int]  # a scene, and the position of a line in it
+ScenePosition: TypeAlias = tuple[int, int]  # scene, and the line's position in it
 
 
-class Trace(NamedTuple):
-    """A line as ranking sees it, without its words. A tuple, since thousands are made for one question."""
+class IndexedLine(NamedTuple):
+    """A line without its text. A tuple, since one question makes thousands."""
 
     id: int
     scene: int
-    position: int  # lines of a scene are numbered in the order they were said
+    position: int  # lines of a scene are numbered in their order
     speaker: str
     address: str
     at: Instant
@@ -69,17 +69,17 @@ class Trace(NamedTuple):
     dated: bool
 
     @property
-    def spot(self) -> Spot:
+    def scene_position(self) -> ScenePosition:
         return self.scene, self.position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What is asked, as far as ranking understands it."""
+class ParsedQuestion:
+    """The features of a question that ranking uses."""
 
-    terms: Mapping[str, float]  # stems, and what share of a word each counts for
+    terms: Mapping[str, float]  # stems with their weights
     phrases: tuple[tuple[str, str], ...] = ()
-    speakers: frozenset[str] = frozenset()  # whose lines are preferred; empty when all are alike
+    speakers: frozenset[str] = frozenset()  # preferred speakers; empty for no preference
     days: Days | None = None
     asks_when: bool = False
     address: str = ""
@@ -95,8 +95,8 @@ def read_question(
     address: str = "",
     now: Instant = Instant(0),
     weights: Weights = DEFAULT,
-) -> Question:
-    """`voices` are those who spoke in what may be shown; `asker` is whom `I` means, `agent` whom `you` means."""
+) -> ParsedQuestion:
+    """`voices` are the speakers of the visible chats; `asker` is the meaning of `I`, `agent` of `you`."""
     asked = list(words(text))
     names = {voice: names_of(voice) & set(asked) for voice in voices}
     named = {voice for voice, found in names.items() if found} | _pronouns(asked, voices, asker, agent)
@@ -105,9 +105,9 @@ def read_question(
     spoken = [stem(word) for word in content if word not in called]
     terms = {stem(word): weights.name for word in content if word in called} | dict.fromkeys(spoken, 1.0)
     for word in spoken:
-        for other in sorted(KINDRED.get(word, ())):
-            terms.setdefault(other, weights.kindred)
-    return Question(
+        for other in sorted(SYNONYMS.get(word, ())):
+            terms.setdefault(other, weights.synonym)
+    return ParsedQuestion(
         terms=terms,
         phrases=tuple(pairwise(spoken)),
         speakers=frozenset(named) if len(named) < len(voices) else frozenset(),
@@ -119,7 +119,7 @@ def read_question(
 
 
 def names_of(voice: str) -> frozenset[str]:
-    """The words that call a speaker: `telegram:42:ada` is called ada."""
+    """The words that name a speaker: for `telegram:42:ada` it is ada."""
     return frozenset(
         word for word in words(voice) if len(word) >= NAME_CHARS_MIN and word.isalpha() and word not in COMMON
     )
@@ -132,65 +132,67 @@ def _pronouns(asked: Sequence[str], voices: Collection[str], asker: Principal, a
 
 
 def _asks_when(asked: Sequence[str]) -> bool:
-    """At the start, since `what did she say when ...` asks for something else."""
+    """Only at the start: `what did she say when ...` asks for something else."""
     units = {"date", "day", "month", "year", "time"}
     return "when" in asked[:3] or (asked[:1] in (["what"], ["which"]) and bool(units & set(asked[1:2])))
 
 
-# --- worth -----------------------------------------------------------------------------------------
+# --- scores -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
-    """Where a term, or a phrase, was seen."""
+class TermMatches:
+    """The lines that a term, or a phrase, occurs in."""
 
     weight: float
-    lines: Sequence[Trace]
+    lines: Sequence[IndexedLine]
 
 
-def said_worth(sightings: Iterable[Sighting], total: int, weights: Weights = DEFAULT) -> dict[int, float]:
-    """What each line's own words are worth, by line id (bm25). `total` is how many lines there are."""
-    seen = list(sightings)
-    sizes = [line.size for sighting in seen for line in sighting.lines]
+def line_scores(matches: Iterable[TermMatches], total: int, weights: Weights = DEFAULT) -> dict[int, float]:
+    """The score of each line's own words, by line id (bm25). `total` is the number of lines."""
+    seen = list(matches)
+    sizes = [line.size for match in seen for line in match.lines]
     mean = max(1.0, sum(sizes) / len(sizes)) if sizes else 1.0
-    worth: defaultdict[int, float] = defaultdict(float)
-    for sighting in seen:
-        gain = sighting.weight * _rarity(len(sighting.lines), total) * (weights.k1 + 1)
-        for line in sighting.lines:
-            worth[line.id] += gain / (1 + weights.k1 * (1 - weights.b + weights.b * line.size / mean))
-    return dict(worth)
+    scores: defaultdict[int, float] = defaultdict(float)
+    for match in seen:
+        gain = match.weight * _rarity(len(match.lines), total) * (weights.k1 + 1)
+        for line in match.lines:
+            scores[line.id] += gain / (1 + weights.k1 * (1 - weights.b + weights.b * line.size / mean))
+    return dict(scores)
 
 
-def scene_worth(sightings: Iterable[Sighting], scenes: int, weights: Weights = DEFAULT) -> dict[int, float]:
-    """What a scene as a whole says of the matter. `scenes` is how many there are, roughly."""
-    worth: defaultdict[int, float] = defaultdict(float)
-    for sighting in sightings:
+def scene_scores(matches: Iterable[TermMatches], scenes: int, weights: Weights = DEFAULT) -> dict[int, float]:
+    """The score of each scene as a whole. `scenes` is their approximate number."""
+    scores: defaultdict[int, float] = defaultdict(float)
+    for match in matches:
         counts: defaultdict[int, int] = defaultdict(int)
-        for line in sighting.lines:
+        for line in match.lines:
             counts[line.scene] += 1
-        gain = sighting.weight * _rarity(len(counts), scenes)
+        gain = match.weight * _rarity(len(counts), scenes)
         for scene, count in counts.items():
-            worth[scene] += gain * count / (count + weights.scene_half)
-    return dict(worth)
+            scores[scene] += gain * count / (count + weights.scene_half)
+    return dict(scores)
 
 
-def spread(lines: Iterable[Trace], worth: Mapping[int, float], weights: Weights = DEFAULT) -> dict[Spot, float]:
-    """Worth flows to what stands around in the same scene. A spot may turn out to be empty."""
-    spots: defaultdict[Spot, float] = defaultdict(float)
+def spread_scores(
+    lines: Iterable[IndexedLine], scores: Mapping[int, float], weights: Weights = DEFAULT
+) -> dict[ScenePosition, float]:
+    """Spread scores to neighbours in the same scene. A position may have no line."""
+    positions: defaultdict[ScenePosition, float] = defaultdict(float)
     for line in lines:
-        own = worth[line.id]
-        spots[line.spot] += own
+        own = scores[line.id]
+        positions[line.scene_position] += own
         for distance, share in weights.around.items():
             extra = weights.answer if distance == 1 and line.asks else 0.0
-            spots[line.scene, line.position + distance] += own * (share + extra)
-    return dict(spots)
+            positions[line.scene, line.position + distance] += own * (share + extra)
+    return dict(positions)
 
 
-def value(
-    line: Trace, spread_worth: float, scene: float, question: Question, weights: Weights = DEFAULT
+def final_score(
+    line: IndexedLine, spread_score: float, scene: float, question: ParsedQuestion, weights: Weights = DEFAULT
 ) -> tuple[float, int]:
-    """What a line is worth in the end, with its id to settle ties."""
-    total = spread_worth + weights.scene * scene
+    """The final score of a line, with its id to break ties."""
+    total = spread_score + weights.scene * scene
     if line.speaker in question.speakers:
         total *= weights.speaker
     if question.asks_when and line.dated:

@@ -1,15 +1,15 @@
--- The search index. It holds nothing that the journal does not, and may be made again from it at any time.
+-- The search index. The journal holds all of its content, so it can be rebuilt at any time.
 
 create table line (
   id integer primary key,
   delivery text not null,
-  seq integer not null,               -- of the entry; (delivery, seq) is what makes it the same line again
+  seq integer not null,               -- of the entry; (delivery, seq) identifies the line
   kind text not null,                 -- said, note
   agent text not null,
   session text not null,
   address text not null,
   in_group integer not null,
-  principal text not null,            -- whose turn it was; for a note its scope
+  principal text not null,            -- the speaker of the turn; for a note its scope
   speaker text not null,
   target text not null,               -- of a note: memory, user
   turn integer not null,
@@ -28,7 +28,7 @@ create index line_by_session on line (session, id);
 create index line_by_principal on line (principal);
 create index line_by_voice on line (speaker, address);
 
--- Who spoke where: whom a question may name, and whose groups may be shown to whom.
+-- Who spoke where: the speakers that a question may name, and the groups of each speaker.
 create table voice (
   agent text not null,
   address text not null,
@@ -38,7 +38,7 @@ create table voice (
 
 create index voice_by_speaker on voice (agent, speaker);
 
--- Every delivery that took effect. One that was erased is remembered by its id alone, so that it never comes back.
+-- Every delivery that took effect. An erased one keeps only its id, so that it never comes back.
 create table unit (
   delivery text primary key,
   agent text not null,
@@ -49,7 +49,7 @@ create table unit (
 
 create table state (name text primary key, value integer not null) strict, without rowid;
 
--- Our own stems, cut at spaces; every other character is part of a word. Beside them who may see the line, as tokens of
--- scopes.py, so that a word is looked up among few lines. A table of vectors would stand beside this one.
+-- Our own stems, separated by spaces; every other character is part of a word. `scope` holds the tokens of
+-- scope_tokens.py, so that a word is looked up among few lines. A table of vectors would be a separate one.
 create virtual table words using fts5 (stems, scope, tokenize = "ascii");
 insert into words (words, rank) values ('secure-delete', 1);

@@ -1,7 +1,7 @@
-"""Stemming: one form for the forms of an English word. Martin Porter's algorithm of 1980, behind a table of irregulars.
+"""Stemming of English words: Martin Porter's algorithm of 1980, after a table of irregular forms.
 
-Rule 1: pure and total: any string has a stem, and a string that is no English word is left nearly alone.
-Rule 2: a change here changes what is in every index, so it goes with a new version of the index file.
+Rule 1: the function is pure and total: any string has a stem, and one that is not an English word hardly changes.
+Rule 2: a change here changes the content of every index, so it needs a new version of the index file.
 """
 
 from functools import lru_cache
@@ -56,7 +56,7 @@ def _without_plural(word: str) -> str:
 
 
 def _without_ending(word: str) -> str:
-    """Take off -ed and -ing."""
+    """Remove -ed and -ing."""
     if word.endswith("eed"):
         return word[:-1] if _measure(word[:-3]) > 0 else word
     ending = "ed" if word.endswith("ed") else "ing" if word.endswith("ing") else ""
@@ -97,7 +97,7 @@ def _without_final_e(word: str) -> str:
 
 
 def _shape(word: str) -> str:
-    """The word as c for consonants and v for vowels; y is a vowel behind a consonant."""
+    """The word as c for consonants and v for vowels; y is a vowel after a consonant."""
     shape = ""
     for letter in word:
         is_vowel = letter in "aeiou" or (letter == "y" and shape.endswith("c"))
@@ -106,7 +106,7 @@ def _shape(word: str) -> str:
 
 
 def _measure(word: str) -> int:
-    """How often a vowel is followed by a consonant."""
+    """The number of vowel-consonant sequences."""
     return _shape(word).count("vc")
 
 

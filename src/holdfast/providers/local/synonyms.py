@@ -1,7 +1,7 @@
-"""Kindred words: other words that people use for the same thing. General English, one group per line.
+"""Synonyms and related words of general English, one group per line.
 
-Rule 1: a group is about one everyday thing; that two words are in it says only that one may help to find the other.
-Rule 2: a kindred word always counts less than the word that was asked for.
+Rule 1: a group is about one everyday subject; a word of it may help to find another.
+Rule 2: a synonym always weighs less than the word of the question.
 """
 
 from holdfast.providers.local.stemmer import stem
@@ -109,4 +109,4 @@ def _table() -> dict[str, frozenset[str]]:
     return {word: frozenset().union(*(group for group in groups if word in group)) - {word} for word in sorted(members)}
 
 
-KINDRED = _table()
+SYNONYMS = _table()

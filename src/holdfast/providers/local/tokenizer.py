@@ -1,9 +1,9 @@
-"""Words: how a text is cut for search, the same way when it is kept and when it is asked about.
+"""Tokenizing a text for search, the same way for indexed lines and for questions.
 
 Rule 1: a word is a run of letters and digits, without accents and in lower case. Scripts that are written without
-        spaces are cut into overlapping pairs of characters.
-Rule 2: common words say nothing and are left out; the rest is reduced to stems.
-Rule 3: any string is a text: what is no word (NUL, a lone surrogate, punctuation) is passed over.
+        spaces are split into overlapping pairs of characters.
+Rule 2: stop words are left out; the rest is reduced to stems.
+Rule 3: any string is accepted; other characters (NUL, a lone surrogate, punctuation) are skipped.
 """
 
 import re
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from holdfast.providers.local.stemmer import stem
 
-WORD_CHARS_MAX = 64  # longer runs are hashes and encoded files, which nobody asks for by heart
+WORD_CHARS_MAX = 64  # longer runs are hashes and encoded files, which no question contains
 
 _COMMON = """
 a about after again all also am an and any are as at be because been before being between both but by can could d did
@@ -24,7 +24,7 @@ were what when where which while who whom whose why will with would you your you
 """
 COMMON = frozenset(_COMMON.split())
 
-# Letters and digits; in the scripts of South Asia also the signs for vowels, which are no letters to `re`.
+# Letters and digits; in the scripts of South Asia also vowel signs, which `re` does not count as letters.
 _RUN = re.compile("(?:[^\\W_]|[\u0900-\u0963\u0966-\u0eff\u1000-\u109f\u1780-\u17ff])+")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _POSSESSIVE = re.compile(r"['\u2019]s\b")
@@ -42,7 +42,7 @@ def words(text: str) -> Iterator[str]:
 
 
 def stems(text: str) -> list[str]:
-    """What is kept of a text for search."""
+    """The search terms of a text."""
     return [stem(word) for word in words(text) if word not in COMMON]
 
 

@@ -1,14 +1,14 @@
-"""An index of an earlier release, brought up to date where it lies: it holds all that the new one needs.
+"""Upgrading an index of an earlier release in place; it holds everything that the new version needs.
 
-Rule 1: one transaction. Whoever is stopped in the middle finds the old index again.
-Rule 2: what the old table held is overwritten, as everything that is deleted here.
+Rule 1: an upgrade is one transaction. An interrupted upgrade leaves the old index.
+Rule 2: the content of the old table is overwritten, as all deleted text is.
 """
 
 from typing import Any
 
 import apsw
 
-from holdfast.providers.local.scopes import line_scopes
+from holdfast.providers.local.scope_tokens import line_scopes
 
 _TO_2 = """
 create index voice_by_speaker on voice (agent, speaker);
@@ -22,7 +22,7 @@ insert into words (rowid, stems, scope)
 drop table words_1;
 pragma user_version = 2;
 """
-# Notes were kept without whom they belong to, which the journal knows. They go, and the index is filled anew from it.
+# Notes were stored without their owner, which the journal knows. They are deleted, and the index is rebuilt from it.
 _TO_3 = """
 update state set value = 1 where name = 'needs_rebuild' and exists (select 1 from line where kind = 'note');
 delete from words where rowid in (select id from line where kind = 'note');
@@ -32,7 +32,7 @@ pragma user_version = 3;
 
 
 def upgrade(db: apsw.Connection) -> None:
-    """From version 1 or 2 to 3; a second process finds it done. Raises `apsw.Error` with nothing changed."""
+    """From version 1 or 2 to 3; a second process finds it done. An `apsw.Error` leaves the index unchanged."""
     db.create_scalar_function("scopes_of", _scopes_of, 6, deterministic=True)
     db.execute("begin immediate")
     try:
@@ -47,7 +47,7 @@ def upgrade(db: apsw.Connection) -> None:
         raise
 
 
-def _scopes_of(*columns: Any) -> str:  # noqa: ANN401 - as SQLite hands them over
+def _scopes_of(*columns: Any) -> str:  # noqa: ANN401 - values from SQLite
     kind, agent, session, address, in_group, principal = columns
     found = line_scopes(
         kind=kind, agent=agent, session=session, address=address, in_group=bool(in_group), principal=principal

@@ -1,4 +1,4 @@
-"""Tools of MCP servers. `connection` needs the extra `mcp`, and is imported only where a server is configured."""
+"""Tools of MCP servers. `connection` needs the extra `mcp`, and is imported only if a server is configured."""
 
 from holdfast.tools.mcp.settings import McpSettings, read_settings
 from holdfast.tools.mcp.tools import McpTools

@@ -1,12 +1,12 @@
-"""How a program is confined: what the configuration wants, what this system offers, and what becomes of both.
+"""Choosing the confinement of a program from the configured mode and the support of this system.
 
-Rule 1: a mode that the configuration names is used or refused. Nothing weaker takes its place.
-Rule 2: "auto" takes the strongest mode that works here, and says why it is not a stronger one.
-Rule 3: bubblewrap is tried once for each process, with the options that a program gets and for a bounded time: it is
-        often installed where the system forbids it, as in most containers.
+Rule 1: a mode that the configuration names is used or refused; no weaker mode replaces it.
+Rule 2: "auto" selects the strongest mode that works, and notes why no stronger one is used.
+Rule 3: bubblewrap is tried once per process, with a program's options and a time limit: it is often installed on a
+        system that forbids it, as in most containers.
 
-systemd-run is no mode: what it adds for a program (mount and process namespaces, no new rights) bubblewrap does too,
-without a service manager and without its socket, over which a program could have itself started unconfined.
+systemd-run is not a mode: bubblewrap has the same features (mount and process namespaces, no new privileges) without a
+service manager, through whose socket a program could start itself unconfined.
 """
 
 import os
@@ -18,7 +18,7 @@ from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 
-from holdfast.tools.mcp.confine import ROOT_KEEPS, landlock_version
+from holdfast.tools.mcp.launcher import ROOT_KEEPS, landlock_version
 
 PROBE_WAIT_S = 5.0
 FAULT_CHARS_MAX = 200
@@ -43,8 +43,8 @@ class Confine(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """What this system can do. `fault` says why bubblewrap cannot be used; empty when it can."""
+class ConfinementSupport:
+    """The support of this system. `fault` says why bubblewrap cannot be used; empty if it can."""
 
     bwrap: str = ""  # its file
     fault: str = ""
@@ -53,7 +53,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """What is in force for a program. `note` says why "auto" took nothing stronger."""
+    """The confinement of a program. `note` says why "auto" selected no stronger one."""
 
     mode: Confine = Confine.NONE
     note: str = ""
@@ -61,42 +61,42 @@ class Confinement:
     landlock: bool = False  # inside bubblewrap too
 
 
-class NotOffered(Exception):
-    """The configuration names a mode that this system does not have."""
+class ModeUnsupported(Exception):
+    """The configuration names a mode that this system does not support."""
 
 
-def choose(wanted: Confine, offer: Offer) -> Confinement:
-    """Raises `NotOffered`."""
-    lacks_bwrap = bool(offer.fault)
+def choose(wanted: Confine, support: ConfinementSupport) -> Confinement:
+    """Raises `ModeUnsupported`."""
+    lacks_bwrap = bool(support.fault)
     if wanted is Confine.NONE:
         return Confinement()
     if wanted is Confine.BUBBLEWRAP and lacks_bwrap:
-        raise NotOffered(offer.fault)
-    if wanted is Confine.LANDLOCK and not offer.landlock:
-        raise NotOffered(NO_LANDLOCK)
+        raise ModeUnsupported(support.fault)
+    if wanted is Confine.LANDLOCK and not support.landlock:
+        raise ModeUnsupported(NO_LANDLOCK)
     if wanted is not Confine.LANDLOCK and not lacks_bwrap:
-        return Confinement(mode=Confine.BUBBLEWRAP, bwrap=offer.bwrap, landlock=offer.landlock)
-    note = f"bubblewrap is not used: {offer.fault}" if wanted is Confine.AUTO else ""
-    if offer.landlock:
+        return Confinement(mode=Confine.BUBBLEWRAP, bwrap=support.bwrap, landlock=support.landlock)
+    note = f"bubblewrap is not used: {support.fault}" if wanted is Confine.AUTO else ""
+    if support.landlock:
         return Confinement(mode=Confine.LANDLOCK, note=note, landlock=True)
     return Confinement(note=f"{note}; {NO_LANDLOCK}")
 
 
-def offer_for(wanted: Confine) -> Offer:
-    """What the system offers, as far as it matters: bubblewrap is not tried for those who do not want it."""
+def support_for(wanted: Confine) -> ConfinementSupport:
+    """The support for the wanted mode; bubblewrap is tried only if the mode may use it."""
     landlock = landlock_version() > 0
     if wanted not in {Confine.AUTO, Confine.BUBBLEWRAP}:
-        return Offer(landlock=landlock, fault="it was not tried")
+        return ConfinementSupport(landlock=landlock, fault="it was not tried")
     bwrap, fault = _tried(os.environ.get("PATH", ""))
-    return Offer(bwrap=bwrap, fault=fault, landlock=landlock)
+    return ConfinementSupport(bwrap=bwrap, fault=fault, landlock=landlock)
 
 
 @lru_cache(maxsize=4)
 def _tried(path: str) -> tuple[str, str]:
-    """The file of bubblewrap, and what is wrong with it."""
+    """The path of bubblewrap, and why it cannot be used."""
     bwrap = shutil.which("bwrap", path=path)
     if bwrap is None:
-        return "", "there is no bwrap on PATH; install the package bubblewrap"
+        return "", "PATH has no bwrap; install the package bubblewrap"
     words = [*wrapped(bwrap, hidden=[Path(os.devnull).parent / "shm"], own=None), bwrap, "--version"]
     try:
         done = subprocess.run(  # noqa: S603 - the operator's own PATH
@@ -111,11 +111,11 @@ def _tried(path: str) -> tuple[str, str]:
 
 
 def wrapped(bwrap: str, *, hidden: Sequence[Path], own: Path | None, folder: Path | None = None) -> list[str]:
-    """The command line before that of the program.
+    """The bubblewrap command line, without the program's own.
 
-    The program sees every file that Holdfast sees, except the hidden ones: an empty folder that cannot be written
-    stands in the place of a folder, a file that cannot be opened in that of a file. `own` is there again. It has a
-    process list of its own, so it finds no process outside, and it ends with Holdfast.
+    The program sees every file that Holdfast sees, except the hidden ones: an empty read-only folder replaces a hidden
+    folder, and a file that cannot be opened a hidden file. `own` stays accessible. The program has its own process
+    namespace, so it sees no process outside, and it ends with Holdfast.
     """
     words = [bwrap, "--die-with-parent", "--unshare-pid", "--dev-bind", "/", "/", "--proc", "/proc"]
     words += ["--cap-drop", "ALL"]
@@ -133,7 +133,7 @@ def wrapped(bwrap: str, *, hidden: Sequence[Path], own: Path | None, folder: Pat
 
 
 def _covers(hidden: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """The folders and the files to cover. One that does not exist cannot be, and one below a folder is already."""
+    """The folders and files to cover, without missing ones and those below a covered folder."""
     real = sorted({path.resolve() for path in hidden})
     folders = [path for path in real if path.is_dir()]
     outer = [path for path in folders if _above(path).isdisjoint(folders)]

@@ -1,13 +1,12 @@
-"""How an MCP program is started: what it is given, where it runs, as whom, and how it is confined.
+"""How an MCP program is started: its environment, folder, user and confinement.
 
-Two steps stand between Holdfast and the program. `bwrap` makes the view of the system (confinement.py), where it is
-used; inside it confine.py gives up rights, for good, and becomes the program.
+Two steps stand between Holdfast and the program: `bwrap`, if it is used, makes the view of the system (confinement.py);
+launcher.py then drops privileges permanently and executes the program.
 
-Rule 1: of the environment it gets PATH, the language and the time zone, a HOME and a TMPDIR of its own, and what its
-        table names.
-Rule 2: it runs in a folder and a session of its own, with no descriptor but its three streams.
-Rule 3: where the system can forbid it, the program reaches neither the data folder, nor the configuration, nor the
-        files that hold secrets, nor the processes outside. `McpSettings.confinement` says what is in force.
+Rule 1: the program gets PATH, the language, the time zone, its own HOME and TMPDIR, and the variables of its table.
+Rule 2: it runs in its own folder and session, with no descriptor but its three streams.
+Rule 3: if the system supports it, the program cannot access the data folder, the configuration, files with secrets, or
+        processes outside. `McpSettings.confinement` names the mode.
 """
 
 import errno
@@ -21,7 +20,7 @@ from pathlib import Path
 from mcp import StdioServerParameters
 
 from holdfast.kernel.folders import make_private_folder
-from holdfast.tools.mcp import confine
+from holdfast.tools.mcp import launcher
 from holdfast.tools.mcp.confinement import Confine, wrapped
 from holdfast.tools.mcp.settings import McpSettings
 
@@ -29,16 +28,16 @@ INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 TEMPORARY = "tmp"
 
 
-def how_to_start(settings: McpSettings, home: Path) -> StdioServerParameters:
-    """The command line, environment and folder of the program. Raises `OSError` when there is no such program."""
+def start_parameters(settings: McpSettings, home: Path) -> StdioServerParameters:
+    """The command line, environment and folder of the program. Raises `OSError` if the program does not exist."""
     temporary = home / TEMPORARY
     if settings.user is None:
-        make_private_folder(temporary)  # otherwise the step makes it, as that user: the home is not ours to write in
+        make_private_folder(temporary)  # otherwise the launcher makes it as that user, who owns the home
     folder = settings.folder or home
     environment = environment_of(settings, home, temporary)
-    words = (found(settings.command[0], environment.get("PATH")), *settings.command[1:])
+    words = (program_path(settings.command[0], environment.get("PATH")), *settings.command[1:])
     if sys.platform != "win32":
-        words = (sys.executable, "-I", "-S", confine.__file__, _order(settings, home, environment), *words)
+        words = (sys.executable, "-I", "-S", launcher.__file__, _instructions(settings, home, environment), *words)
     if settings.confined.bwrap:
         words = (*wrapped(settings.confined.bwrap, hidden=settings.hidden, own=home, folder=folder), *words)
     command, *arguments = words
@@ -50,16 +49,16 @@ def environment_of(settings: McpSettings, home: Path, temporary: Path) -> dict[s
     return {**inherited, "HOME": str(home), "TMPDIR": str(temporary), **settings.environment}
 
 
-def found(program: str, path: str | None) -> str:
-    """The program's file; one that is named by a path begins where Holdfast was started."""
+def program_path(program: str, path: str | None) -> str:
+    """The absolute path of the program. A relative one starts at Holdfast's working directory."""
     file = shutil.which(program, path=path)
     if file is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
     return str(Path(file).absolute())
 
 
-def _order(settings: McpSettings, home: Path, environment: Mapping[str, str]) -> str:
-    """What `confine` is told. It holds names and paths, and no secret: others see a command line."""
+def _instructions(settings: McpSettings, home: Path, environment: Mapping[str, str]) -> str:
+    """The launcher's instructions: names and paths without secrets, since other users can see a command line."""
     return json.dumps(
         {
             "keep": sorted(environment),

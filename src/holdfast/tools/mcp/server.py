@@ -1,11 +1,11 @@
-"""One MCP server and the one task that owns its connection: it connects, waits until the server is gone, and again.
+"""One MCP server, and the task that owns its connection: it connects, waits for the end, and reconnects.
 
-Rule 1: the task that opened a connection closes it; calls are made from other tasks and may be cancelled at any time.
-Rule 2: a server that is not there has no tools. One that just died keeps them while the first attempt to reach it
-        again is under way, so that the next call finds it restarted.
-Rule 3: a call that was cut off has an unknown outcome; one that found no server certainly was not made.
-Rule 4: `standing` says at every instant whether the server is connected, since when, and why it is not. Commands, the
-        HTTP API, the metrics and the model are told from it.
+Rule 1: the task that opened a connection closes it; other tasks make the calls, which may be cancelled at any time.
+Rule 2: a server that is down has no tools. A server that just died keeps them during the first reconnection, so that
+        the next call finds it restarted.
+Rule 3: an interrupted call has an unknown outcome; a call without a connection was certainly not made.
+Rule 4: `standing` says whether the server is connected, since when, and why not. Commands, the HTTP API, the metrics
+        and the model use it.
 """
 
 import asyncio
@@ -20,22 +20,22 @@ from holdfast.kernel.ids import AgentName
 from holdfast.kernel.redaction import redacted
 from holdfast.kernel.retry import RetryPolicy
 from holdfast.kernel.tasks import Task, Tasks
-from holdfast.tools.mcp.offer import Offer, offers
+from holdfast.tools.mcp.offered_tools import OfferedTool, offered_tools
 from holdfast.tools.mcp.settings import McpSettings
 from holdfast.turns.tool import ToolOutcome
 
 CONNECT_WAIT_S = 20.0
-CALL_WAIT_S = 10.0  # for a server that is being started again
+CALL_WAIT_S = 10.0  # for a server that is reconnecting
 CLOSE_WAIT_S = 8.0
-STEADY_MS = 60_000  # one that lived so long did not die of being started
+STEADY_MS = 60_000  # a connection of this age did not fail because of its start
 REASON_CHARS_MAX = 300
 ENDED = "it ended the connection"
 
 
-class Link(Protocol):
-    """An open connection; entered and left by the task that owns the server."""
+class McpLink(Protocol):
+    """An open connection. The task that owns the server enters and leaves it."""
 
-    async def __aenter__(self) -> "Link": ...
+    async def __aenter__(self) -> "McpLink": ...
 
     async def __aexit__(self, *error: Any) -> None: ...  # noqa: ANN401
 
@@ -44,7 +44,7 @@ class Link(Protocol):
     async def call(self, tool: str, arguments: dict[str, Any]) -> ToolOutcome: ...
 
 
-Connect = Callable[[McpSettings, Callable[[], None]], Link]
+Connect = Callable[[McpSettings, Callable[[], None]], McpLink]
 
 
 class McpServer:
@@ -53,18 +53,18 @@ class McpServer:
     ) -> None:
         self._agent = agent
         self.settings = settings
-        self.offered: Mapping[str, Offer] = {}
-        self.hear: Callable[[], None] = lambda: None  # told of every change of `standing`
+        self.offered: Mapping[str, OfferedTool] = {}
+        self.hear: Callable[[], None] = lambda: None  # called after every change of `standing`
         self._connect = connect
         self._clock = clock
         self._entropy = entropy
         self._tasks = tasks
         self._owner: Task | None = None
-        self._link: Link | None = None
-        self._settled = asyncio.Event()  # it was tried: the server is there, or it is known not to be
+        self._link: McpLink | None = None
+        self._settled = asyncio.Event()  # the first attempt has ended, up or down
         self._gone = asyncio.Event()
         self._wanted = asyncio.Event()
-        self._life = object()  # of the newest connection
+        self._life = object()  # identifies the newest connection
         self._closing = False
         self._ended = asyncio.Event()
         self._state = ConnectionState.STARTING
@@ -90,19 +90,19 @@ class McpServer:
             user="" if self.settings.user is None else self.settings.user.name,
         )
 
-    def _turn(self, state: ConnectionState, reason: str = "") -> None:
+    def _set_state(self, state: ConnectionState, reason: str = "") -> None:
         if state is not self._state:
             self._since = self._clock.now()
         self._state, self._reason = state, reason
         self.hear()
 
-    # --- life
+    # --- connection
 
     def start(self) -> None:
         self._owner = self._tasks.start(self._own(), name=f"mcp {self._agent}/{self.settings.server}")
 
     async def settled(self) -> None:
-        """Until it is there, or was tried and is not."""
+        """Wait until the first attempt has ended."""
         await self._settled.wait()
 
     async def close(self) -> None:
@@ -127,7 +127,7 @@ class McpServer:
             self._ended.set()
 
     async def _live(self) -> None:
-        """One connection, from its opening to its end. A top of its own: whatever the library raises ends it."""
+        """One connection, from its opening to its end. Any error of the library ends it."""
         self._gone.clear()
         life = self._life = object()
         began = self._clock.now()
@@ -135,7 +135,7 @@ class McpServer:
         try:
             link = self._connect(self.settings, lambda: self._lose(life))
             async with asyncio.timeout(CONNECT_WAIT_S) as opening, link:
-                self.offered = offers(self.settings, await link.list_tools())
+                self.offered = offered_tools(self.settings, await link.list_tools())
                 opening.reschedule(None)
                 was_up = True
                 self._up(link)
@@ -153,9 +153,9 @@ class McpServer:
             self._down(why, self._clock.now() - began)
 
     def _lose(self, life: object) -> None:
-        """The connection ended: from this instant calls wait for the next one.
+        """The connection ended; calls now wait for the next one.
 
-        A call that fails late speaks of an earlier connection, and the one there is now has nothing to do with it.
+        A late failure of an earlier connection does not affect the current one.
         """
         if life is not self._life:
             return
@@ -163,13 +163,13 @@ class McpServer:
         self._settled.clear()
         self._gone.set()
         if self._state is ConnectionState.UP and not self._closing:
-            self._turn(ConnectionState.DOWN, ENDED)
+            self._set_state(ConnectionState.DOWN, ENDED)
 
-    def _up(self, link: Link) -> None:
+    def _up(self, link: McpLink) -> None:
         self._link = link
         self._settled.set()
         self._connections += 1
-        self._turn(ConnectionState.UP)
+        self._set_state(ConnectionState.UP)
         restarts = self._connections - 1
         log.info("mcp.up", agent=self._agent, server=self.settings.server, tools=len(self.offered), restarts=restarts)
 
@@ -178,11 +178,11 @@ class McpServer:
             self._failures = 0
         self._failures += 1
         if not self.offered:
-            self._settled.set()  # otherwise calls wait for the first attempt to have it back
+            self._settled.set()  # otherwise calls wait for the first reconnection
         reason = redacted(why[:REASON_CHARS_MAX])
         if self.settings.errors_file is not None and self.settings.command:
             reason += f" (its stderr is in {self.settings.errors_file.name})"
-        self._turn(ConnectionState.DOWN, reason)
+        self._set_state(ConnectionState.DOWN, reason)
         log.warning(
             "mcp.down",
             agent=self._agent,
@@ -193,7 +193,7 @@ class McpServer:
         )
 
     async def _pause(self) -> None:
-        """Nothing after the first end; then longer each time, unless somebody wants to call."""
+        """No pause after the first failure, then a longer one each time; a call ends the pause."""
         if self._failures <= 1:
             return
         self._wanted.clear()
@@ -207,15 +207,15 @@ class McpServer:
     # --- calls
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> ToolOutcome:
-        link = self._link or await self._again()
+        link = self._link or await self._reconnected()
         if link is None:
             return ToolOutcome(
-                f"The tool server {self.standing.outage} did not take the call; nothing was run.", ok=False
+                f"The tool server {self.standing.outage} could not be called; nothing was run.", ok=False
             )
         life = self._life
         try:
             outcome = await link.call(tool, arguments)
-        except Exception as error:  # noqa: BLE001 - a foreign library: the call may have left before it raised
+        except Exception as error:  # noqa: BLE001 - a foreign library: the call may have been sent before it raised
             self._lose(life)
             outcome = ToolOutcome(
                 f"{self.settings.server} gave no usable answer ({type(error).__name__}).", unknown=True
@@ -226,7 +226,7 @@ class McpServer:
             self._failures = 0
         return outcome
 
-    async def _again(self) -> Link | None:
+    async def _reconnected(self) -> McpLink | None:
         self._wanted.set()
         try:
             async with asyncio.timeout(CALL_WAIT_S):
@@ -237,13 +237,13 @@ class McpServer:
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody cancelled this task, as opposed to a cancellation inside the library that leaked out."""
+    """Whether this task was cancelled, as opposed to a cancellation that leaked out of the library."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
 
 def _first(error: BaseException) -> BaseException:
-    """The first plain error of a group of them."""
+    """The first error of a group that is not a group itself."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

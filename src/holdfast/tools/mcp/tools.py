@@ -1,4 +1,4 @@
-"""The tools of an agent's MCP servers, as one box. They come and go with the servers."""
+"""The tools of an agent's MCP servers as one tool set, which changes with their connections."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
@@ -9,13 +9,13 @@ import msgspec
 
 from holdfast.inbox.channel_status import ConnectionState, ToolServerStatus
 from holdfast.kernel.ids import AgentName
-from holdfast.tools.mcp.offer import Offer
+from holdfast.tools.mcp.offered_tools import OfferedTool
 from holdfast.tools.mcp.server import McpServer
 from holdfast.turns.journal import storable
 from holdfast.turns.model import ToolSpec
 from holdfast.turns.tool import ToolContext, ToolOutcome, no_such_tool
 
-START_WAIT_S = 3.0  # how long a start waits for servers; who is later is offered later
+START_WAIT_S = 3.0  # the start waits this long; tools of slower servers are offered later
 RESULT_CHARS_MAX = 64_000
 
 
@@ -26,7 +26,7 @@ class McpTools:
         self._servers = tuple(servers)
 
     async def start(self) -> None:
-        """Begin to connect. A server that is down delays the start a little and fails nothing."""
+        """Begin to connect. A server that is down delays the start briefly and is no error."""
         for server in self._servers:
             server.start()
         try:
@@ -56,7 +56,7 @@ class McpTools:
         return tuple(offer.spec for server in self._servers for offer in server.offered.values())
 
     def origin(self, agent: AgentName, name: str) -> Hashable | None:
-        """The program or the URL, with what it is given, and the server's own name of the tool."""
+        """The identity of the program or URL, and the server's own name of the tool."""
         del agent
         found = self._find(name)
         return None if found is None else ("mcp", found[0].settings.identity, found[1].tool)
@@ -82,7 +82,7 @@ class McpTools:
         outcome = await server.call(offer.tool, values)
         return replace(outcome, text=storable(outcome.text)[:RESULT_CHARS_MAX])
 
-    def _find(self, name: str) -> tuple[McpServer, Offer] | None:
+    def _find(self, name: str) -> tuple[McpServer, OfferedTool] | None:
         for server in self._servers:
             if name in server.offered:
                 return server, server.offered[name]

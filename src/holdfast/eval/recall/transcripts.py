@@ -1,4 +1,4 @@
-"""The conversations that recall is measured on: a JSON file, read strictly.
+"""The conversations for measuring recall: a JSON file, read strictly.
 
 A list of conversations, each an object with
 - `id`: a text;
@@ -19,11 +19,11 @@ from holdfast.kernel.errors import InvalidInput
 from holdfast.kernel.ids import Instant
 
 FILE_BYTES_MAX = 256 << 20
-WITHOUT_EVIDENCE = 5  # the category of questions that the conversation does not answer
+WITHOUT_EVIDENCE = 5  # the category of questions without an answer in the conversation
 _DATE_FORMATS = ("%I:%M %p on %d %B, %Y", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d")
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class TranscriptTurn(Struct, frozen=True, kw_only=True):
     id: str
     speaker: str
     text: str
@@ -34,9 +34,9 @@ class Said(Struct, frozen=True, kw_only=True):
         return f"{self.text} [shares {self.image}]" if self.image else self.text
 
 
-class Session(Struct, frozen=True, kw_only=True):
+class TranscriptSession(Struct, frozen=True, kw_only=True):
     date: str
-    turns: tuple[Said, ...]
+    turns: tuple[TranscriptTurn, ...]
 
     @property
     def at(self) -> Instant:
@@ -47,17 +47,17 @@ class Session(Struct, frozen=True, kw_only=True):
             except ValueError:
                 continue
             return Instant(int(found.timestamp() * 1000))
-        raise InvalidInput(f"{self.date[:60]!r} is no date; write it like '1:56 pm on 8 May, 2023' or 2023-05-08")
+        raise InvalidInput(f"{self.date[:60]!r} is not a date; write it like '1:56 pm on 8 May, 2023' or 2023-05-08")
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class TranscriptQuestion(Struct, frozen=True, kw_only=True):
     question: str
     category: int
     evidence: tuple[str, ...]
 
     @property
     def turns(self) -> frozenset[str]:
-        """The ids of the turns that answer it."""
+        """The ids of the turns with the answer."""
         return frozenset(part for text in self.evidence for part in re.split(r"[;,\s]+", text) if part)
 
     @property
@@ -65,14 +65,14 @@ class Asked(Struct, frozen=True, kw_only=True):
         return self.category != WITHOUT_EVIDENCE and bool(self.turns)
 
 
-class Conversation(Struct, frozen=True, kw_only=True):
+class Transcript(Struct, frozen=True, kw_only=True):
     id: str
-    sessions: tuple[Session, ...]
-    questions: tuple[Asked, ...]
+    sessions: tuple[TranscriptSession, ...]
+    questions: tuple[TranscriptQuestion, ...]
 
 
-def read_conversations(path: Path) -> list[Conversation]:
-    """Raises `InvalidInput` with what is wrong and where."""
+def read_conversations(path: Path) -> list[Transcript]:
+    """Raises `InvalidInput`, which names the fault and its place."""
     try:
         if path.stat().st_size > FILE_BYTES_MAX:
             raise InvalidInput(f"{path} is larger than {FILE_BYTES_MAX} bytes")
@@ -80,9 +80,9 @@ def read_conversations(path: Path) -> list[Conversation]:
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
     try:
-        found = msgspec.json.decode(raw, type=list[Conversation])
+        found = msgspec.json.decode(raw, type=list[Transcript])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path} is no set of conversations: {error}") from error
+        raise InvalidInput(f"{path} is not a set of conversations: {error}") from error
     if not any(asked.counts for one in found for asked in one.questions):
         raise InvalidInput(f"{path} has no question with evidence")
     for one in found:

@@ -1,9 +1,9 @@
-"""What may be recalled, as tags, and results with where they are from.
+"""Recall: the tags that a query may match, and results with their provenance.
 
-Rule 1: every document has the scopes that may see it: an agent with one person, with one group, with whoever spoke in
-        it, or with all. A question names its scopes, and untagged memories are never among them; so a bank may be
-        shared with other agents, or with other programs.
-Rule 2: what comes back is held against the same scopes again: a server that ignores a filter shows nothing.
+Rule 1: the tags of a document name the scopes that may see it: the agent with one person, with one group, with each
+        speaker of a group, or with everybody. A query names its scopes and never matches untagged memories, so a bank
+        may be shared with other agents or other programs.
+Rule 2: results are checked against the same tags again, so a server that ignores the filter reveals nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,13 +16,15 @@ from holdfast.kernel.ids import Provider as ProviderName
 from holdfast.memory.recall import RecallQuery, Recollection
 from holdfast.providers.hindsight.document import group_scope, note_scope, private_scope, spoken_scope, tag, visible
 
-QUERY_CHARS_MAX = 2_000  # what a question is about; embedders read no more
+QUERY_CHARS_MAX = 2_000  # embedding models read no more
 
 
-def scopes_of(query: RecallQuery) -> tuple[str, ...]:
-    """In a group what was said in it, and one's private words if that is allowed; alone one's own, groups' included.
-    With an agent what was said in that chat.
-    Notes of every scope that the audience may see."""
+def query_tags(query: RecallQuery) -> tuple[str, ...]:
+    """The scopes that the audience may see, as tags.
+
+    A group sees its own turns, and the asker's private turns if the operator allows it. A private conversation sees the
+    asker's turns, in groups too; a conversation with an agent only that chat. All see the notes of their scopes.
+    """
     agent = query.agent
     if query.audience.sees_all:
         return (tag("agent", agent),)
@@ -34,14 +36,14 @@ def scopes_of(query: RecallQuery) -> tuple[str, ...]:
     return (*group, *private) if query.private_in_groups else group
 
 
-def words_of(query: RecallQuery) -> str:
+def query_text(query: RecallQuery) -> str:
     return visible(query.text.strip())[:QUERY_CHARS_MAX]
 
 
 def recollections(
-    provider: ProviderName, results: Iterable[RecallResult], scopes: Sequence[str], limit: int
+    provider: ProviderName, results: Iterable[RecallResult], tags: Sequence[str], limit: int
 ) -> tuple[Recollection, ...]:
-    allowed = set(scopes)
+    allowed = set(tags)
     seen = [result for result in results if allowed & set(result.tags or ())]
     return tuple(_recollection(provider, result) for result in seen[:limit])
 

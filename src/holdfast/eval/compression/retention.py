@@ -1,9 +1,9 @@
-"""Whether a fact can still be known from a context. No model is needed to say so, and none is trusted to.
+"""Whether a context still contains a fact, decided without a model.
 
-Rule 1: a fact is kept when its value stands in what the model would be sent, in one of the forms people write it.
-Rule 2: of a corrected fact the newest value must stand there, and the void one must not pass for current. In a
-        summary both as plain claims are a contradiction, so the fact is stale; in words that are quoted in their
-        order, the later one counts.
+Rule 1: a fact is kept if its value is in the model's context, in one of its usual spellings.
+Rule 2: of a corrected fact the newest value must be there, and the outdated one must not appear as current. In a
+        summary both as plain claims contradict each other, so the fact is stale; in messages quoted in their order,
+        the later one counts.
 """
 
 import re
@@ -22,51 +22,51 @@ _PAST = re.compile(
 )
 
 
-class Kept(Enum):
-    TAIL = "tail"  # word for word, in the turns that stay
+class Retention(Enum):
+    TAIL = "tail"  # word for word, in the remaining turns
     SUMMARY = "summary"
-    RECALL = "recall"  # only because memory was asked
-    STALE = "stale"  # a void value passes for the current one
+    RECALL = "recall"  # only by recall from memory
+    STALE = "stale"  # an outdated value appears as current
     LOST = "lost"
 
 
-def where_kept(fact: Fact, summary: str, tail: Sequence[str], recalled: Sequence[str] = ()) -> Kept:
-    """Where the fact can be known from. `tail` and `recalled` are quoted words, each in the order they were said."""
+def where_kept(fact: Fact, summary: str, tail: Sequence[str], recalled: Sequence[str] = ()) -> Retention:
+    """Where the context contains the fact. `tail` and `recalled` are quoted messages, each in their order."""
     in_context = _look(fact, summary, tail)
-    if in_context is not Kept.LOST or not recalled:
+    if in_context is not Retention.LOST or not recalled:
         return in_context
     remembered = _quoted(fact, recalled)
-    return Kept.RECALL if remembered is Kept.TAIL else remembered
+    return Retention.RECALL if remembered is Retention.TAIL else remembered
 
 
 def is_answered(fact: Fact, answer: str) -> bool:
-    return _claimed(fact, answer) is Kept.SUMMARY
+    return _claimed(fact, answer) is Retention.SUMMARY
 
 
-def _look(fact: Fact, summary: str, tail: Sequence[str]) -> Kept:
+def _look(fact: Fact, summary: str, tail: Sequence[str]) -> Retention:
     quoted = _quoted(fact, tail)
-    if quoted is not Kept.LOST:
+    if quoted is not Retention.LOST:
         return quoted
     return _claimed(fact, summary)
 
 
-def _quoted(fact: Fact, texts: Sequence[str]) -> Kept:
-    """Of words in their order, the last mention counts."""
+def _quoted(fact: Fact, texts: Sequence[str]) -> Retention:
+    """In ordered messages the last mention counts."""
     for text in reversed(texts):
         for sentence in reversed(_sentences(text)):
             if _holds(sentence, fact.value):
-                return Kept.TAIL
+                return Retention.TAIL
             if _claims_stale(sentence, fact):
-                return Kept.STALE
-    return Kept.LOST
+                return Retention.STALE
+    return Retention.LOST
 
 
-def _claimed(fact: Fact, text: str) -> Kept:
-    """Of a summary every sentence counts, whatever its place."""
+def _claimed(fact: Fact, text: str) -> Retention:
+    """In a summary every sentence counts, at any position."""
     sentences = _sentences(text)
     if any(_claims_stale(sentence, fact) for sentence in sentences):
-        return Kept.STALE
-    return Kept.SUMMARY if any(_holds(sentence, fact.value) for sentence in sentences) else Kept.LOST
+        return Retention.STALE
+    return Retention.SUMMARY if any(_holds(sentence, fact.value) for sentence in sentences) else Retention.LOST
 
 
 def _claims_stale(sentence: str, fact: Fact) -> bool:
@@ -95,7 +95,7 @@ def _pattern(value: str) -> re.Pattern[str]:
 
 
 def forms(value: str) -> tuple[str, ...]:
-    """The ways to write a value that all say the same."""
+    """The equivalent spellings of a value."""
     plain = normal(value)
     date = _DATE.match(plain)
     if date is None:

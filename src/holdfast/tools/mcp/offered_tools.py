@@ -1,7 +1,7 @@
-"""What of a server's tools is offered to a model: those that were chosen, under names that never change their meaning.
+"""The tools of a server that are offered to a model, under stable names.
 
-A tool's name is `<server>_<tool>`, by what is configured alone: a name that depended on which other servers are up
-would, after a restart, send a call to another server than the model meant.
+A tool's name is `<server>_<tool>` and depends on the configuration alone: if it depended on which servers are up, a
+call after a restart could reach another server than the model meant.
 """
 
 import hashlib
@@ -24,16 +24,18 @@ _UNUSUAL = re.compile(r"[^A-Za-z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    tool: str  # the server's own name of it
+class OfferedTool:
+    tool: str  # the server's own name
     spec: ToolSpec
     idempotent: bool
     dangerous: bool
 
 
-def offers(settings: McpSettings, listed: Sequence[tuple[str, str, Mapping[str, object]]]) -> Mapping[str, Offer]:
-    """By the name that the model uses. What cannot be offered is left out, and logged."""
-    found: dict[str, Offer] = {}
+def offered_tools(
+    settings: McpSettings, listed: Sequence[tuple[str, str, Mapping[str, object]]]
+) -> Mapping[str, OfferedTool]:
+    """The offered tools by the name that the model uses. A tool that cannot be offered is logged and left out."""
+    found: dict[str, OfferedTool] = {}
     for tool, description, schema in listed:
         if not settings.is_wanted(tool):
             continue
@@ -44,14 +46,14 @@ def offers(settings: McpSettings, listed: Sequence[tuple[str, str, Mapping[str, 
             continue
         text = storable(description)[:DESCRIPTION_CHARS_MAX]
         spec = ToolSpec(name=name, description=text, parameters=dict(schema))
-        found[name] = Offer(tool, spec, tool in settings.idempotent, settings.is_dangerous(tool))
+        found[name] = OfferedTool(tool, spec, tool in settings.idempotent, settings.is_dangerous(tool))
     return found
 
 
 def offered_name(server: str, tool: str, others: Collection[str] = ()) -> str:
-    """A name that every vendor takes; one that had to be shortened stays unlike every other.
+    """A name that every vendor accepts. A changed or shortened name gets a hash, so that it stays unique.
 
-    So does one that could be a tool of another server: `hub_open` of `git` where there is a server `git_hub`.
+    So does a name that could belong to another server: `hub_open` of `git` if there is a server `git_hub`.
     """
     plain = _UNUSUAL.sub("_", f"{server}_{tool}")
     is_doubtful = any(len(one) > len(server) and plain.startswith(f"{one}_") for one in others)
@@ -62,13 +64,13 @@ def offered_name(server: str, tool: str, others: Collection[str] = ()) -> str:
 
 
 def _fault(schema: Mapping[str, object], offered: int) -> str:
-    """Why a tool with this schema cannot be offered; empty when it can."""
+    """Why a tool with this schema cannot be offered; empty if it can."""
     if offered >= TOOLS_MAX:
         return f"more than {TOOLS_MAX} tools; choose some with `tools`"
     if schema.get("type") != "object" or not isinstance(schema.get("properties", {}), dict):
-        return "its schema is not that of an object"
+        return "its schema does not describe an object"
     try:
         size = len(msgspec.json.encode(schema))
     except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
         return "its schema cannot be written as JSON"
-    return f"its schema has {size} bytes; {SCHEMA_BYTES_MAX} is the most" if size > SCHEMA_BYTES_MAX else ""
+    return f"its schema has {size} bytes; the limit is {SCHEMA_BYTES_MAX}" if size > SCHEMA_BYTES_MAX else ""

@@ -1,8 +1,8 @@
-"""Parcels into the index. Every function runs inside the caller's transaction and is repeatable by the parcel's id.
+"""Writing parcels into the index. Every function runs inside the caller's transaction and may be repeated.
 
-Rule 1: a delivery takes effect once: its id goes into `unit` with its lines, and one that is there changes nothing.
-Rule 2: what was erased stays erased: its ids remain as tombstones, and a late copy of it is refused.
-Rule 3: identifiers must be well-formed; the words themselves may be anything.
+Rule 1: a delivery takes effect once: its id goes into `unit` with its lines, and a known id changes nothing.
+Rule 2: an erased delivery stays erased: its id remains as a tombstone, and a late copy is refused.
+Rule 3: identifiers must be well-formed; texts may hold any character.
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from holdfast.kernel.dates import tells_time
 from holdfast.memory.delivery import Delivered, Erasure, Line, MemoryNote, Op, Outcome, Parcel, Refused
 from holdfast.memory.visibility import is_group, person_scope
 from holdfast.providers.local.index_file import rows
-from holdfast.providers.local.scopes import line_scopes
+from holdfast.providers.local.scope_tokens import line_scopes
 from holdfast.providers.local.tokenizer import stems, words
 
-SCENE_GAP_MS = 6 * 3_600_000  # a silence this long ends a scene
+SCENE_GAP_MS = 6 * 3_600_000  # a pause of this length ends a scene
 SCENE_LINES_MAX = 64
-_NOTE = "\n"  # before the scope in the unit of a note: a principal has no line end
+_NOTE = "\n"  # prefix of the scope in the unit of a note: no principal contains a line end
 
 _INSERT = """
 insert into line (delivery, seq, kind, agent, session, address, in_group, principal, speaker, target, turn,
@@ -29,8 +29,8 @@ values (:delivery, :seq, :kind, :agent, :session, :address, :in_group, :principa
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
-    """The end of a session so far."""
+class SessionTail:
+    """The last line of a session."""
 
     scene: int
     position: int
@@ -46,24 +46,24 @@ def decode(body: bytes) -> str:
 
 
 def refusal(parcel: Parcel) -> Refused | None:
-    """Why a parcel can never be taken, found before anything is written."""
+    """Why a parcel can never be indexed, checked before the first write."""
     inputs = parcel.naming
     speakers = [line.speaker for turn in parcel.turns for line in turn.lines]
     subject = parcel.note.scope if parcel.note else ""
     names = (parcel.id, inputs.agent, inputs.session, inputs.principal, inputs.address, subject, *speakers)
     if any(0xD800 <= ord(char) <= 0xDFFF for name in names if not name.isascii() for char in name):
-        return Refused("a name in it has a lone surrogate, which no index can hold")
+        return Refused("a name in it has a lone surrogate, which the index cannot store")
     numbers = [line.seq for turn in parcel.turns for line in turn.lines]
     if len(set(numbers)) < len(numbers):
-        return Refused("two lines of it have the same number")
+        return Refused("two of its lines have the same number")
     return None
 
 
 def apply(db: apsw.Connection, parcel: Parcel) -> Outcome:
-    """Give one parcel its effect, or find that it has it."""
+    """Apply one parcel, unless it was applied before."""
     found = rows(db, "select is_erased from unit where delivery = ?", (parcel.id,))
     if found:
-        return Refused("it was erased, so it is not kept again") if found[0][0] else Delivered(parcel.id)
+        return Refused("it was erased, so it is not indexed again") if found[0][0] else Delivered(parcel.id)
     if wrong := refusal(parcel):
         return wrong
     if parcel.op is Op.ERASE and parcel.erasure is not None:
@@ -83,7 +83,7 @@ def apply(db: apsw.Connection, parcel: Parcel) -> Outcome:
 
 
 def _owner(parcel: Parcel) -> tuple[str, str, str]:
-    """Whose erasure takes it along. A note is of no session, and of its scope, which no principal is spelt like."""
+    """Agent, session and principal whose erasure includes the parcel. A note has its scope instead of both."""
     if parcel.note is not None:
         return parcel.naming.agent, "", f"{_NOTE}{parcel.note.scope}"
     return parcel.naming.agent, parcel.session, parcel.principal
@@ -99,13 +99,13 @@ def _retain(db: apsw.Connection, parcel: Parcel) -> None:
             tail = _insert_said(db, parcel, turn.n, line, tail)
 
 
-def _tail(db: apsw.Connection, session: str) -> Tail | None:
+def _tail(db: apsw.Connection, session: str) -> SessionTail | None:
     newest = "select scene, position, at from line where session = ? and kind = 'said' order by id desc limit 1"
     found = rows(db, newest, (session,))
-    return Tail(*found[0]) if found else None
+    return SessionTail(*found[0]) if found else None
 
 
-def _insert_said(db: apsw.Connection, parcel: Parcel, turn: int, line: Line, tail: Tail | None) -> Tail:
+def _insert_said(db: apsw.Connection, parcel: Parcel, turn: int, line: Line, tail: SessionTail | None) -> SessionTail:
     inputs = parcel.naming
     goes_on = tail is not None and line.at - tail.at <= SCENE_GAP_MS and tail.position < SCENE_LINES_MAX
     scene, position = (tail.scene, tail.position + 1) if tail is not None and goes_on else (0, 1)
@@ -124,11 +124,11 @@ def _insert_said(db: apsw.Connection, parcel: Parcel, turn: int, line: Line, tai
     }
     scene = _insert(db, parcel, row, line.text)
     db.execute("insert or ignore into voice values (?, ?, ?)", (inputs.agent, inputs.address, line.speaker))
-    return Tail(scene, position, line.at)
+    return SessionTail(scene, position, line.at)
 
 
 def _insert(db: apsw.Connection, parcel: Parcel, row: dict[str, str | int], text: str) -> int:
-    """One line with its words; the scene it is in, which it begins when that is 0."""
+    """Insert one line with its words; its scene. A line with scene 0 begins a new scene."""
     cut = stems(text)
     db.execute(
         _INSERT,
@@ -162,7 +162,7 @@ def _insert(db: apsw.Connection, parcel: Parcel, row: dict[str, str | int], text
 
 
 def _remember(db: apsw.Connection, parcel: Parcel, note: MemoryNote) -> None:
-    """The note that holds now. One that replaces what is not here is simply kept: it holds all the same."""
+    """Store the current note. A note that replaces an unknown one is stored all the same."""
     if note.op in ("replace", "remove"):
         where = "kind = 'note' and agent = ? and principal = ? and target = ? and body = ?"
         delete_lines(db, where, (parcel.naming.agent, note.old_scope, note.target, encode(note.old_text)))
@@ -188,7 +188,7 @@ def _remember(db: apsw.Connection, parcel: Parcel, note: MemoryNote) -> None:
 
 
 def erase(db: apsw.Connection, erasure: Erasure) -> None:
-    """Delete every line of a session or of a person, and leave tombstones of its deliveries."""
+    """Delete every line of a session or of a person, and leave tombstones of their deliveries."""
     if erasure.session is not None:
         delete_lines(db, "agent = ? and session = ?", (erasure.agent, erasure.session))
         _bury(db, "agent = ? and session = ?", (erasure.agent, erasure.session))
