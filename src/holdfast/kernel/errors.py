@@ -1,4 +1,4 @@
-"""Every error that Holdfast raises. Its remedy says who must act: the caller, the operator, the maintainers, or nobody.
+"""Every error that Holdfast raises. Its remedy says whether to retry, or who must act: caller, operator or maintainers.
 
 An expected outcome is a returned value (`Duplicate`, `MailboxFull`), not an error. `code` is stable because scripts
 compare it. The docstring of a class is one sentence for operators; docs/reference/errors.md is generated from them.
