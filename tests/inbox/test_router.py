@@ -326,10 +326,10 @@ async def test_a_fault_of_ours_is_not_acknowledged_until_it_is_on_record(tmp_pat
     async with await start(tmp_path, chat) as runtime:
         accept = verb_on(runtime.db, accept_message)
 
-        async def trip(arrival, limits):
+        async def trip(arrival, *more):
             if "poison" in arrival.text:
                 raise fault
-            return await accept(arrival, limits)
+            return await accept(arrival, *more)
 
         replace_verb(monkeypatch, runtime.db, accept_message, trip)
         poison = wrote("poison", position=3)

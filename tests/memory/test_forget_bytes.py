@@ -114,7 +114,7 @@ async def test_writes_that_come_with_a_scrub_are_all_answered(tmp_path):
         await driver.talk(CANARY)
         await driver.db.write(begin_forgetting(ada()))
         said = [driver.say(f"hello {n}", chat=f"c{n}") for n in range(20)]
-        scrubs = [driver.db.scrub_forgotten() for _ in range(2)]
+        scrubs = [scrub_forgotten(driver.db) for _ in range(2)]
         done = await soon(asyncio.gather(*said[:10], *scrubs, *said[10:]))
         assert len({one for one in done if isinstance(one, str)}) == 20
         assert found_in(tmp_path) == set()

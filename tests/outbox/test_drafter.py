@@ -29,12 +29,11 @@ from holdfast.outbox.draft import (
     DraftState,
     StrayDraft,
 )
-from holdfast.outbox.draft_sql import intend_draft
 from holdfast.outbox.draft_writer import KEEP_ATTEMPTS_MAX
 from holdfast.outbox.drafter import END, STALE_MS, SWEEP_MS, TROUBLE_MS, Drafter
 from holdfast.outbox.post import Declined, Doubtful, NotSent, SendOutcome, Sent
 from holdfast.testing import SeededEntropy, SimClock, SimLoop, SimNode, SimTasks
-from tests.support.ports import VerbMethods, make_ports, verb_on
+from tests.support.ports import VerbMethods, make_ports
 
 MAIN, OTHER = AgentName("main"), AgentName("other")
 LONG = "x" * FIRST_AFTER_CHARS
@@ -77,7 +76,7 @@ class DraftList:
     async def release_draft(self, draft, *, quiet_ms=0):
         self._called("release", draft.id, quiet_ms)
 
-    async def stray_drafts(self, *, limit):
+    async def take_stray_drafts(self, *, limit):
         self._called("strays", "", limit)
         return tuple(self.strays)
 
@@ -437,7 +436,7 @@ async def test_a_turn_that_ends_during_a_request_lets_go_when_the_request_has_en
 @lives
 async def test_a_turn_that_ends_while_its_draft_is_put_on_record_posts_nothing(world):
     platform = world.add_channel()
-    intend = verb_on(world.db, intend_draft)
+    intend = world.db.intend_draft
 
     async def slowly(intent):
         await world.rest(2_000)

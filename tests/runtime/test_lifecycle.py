@@ -19,7 +19,6 @@ from holdfast.runtime.runtime import Runtime
 from holdfast.runtime.supervisor import GRACE_MS, LEAVE_MS
 from holdfast.runtime.temporary_lease import Visit
 from holdfast.sessions.history_sql import list_operations
-from holdfast.store.database import Database
 from holdfast.store.membership import Member
 from holdfast.store.node_sql import claim_mailboxes, register_node, release_claim, retire_node
 from holdfast.store.sqlite.inline import InlineDatabase
@@ -193,8 +192,8 @@ async def test_a_visit_goes_on_after_the_store_was_away(tmp_path, monkeypatch):
                     raise StoreUnavailable("the store did not answer")
                 renewed.set()
 
-            retire_node = verb_on(runtime.db, retire_node)
-            register_node = verb_on(runtime.db, register_node)
+            retire_node = staticmethod(verb_on(runtime.db, retire_node))
+            register_node = staticmethod(verb_on(runtime.db, register_node))
 
         class Hasty(AsyncTasks):
             async def sleep(self, delay_ms: float) -> None:
@@ -258,11 +257,12 @@ async def test_a_second_runtime_on_a_folder_is_refused_and_the_first_goes_on(tmp
 
 
 async def test_a_runtime_that_cannot_start_gives_the_folder_back(tmp_path, monkeypatch):
-    async def register_node(*_, **__):
+    def full(*_, **__):
+        yield from ()
         raise StoreFull("the disk is full")
 
     with monkeypatch.context() as broken:
-        broken.setattr(Database, "register_node", register_node)
+        broken.setattr(register_node, "script", full)
         with pytest.raises(StoreFull):
             await open_runtime(tmp_path, agents=agents(ScriptedModel()))
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("holdfast-")]

@@ -332,8 +332,8 @@ async def test_a_turn_that_another_worker_ended_asks_the_model_nothing(tmp_path,
     async with await Process.start(tmp_path, agents(model)) as runtime:
         read = verb_on(runtime.db, read_context, reads=True)
 
-        async def over(session):
-            return replace(await read(session), open_turn=None, entries=())
+        async def over(session, known=None):
+            return replace(await read(session, known), open_turn=None, entries=())
 
         replace_verb(monkeypatch, runtime.db, read_context, over)
         caplog.set_level(logging.INFO, logger="holdfast")

@@ -11,6 +11,7 @@ from holdfast.inbox.channels import Channels
 from holdfast.inbox.gateway import Gateway
 from holdfast.inbox.receiver import ChannelConnection, ChannelRegistry, Receiver
 from holdfast.inbox.router import InboundRouter
+from holdfast.kernel.loop import Loop
 from holdfast.kernel.notifier import Topic
 from holdfast.memory.dispatcher import Courier
 from holdfast.memory.edit_reader import EditReader
@@ -78,26 +79,20 @@ def assemble(
             policy=courier_policy,
             refill=lambda key: refill(ports.db, parts.providers, key, courier_policy),
         )
-        finishers = [
-            Finisher(ports, agents=parts.agents, member=parts.member, policy=finish_policy)
-            for _ in range(EXTRACTIONS_AT_ONCE)
-        ]
         posts = _posts(parts, channels, postman_policy) if channels is not None else ()
-        others = (
-            parts.compressor,
-            courier,
-            *finishers,
-            EditReader(ports, parts.providers),
-            Forgetter(ports, recaller=parts.recaller, briefing=parts.briefing),
-            Reaper(ports, parts.member, lease_ms=lease_ms, prune=prune_policy),
-            ChangePoller(ports),
-            *posts,
-            *receivers,
-        )
+        reaper = Reaper(ports, parts.member, lease_ms=lease_ms, prune=prune_policy)
         supervisor = Supervisor(
             parts.member,
             _worker(parts, turns_max, channels.command_hint if channels is not None else no_hint),
-            others,
+            (
+                parts.compressor,
+                courier,
+                *_upkeep(parts, finish_policy),
+                reaper,
+                ChangePoller(ports),
+                *posts,
+                *receivers,
+            ),
             ports.notifier,
             ports.tasks,
             sole=sole,
@@ -127,6 +122,16 @@ def _parts(ports: Ports, agents: Agents, providers: Providers, keeper: NotesServ
         briefing=Briefing(keeper),
         recaller=Recaller(providers, ports.tasks, breaker, ports.db),
         gateway=Gateway(ports, agents),
+    )
+
+
+def _upkeep(parts: Parts, policy: FinishPolicy | None) -> tuple[Loop, ...]:
+    """The loops that end epochs, read edited memory files and see forgetting through."""
+    ports = parts.ports
+    return (
+        *(Finisher(ports, agents=parts.agents, member=parts.member, policy=policy) for _ in range(EXTRACTIONS_AT_ONCE)),
+        EditReader(ports, parts.providers),
+        Forgetter(ports, recaller=parts.recaller, briefing=parts.briefing),
     )
 
 
