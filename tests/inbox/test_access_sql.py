@@ -216,7 +216,7 @@ async def test_an_unknown_code_lets_nobody_in(driver):
     assert not await driver.store.admitted(FERN, BOB)
 
 
-async def test_whoever_may_know_of_some_agents_decides_about_their_strangers_only(driver):
+async def test_a_token_for_some_agents_decides_about_their_strangers_only(driver):
     await driver.store.ask_pairing(ask(driver))
     elsewhere = replace(verdict(driver), agents=frozenset({"moss", "reed"}))
     with pytest.raises(PairingNotFound) as there:
