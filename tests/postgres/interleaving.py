@@ -32,12 +32,14 @@ from holdfast.store.postgres.dialect import translate
 from holdfast.store.script import Many, Query, Script, Statement
 
 BLOCKED = "select cardinality(pg_blocking_pids($1)) > 0"
+KEPT = "select exists (select from pg_tables where schemaname = current_schema() and tablename like 'holdfast_kept_%')"
 TABLES = "select tablename from pg_tables where schemaname = current_schema() and tablename not like 'holdfast%'"
 NUMBERED = {"delivery": "n", "reply": "n", "forget_part": "n"}  # numbers that a lost race leaves gaps in
 NUMBERS_OF = {"forget_part": "delivery"}
 # The audit trail is in the order of commits, which verbs that share no row need not have in common with their effects.
 IN_ORDER = {"action": ("n", "digest"), "action_head": ("digest",)}
 RERUNS_MAX = 4
+LOOK_AFTER_S = 0.003  # most statements have ended by then, and nobody asks the server whether they wait
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Runner:
             return True
         if self._task is None:
             self._task = asyncio.create_task(self._advance())
-        while not self._task.done():
+        while not (await asyncio.wait({self._task}, timeout=LOOK_AFTER_S))[0]:
             if await watch.fetchval(BLOCKED, self.pid):
                 return False
         await self._finish_step()
@@ -201,9 +203,12 @@ class Stage:
     async def keep(self) -> None:
         """Remember the present rows as the state to begin from."""
         self.tables = sorted(name for (name,) in await self.watch.fetch(TABLES))
-        for table in self.tables:
-            await self.watch.execute(f"drop table if exists holdfast_kept_{table}")
-            await self.watch.execute(f"create unlogged table holdfast_kept_{table} as table {table}")
+        if not await self.watch.fetchval(KEPT):  # the copies stay for the next test: making them takes longest
+            await self.watch.execute(
+                "".join(f"create unlogged table holdfast_kept_{name} (like {name});" for name in self.tables)
+            )
+        copy = "delete from holdfast_kept_{0}; insert into holdfast_kept_{0} table {0};"
+        await self.watch.execute(f"do $$ begin {''.join(map(copy.format, self.tables))} end $$")
         self.kept = await self._read()
 
     async def restore(self) -> None:
